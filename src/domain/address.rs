@@ -1,0 +1,133 @@
+//! Email addresses: the strict ASCII form that decisions are made on, and the loose form that people typed.
+
+use std::fmt;
+
+/// An addr-spec that may be routed and compared.
+///
+/// Invariant: dot-atom local part of at most 64 octets and an LDH domain of at most 253 (RFC 5321 section 4.1.2),
+/// domain in lower case, no quoting, no comments, no source route, no control characters. The local part keeps its
+/// case for sending; [`Address::key`] is what is compared.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    local: String,
+    domain: String,
+}
+
+/// Says which text is not an address.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("`{0}` is not a mail address: expected name@domain in plain ASCII")]
+pub struct BadAddress(pub String);
+
+impl Address {
+    pub fn parse(text: &str) -> Result<Self, BadAddress> {
+        let bad = || BadAddress(text.chars().filter(|c| !c.is_control()).take(120).collect());
+        let (local, domain) = text.rsplit_once('@').ok_or_else(bad)?;
+        if is_dot_atom(local) && local.len() <= 64 && is_domain(domain) {
+            Ok(Self { local: local.to_owned(), domain: domain.to_ascii_lowercase() })
+        } else {
+            Err(bad())
+        }
+    }
+    pub fn local(&self) -> &str {
+        &self.local
+    }
+    pub fn domain(&self) -> &str {
+        &self.domain
+    }
+    /// The local part before its first `+`, lower case: what personas and aliases are looked up by.
+    pub fn base_local(&self) -> String {
+        let base = self.local.split('+').next().unwrap_or_default();
+        base.to_ascii_lowercase()
+    }
+    /// Lower-case spelling; two addresses are the same mailbox when their keys are equal.
+    pub fn key(&self) -> String {
+        format!("{}@{}", self.local.to_ascii_lowercase(), self.domain)
+    }
+}
+
+fn is_dot_atom(local: &str) -> bool {
+    const ATEXT_SPECIALS: &str = "!#$%&'*+-/=?^_`{|}~";
+    let legal = |c: char| c.is_ascii_alphanumeric() || ATEXT_SPECIALS.contains(c);
+    !local.is_empty() && local.split('.').all(|atom| !atom.is_empty() && atom.chars().all(legal))
+}
+
+fn is_domain(domain: &str) -> bool {
+    let label_ok = |l: &str| {
+        (1..=63).contains(&l.len())
+            && l.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+            && !l.starts_with('-')
+            && !l.ends_with('-')
+    };
+    domain.len() <= 253 && domain.split('.').all(label_ok)
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.local, self.domain)
+    }
+}
+
+/// One mailbox of a header as its writer typed it; display only. Decisions use [`Mailbox::address`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Mailbox {
+    /// Display name, decoded; empty when there was none.
+    pub name: String,
+    /// The addr-spec as typed, which may not be a legal [`Address`].
+    pub spec: String,
+}
+
+impl Mailbox {
+    /// The strict address, when what was typed is one.
+    pub fn address(&self) -> Option<Address> {
+        Address::parse(&self.spec).ok()
+    }
+}
+
+impl fmt::Display for Mailbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.name.is_empty() {
+            write!(f, "{}", self.spec)
+        } else {
+            write!(f, "{} <{}>", self.name, self.spec)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn legal_addresses_compare_by_key_and_lose_their_tag() {
+        let a = Address::parse("Ada+Lists@Engine.TEST").map(|a| (a.key(), a.base_local(), a.to_string()));
+        assert_eq!(a, Ok(("ada+lists@engine.test".into(), "ada".into(), "Ada+Lists@engine.test".into())));
+    }
+
+    #[test]
+    fn evasions_are_not_addresses() {
+        let evasions = [
+            "",
+            "a",
+            "@b.test",
+            "a@",
+            "a b@c.test",
+            "a@b..test",
+            ".a@b.test",
+            "a..b@c.test",
+            "\"a\"@b.test",
+            "<a@b.test>",
+            "@x.test:a@b.test",
+            "a@b.test\r\nBcc: c@d.test",
+            "a\0@b.test",
+            "a@b.test.",
+            "ä@b.test",
+            "=?utf-8?q?o=40evil.test=3e?=@b@c",
+            "a@[127.0.0.1]",
+            "a@-b.test",
+            "a(comment)@b.test",
+        ];
+        for text in evasions {
+            assert!(Address::parse(text).is_err(), "{text:?} was taken");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! A letter as received and an email as understood.
+
+use super::address::{Address, Mailbox};
+use super::time::Timestamp;
+use std::net::IpAddr;
+
+/// Through which ingress a letter came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Via {
+    Smtp,
+    Lmtp,
+    Imap,
+    Folder,
+    File,
+    Import,
+}
+
+impl Via {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Via::Smtp => "smtp",
+            Via::Lmtp => "lmtp",
+            Via::Imap => "imap",
+            Via::Folder => "folder",
+            Via::File => "file",
+            Via::Import => "import",
+        }
+    }
+}
+
+/// The SMTP envelope of a letter (RFC 5321 section 2.3.1), or what stands in for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Envelope {
+    /// `None` is the null reverse-path `<>`.
+    pub mail_from: Option<Address>,
+    /// Accepted recipients, in the order given.
+    pub rcpt_to: Vec<Address>,
+    /// What the client called itself; empty when it did not come over a socket.
+    pub helo: String,
+    /// The client's address.
+    pub peer: Option<IpAddr>,
+    pub via: Via,
+}
+
+/// Raw RFC 5322 bytes and their envelope, exactly as received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Letter {
+    pub envelope: Envelope,
+    pub bytes: Vec<u8>,
+}
+
+/// How much the sender's identity is worth; fixed at the gateway, never raised by content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trust {
+    Unauthenticated,
+    Unknown,
+    Contact,
+    Owner,
+    /// The engine's own prompts: schedules, manual runs.
+    System,
+}
+
+impl Trust {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Trust::Unauthenticated => "unauthenticated",
+            Trust::Unknown => "unknown",
+            Trust::Contact => "contact",
+            Trust::Owner => "owner",
+            Trust::System => "system",
+        }
+    }
+}
+
+/// One attachment of an email, decoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attachment {
+    /// A safe file name, unique inside its email; what the sender typed is in `declared_name`.
+    pub filename: String,
+    /// The sender's own name for it, decoded; empty when there was none.
+    pub declared_name: String,
+    /// Lower-case media type, for example `text/csv`.
+    pub content_type: String,
+    /// Content-ID without its angle brackets.
+    pub content_id: Option<String>,
+    /// Decoded content.
+    pub bytes: Vec<u8>,
+}
+
+/// The header facts by which automatic mail is recognised (RFC 3834 section 2, `mail.md` section 5).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AutomaticSigns {
+    /// The token of `Auto-Submitted` before any `;`, lower case.
+    pub auto_submitted: Option<String>,
+    /// `Precedence`, lower case.
+    pub precedence: Option<String>,
+    /// Some `List-*` header is present.
+    pub has_list_header: bool,
+    /// `X-Auto-Response-Suppress`, lower case.
+    pub auto_response_suppress: Option<String>,
+    /// `X-Autoreply`, `X-Autorespond` or `X-Loop` is present.
+    pub has_autoreply_header: bool,
+    /// `multipart/report`, `message/delivery-status` or `message/disposition-notification` at the top.
+    pub is_report: bool,
+    /// Number of `Received` headers.
+    pub received_count: usize,
+}
+
+/// A parsed letter.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Email {
+    /// RFC 5322 Message-ID without angle brackets, case kept; `None` when absent or empty.
+    pub message_id: Option<String>,
+    /// Ids of `In-Reply-To`, without brackets.
+    pub in_reply_to: Vec<String>,
+    /// Ids of `References`, oldest first, without brackets.
+    pub references: Vec<String>,
+    /// All mailboxes of all `From` headers. An identity only if there is exactly one header with one address.
+    pub from: Vec<Mailbox>,
+    /// Number of `From` header fields.
+    pub from_header_count: usize,
+    pub reply_to: Vec<Mailbox>,
+    pub to: Vec<Mailbox>,
+    pub cc: Vec<Mailbox>,
+    /// Decoded, unfolded; empty when absent.
+    pub subject: String,
+    pub date: Option<Timestamp>,
+    /// The readable body: text/plain, or HTML rendered to text. Line ends are `\n`.
+    pub text: String,
+    /// `text` without quoted history and reply headers; equal to `text` when nothing is quoted.
+    pub fresh_text: String,
+    /// The original HTML body, when there was one.
+    pub html: Option<String>,
+    pub attachments: Vec<Attachment>,
+    /// `List-Id` between its angle brackets, lower case.
+    pub list_id: Option<String>,
+    pub automatic: AutomaticSigns,
+    /// What was wrong with the letter and was tolerated, one short sentence each.
+    pub defects: Vec<String>,
+}
+
+impl Email {
+    /// The one strict sender address: exactly one `From` header with exactly one legal address, else `None`.
+    pub fn sender(&self) -> Option<Address> {
+        match (self.from_header_count, self.from.as_slice()) {
+            (1, [only]) => only.address(),
+            _ => None,
+        }
+    }
+    /// Every Message-ID this email mentions besides its own, oldest first, without repeats.
+    pub fn mentioned_ids(&self) -> Vec<&str> {
+        let mut seen = Vec::new();
+        for id in self.references.iter().chain(&self.in_reply_to) {
+            if !seen.contains(&id.as_str()) {
+                seen.push(id.as_str());
+            }
+        }
+        seen
+    }
+}

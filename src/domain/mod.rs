@@ -1,0 +1,21 @@
+//! Values and nothing else: what the engine talks about, with the rules that make a value legal.
+//!
+//! Absent on purpose: I/O, clocks, async, serde. Rows, wire bodies and configuration files have structs of
+//! their own in the modules that own those formats.
+
+pub mod address;
+pub mod email;
+pub mod id;
+pub mod run;
+pub mod time;
+pub mod usage;
+
+pub use address::{Address, Mailbox};
+pub use email::{Attachment, AutomaticSigns, Email, Envelope, Letter, Trust, Via};
+pub use id::{
+    AttachmentId, ConversationId, DeliveryId, MessageId, PersonaId, RawLetterId, ResponsibilityId, RunId,
+    ThreadId,
+};
+pub use run::{ErrorClass, RunState, StopReason, Trigger};
+pub use time::Timestamp;
+pub use usage::{CostSource, Usage};

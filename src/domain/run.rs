@@ -1,0 +1,138 @@
+//! The states, triggers, stop reasons and error classes of a run, with their one spelling in rows and on screens.
+
+use std::fmt;
+
+macro_rules! word_enum {
+    ($(#[$doc:meta])+ $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$vdoc])* $variant),+ }
+
+        impl $name {
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+            pub fn as_str(self) -> &'static str {
+                match self { $($name::$variant => $word),+ }
+            }
+            /// Reads the spelling of [`Self::as_str`]; `None` for any other text.
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|v| v.as_str() == text)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+word_enum!(
+    /// Why a run exists.
+    Trigger { Email = "email", Schedule = "schedule", Chat = "chat", Manual = "manual" }
+);
+
+word_enum!(
+    /// Where a run stands.
+    RunState {
+        Queued = "queued",
+        Running = "running",
+        WaitingApproval = "waiting_approval",
+        WaitingRetry = "waiting_retry",
+        Succeeded = "succeeded",
+        Failed = "failed",
+        Cancelled = "cancelled",
+    }
+);
+
+impl RunState {
+    /// No further transition happens by itself.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, RunState::Succeeded | RunState::Failed | RunState::Cancelled)
+    }
+}
+
+word_enum!(
+    /// Why a run stopped.
+    StopReason {
+        /// The model answered with text.
+        Answered = "answered",
+        /// The model had nothing to add after its tool calls.
+        NoReply = "no_reply",
+        /// The provider or the model refused.
+        Refused = "refused",
+        LimitTurns = "limit_turns",
+        LimitToolCalls = "limit_tool_calls",
+        LimitToolFailures = "limit_tool_failures",
+        LimitTokens = "limit_tokens",
+        LimitCost = "limit_cost",
+        LimitTime = "limit_time",
+        Failed = "failed",
+        Cancelled = "cancelled",
+    }
+);
+
+word_enum!(
+    /// Which kind of failure ended a run or a provider call; decides who acts and whether it is tried again.
+    ErrorClass {
+        Auth = "auth",
+        Billing = "billing",
+        Permission = "permission",
+        ModelNotFound = "model_not_found",
+        RateLimited = "rate_limited",
+        Overloaded = "overloaded",
+        Transient = "transient",
+        Timeout = "timeout",
+        ContextOverflow = "context_overflow",
+        RequestTooLarge = "request_too_large",
+        BadRequest = "bad_request",
+        ContentFilter = "content_filter",
+        /// The provider's answer could not be understood, or ended too early.
+        Protocol = "protocol",
+        Unsupported = "unsupported",
+        /// The model called a tool that does not exist.
+        UnknownTool = "unknown_tool",
+        /// A tool asked for an action that this engine does not offer.
+        UnsupportedAction = "unsupported_action",
+        /// A mail was to be sent and no outbound transport is configured.
+        OutboundNotConfigured = "outbound_not_configured",
+        /// A persona, profile, resolver or file that the run needs is missing or wrong.
+        Config = "config",
+        /// The database refused.
+        Store = "store",
+        /// The engine stopped in the middle too often.
+        Crashed = "crashed",
+        Cancelled = "cancelled",
+    }
+);
+
+impl ErrorClass {
+    /// The same call may succeed later without anybody changing anything.
+    pub fn is_retryable(self) -> bool {
+        matches!(
+            self,
+            ErrorClass::RateLimited
+                | ErrorClass::Overloaded
+                | ErrorClass::Transient
+                | ErrorClass::Timeout
+                | ErrorClass::Protocol
+                | ErrorClass::Store
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_reads_back() {
+        for state in RunState::ALL {
+            assert_eq!(RunState::parse(state.as_str()), Some(*state));
+        }
+        for class in ErrorClass::ALL {
+            assert_eq!(ErrorClass::parse(class.as_str()), Some(*class));
+        }
+        assert_eq!(Trigger::parse("Email"), None);
+    }
+}

@@ -1,0 +1,68 @@
+//! One instant, in milliseconds since the Unix epoch, and its one spelling.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use std::fmt;
+use std::time::Duration;
+
+/// An instant in UTC, to the millisecond.
+///
+/// Printed as RFC 3339 with exactly three decimals and `Z`, so that text order is time order in the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// Milliseconds since 1970-01-01T00:00:00Z; instants outside the years 0 to 9999 are clamped to 1970.
+    pub fn from_millis(ms: i64) -> Self {
+        const YEAR_10000_MS: i64 = 253_402_300_800_000;
+        const YEAR_0_MS: i64 = -62_167_219_200_000;
+        Self(if (YEAR_0_MS..YEAR_10000_MS).contains(&ms) { ms } else { 0 })
+    }
+    pub fn as_millis(self) -> i64 {
+        self.0
+    }
+    /// Reads RFC 3339; `None` when the text is not an instant.
+    pub fn parse(text: &str) -> Option<Self> {
+        DateTime::parse_from_rfc3339(text).ok().map(|t| Self::from_millis(t.timestamp_millis()))
+    }
+    pub fn to_utc(self) -> DateTime<Utc> {
+        DateTime::from_timestamp_millis(self.0).unwrap_or(DateTime::UNIX_EPOCH)
+    }
+    #[must_use]
+    pub fn plus(self, span: Duration) -> Self {
+        Self::from_millis(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+    }
+    #[must_use]
+    pub fn minus(self, span: Duration) -> Self {
+        Self::from_millis(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+    }
+    /// The span from `earlier` to `self`; zero when `earlier` is later.
+    pub fn since(self, earlier: Timestamp) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+}
+
+impl From<DateTime<Utc>> for Timestamp {
+    fn from(t: DateTime<Utc>) -> Self {
+        Self::from_millis(t.timestamp_millis())
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_utc().to_rfc3339_opts(SecondsFormat::Millis, true))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_order_is_time_order_and_reads_back() {
+        let early = Timestamp::from_millis(1_795_000_000_005);
+        let late = early.plus(Duration::from_millis(1));
+        assert!(early.to_string() < late.to_string());
+        assert_eq!(Timestamp::parse(&early.to_string()), Some(early));
+        assert_eq!(early.since(late), Duration::ZERO);
+    }
+}

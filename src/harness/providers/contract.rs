@@ -1,0 +1,284 @@
+//! The one contract between the harness and every language model.
+//!
+//! Typed blocks rather than one vendor's messages, because signatures, stop reasons and error flags must survive
+//! the round trip. The serde forms here are what `run_turns.response_json` holds.
+
+use crate::domain::{ErrorClass, Usage};
+use futures_util::stream::BoxStream;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// One adapter to a language model.
+///
+/// An adapter translates; it never retries, never stores, never decides. [`Provider::wire_request`] is pure: the
+/// caller commits its bytes and then hands the same bytes to [`Provider::stream`], so what is stored is what was
+/// sent. The stream yields `Started` first and ends with exactly one `Finished` or one `Err`; a connection that
+/// ends early is an error, never a silent success. Dropping the stream closes the connection.
+pub trait Provider: Send + Sync {
+    /// The name used in `configs/inference.json`.
+    fn id(&self) -> &str;
+    /// The exact body for this request. Errors: class `Unsupported` or `BadRequest`.
+    fn wire_request(&self, request: &Request) -> Result<String, ProviderError>;
+    /// Sends a body made by [`Provider::wire_request`].
+    fn stream<'a>(
+        &'a self,
+        wire: &'a str,
+        context: CallContext,
+    ) -> BoxStream<'a, Result<Event, ProviderError>>;
+}
+
+/// What a call may use and when it must end; nothing here changes the request.
+#[derive(Debug, Clone)]
+pub struct CallContext {
+    /// Ends the call with class `Cancelled`.
+    pub cancel: CancellationToken,
+    /// Time until the call fails with class `Timeout`, headers and body together.
+    pub deadline: Duration,
+    /// Longest silence between two pieces of the response, after which it fails with class `Timeout`.
+    pub idle: Duration,
+    /// Which run is calling, for the scripted provider's per-run cursor and for logs.
+    pub run_id: String,
+    /// Which turn of the run this is, counted from 0.
+    pub turn_index: u32,
+}
+
+/// One provider round trip, before any vendor's dialect.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    pub model: String,
+    /// System sections in order; adapters join or mark them as the vendor likes.
+    pub system: Vec<String>,
+    /// Normalised history: roles alternate, starting with the user; every call has exactly one result.
+    pub messages: Vec<Message>,
+    pub tools: Vec<ToolSpec>,
+    pub tool_choice: ToolChoice,
+    pub max_output_tokens: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolChoice {
+    Auto,
+    /// The model must answer with text: the last call at a limit.
+    None,
+}
+
+/// One ability as the model sees it. `input_schema` is a JSON Schema object.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    pub input_schema: Value,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    User,
+    Assistant,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    pub role: Role,
+    pub blocks: Vec<Block>,
+}
+
+impl Message {
+    pub fn user(text: impl Into<String>) -> Self {
+        Self { role: Role::User, blocks: vec![Block::text(text)] }
+    }
+    pub fn assistant(text: impl Into<String>) -> Self {
+        Self { role: Role::Assistant, blocks: vec![Block::text(text)] }
+    }
+}
+
+/// One piece of a message. Tool results are blocks of a user message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Block {
+    Text {
+        text: String,
+    },
+    /// Reasoning that must be sent back unchanged to the provider family that made it, and to no other.
+    Thinking {
+        text: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider_state: Option<ProviderState>,
+    },
+    ToolCall {
+        /// Our id, unique inside the request; adapters map it to the wire.
+        id: String,
+        name: String,
+        args: ToolArgs,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider_state: Option<ProviderState>,
+    },
+    ToolResult {
+        call_id: String,
+        name: String,
+        /// What the model reads: JSON text.
+        content: String,
+        is_error: bool,
+    },
+}
+
+impl Block {
+    pub fn text(text: impl Into<String>) -> Self {
+        Block::Text { text: text.into() }
+    }
+}
+
+/// Opaque to us, tagged by the family that may have it back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProviderState {
+    /// For example `anthropic`.
+    pub family: String,
+    pub state: Value,
+}
+
+/// Arguments of a tool call. Malformed ones are data: the loop answers them with a failure the model can mend.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolArgs {
+    Object(Map<String, Value>),
+    Malformed { raw: String, error: String },
+}
+
+impl ToolArgs {
+    /// Reads what a model wrote; empty text is an empty object.
+    pub fn parse(raw: &str) -> Self {
+        if raw.trim().is_empty() {
+            return ToolArgs::Object(Map::new());
+        }
+        match serde_json::from_str::<Value>(raw) {
+            Ok(Value::Object(map)) => ToolArgs::Object(map),
+            Ok(_) => ToolArgs::Malformed { raw: raw.to_owned(), error: "not a JSON object".to_owned() },
+            Err(error) => ToolArgs::Malformed { raw: raw.to_owned(), error: error.to_string() },
+        }
+    }
+}
+
+/// What a provider tells while it works.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// First. `model` is the model that serves.
+    Started {
+        provider_request_id: Option<String>,
+        model: String,
+    },
+    TextDelta(String),
+    ThinkingDelta(String),
+    /// A whole tool call, its arguments complete.
+    ToolCall {
+        id: String,
+        name: String,
+        args: ToolArgs,
+    },
+    /// Last, with everything folded.
+    Finished(Response),
+}
+
+/// A whole answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Response {
+    pub blocks: Vec<Block>,
+    pub stop: Stop,
+    pub usage: TokenUsage,
+    pub model_served: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_request_id: Option<String>,
+}
+
+impl Response {
+    /// All text blocks, joined.
+    pub fn text(&self) -> String {
+        let texts = self.blocks.iter().filter_map(|b| match b {
+            Block::Text { text } => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("")
+    }
+    /// The tool calls, in order.
+    pub fn calls(&self) -> impl Iterator<Item = (&str, &str, &ToolArgs)> {
+        self.blocks.iter().filter_map(|b| match b {
+            Block::ToolCall { id, name, args, .. } => Some((id.as_str(), name.as_str(), args)),
+            _ => None,
+        })
+    }
+}
+
+/// Why the model stopped, in one vocabulary.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stop {
+    EndTurn,
+    ToolUse,
+    MaxTokens,
+    StopSequence,
+    ContextExhausted,
+    Refused,
+    /// The vendor paused a long turn; send the same conversation again.
+    Paused,
+    Other(String),
+}
+
+/// Serde form of [`Usage`], field for field; `None` where the provider said nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TokenUsage {
+    pub input_tokens: u64,
+    pub cache_read_tokens: u64,
+    pub cache_write_tokens: u64,
+    pub output_tokens: u64,
+    pub reasoning_tokens: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_micros: Option<i64>,
+}
+
+impl From<TokenUsage> for Usage {
+    fn from(u: TokenUsage) -> Self {
+        Usage {
+            input_tokens: u.input_tokens,
+            cache_read_tokens: u.cache_read_tokens,
+            cache_write_tokens: u.cache_write_tokens,
+            output_tokens: u.output_tokens,
+            reasoning_tokens: u.reasoning_tokens,
+            cost_micros: u.cost_micros,
+        }
+    }
+}
+
+/// How far a failed call had got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    Config,
+    BeforeSend,
+    BeforeFirstByte,
+    MidStream,
+}
+
+/// A failed call. `message` has no key, no prompt text and at most 500 characters.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct ProviderError {
+    pub class: ErrorClass,
+    pub phase: Phase,
+    pub http_status: Option<u16>,
+    /// The vendor's own code or type, for example `rate_limit_error`.
+    pub provider_code: Option<String>,
+    /// How long the provider asked us to wait.
+    pub retry_after: Option<Duration>,
+    pub message: String,
+}
+
+impl ProviderError {
+    pub fn new(class: ErrorClass, phase: Phase, message: impl Into<String>) -> Self {
+        let message: String = message.into();
+        let message = message.chars().take(500).collect();
+        Self { class, phase, http_status: None, provider_code: None, retry_after: None, message }
+    }
+}

@@ -1,0 +1,13 @@
+#![doc = include_str!("ARCHITECTURE.md")]
+
+pub mod domain;
+pub mod clock;
+pub mod mime;
+pub mod config;
+pub mod store;
+pub mod tools;
+pub mod gateway;
+pub mod scheduler;
+pub mod harness;
+pub mod replay;
+pub mod cli;

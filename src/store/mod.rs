@@ -1,0 +1,57 @@
+//! The only place with SQL. One file per table family; every public method is one named transaction or one read.
+//!
+//! Rows of a persona are reached through [`PersonaStore`], a handle bound to one persona, so that no query can
+//! forget the filter. [`Store`] itself offers what the engine does across personas: claims, sweeps, listings for
+//! the operator.
+
+mod open;
+mod writer;
+
+pub use open::{OpenError, Store};
+
+use crate::domain::PersonaId;
+
+/// What a caller of the store tells apart.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The transaction did not commit: disk full, I/O error. Nothing of it is stored; the work may be tried again.
+    #[error("the database did not commit")]
+    NotCommitted(#[source] std::sync::Arc<sqlx::Error>),
+    /// The engine is stopping, or its writer has stopped after an error.
+    #[error("the database is closed")]
+    Closed,
+    /// A row that the caller named does not exist (or belongs to another persona).
+    #[error("no {kind} `{id}`")]
+    Missing { kind: &'static str, id: String },
+    /// The row is in a state that does not allow the change.
+    #[error("{kind} `{id}` is {state}: {hint}")]
+    WrongState { kind: &'static str, id: String, state: String, hint: &'static str },
+    /// A stored value cannot be read back: the file was changed by something else.
+    #[error("unreadable {what} in the database")]
+    Unreadable { what: &'static str },
+    /// Any other failure of a statement.
+    #[error("the database refused")]
+    Sql(#[from] sqlx::Error),
+}
+
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// The store as one persona may see it.
+#[derive(Clone)]
+pub struct PersonaStore {
+    store: Store,
+    persona: PersonaId,
+}
+
+impl Store {
+    /// Binds a handle to one persona; every row it reads or writes belongs to that persona.
+    pub fn persona(&self, persona: &PersonaId) -> PersonaStore {
+        PersonaStore { store: self.clone(), persona: persona.clone() }
+    }
+}
+
+impl PersonaStore {
+    pub fn persona_id(&self) -> &PersonaId {
+        &self.persona
+    }
+}

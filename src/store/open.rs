@@ -1,0 +1,185 @@
+//! Opening a workspace's database: the lock, the pragmas read back, the migrations, the epoch.
+
+use super::Result;
+use super::writer::Writer;
+use crate::clock::Clock;
+use futures_util::future::BoxFuture;
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
+    SqliteSynchronous,
+};
+use sqlx::{ConnectOptions, Connection, Row};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Readers that may run at once.
+const READERS_MAX: u32 = 4;
+/// Prepared statements kept per connection; more than there are SQL constants.
+const STATEMENTS_CACHED: usize = 256;
+
+/// Why a workspace's database could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("another engine (process {pid}) works on this workspace")]
+    InUse { pid: String },
+    #[error("cannot use `{path}`")]
+    Folder {
+        path: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("the database runs with {pragma} = {found}, and promises need {wanted}")]
+    Unsafe { pragma: &'static str, found: String, wanted: &'static str },
+    #[error("cannot open the database")]
+    Sql(#[from] sqlx::Error),
+    #[error("cannot bring the database up to date")]
+    Migrate(#[from] sqlx::migrate::MigrateError),
+}
+
+/// The engine's database. Cheap to clone; the last clone dropped closes it and frees the workspace.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    writer: Writer,
+    readers: SqlitePool,
+    clock: Arc<dyn Clock>,
+    epoch: i64,
+    /// Held for as long as the store is open; the operating system frees it when the process dies.
+    _lock: Option<File>,
+}
+
+impl Store {
+    /// Opens `data/attache.db` below `workspace` for an engine: takes the workspace's lock, raises the epoch.
+    ///
+    /// Errors: [`OpenError::InUse`] when another process holds the lock.
+    pub async fn open(workspace: &Path, clock: Arc<dyn Clock>) -> std::result::Result<Self, OpenError> {
+        let data = data_folder(workspace)?;
+        let lock = lock(&data.join("engine.lock"))?;
+        Self::open_database(&data, clock, Some(lock)).await
+    }
+
+    /// Opens the same database beside a running engine, for listings and for requests such as a cancellation.
+    /// It claims nothing and raises no epoch.
+    pub async fn open_beside(
+        workspace: &Path,
+        clock: Arc<dyn Clock>,
+    ) -> std::result::Result<Self, OpenError> {
+        let data = data_folder(workspace)?;
+        Self::open_database(&data, clock, None).await
+    }
+
+    async fn open_database(
+        data: &Path,
+        clock: Arc<dyn Clock>,
+        lock: Option<File>,
+    ) -> std::result::Result<Self, OpenError> {
+        let options = connect_options(data);
+        let mut conn = options.connect().await?;
+        read_back(&mut conn).await?;
+        sqlx::migrate!("./migrations").run(&mut conn).await?;
+        let raise = i64::from(lock.is_some());
+        let epoch = sqlx::query(RAISE_EPOCH).bind(raise).fetch_one(&mut conn).await?.get(0);
+        let readers = SqlitePoolOptions::new()
+            .max_connections(READERS_MAX)
+            .min_connections(0)
+            .connect_lazy_with(options.pragma("query_only", "ON"));
+        let writer = Writer::start(conn);
+        Ok(Self { inner: Arc::new(Inner { writer, readers, clock, epoch, _lock: lock }) })
+    }
+
+    /// Runs one named transaction; resolves after it is on disk. The closure must await nothing but statements.
+    pub(super) async fn write<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+    {
+        self.inner.writer.write(work).await
+    }
+
+    pub(super) fn readers(&self) -> &SqlitePool {
+        &self.inner.readers
+    }
+
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.inner.clock
+    }
+
+    /// The number of this start; rows in a running state with an older epoch belong to an engine that is gone.
+    pub fn epoch(&self) -> i64 {
+        self.inner.epoch
+    }
+
+    /// Closes the read connections; the write connection closes when the last clone is dropped.
+    pub async fn close(self) {
+        self.inner.readers.close().await;
+    }
+}
+
+pub(super) const RAISE_EPOCH: &str = "UPDATE engine SET epoch = epoch + $1 WHERE id = 1 RETURNING epoch";
+
+fn connect_options(data: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(data.join("attache.db"))
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(Duration::from_secs(5))
+        .pragma("trusted_schema", "OFF")
+        .pragma("cell_size_check", "ON")
+        .pragma("journal_size_limit", "67108864")
+        .pragma("cache_size", "-8192")
+        .statement_cache_capacity(STATEMENTS_CACHED)
+        .disable_statement_logging()
+}
+
+fn data_folder(workspace: &Path) -> std::result::Result<std::path::PathBuf, OpenError> {
+    let data = workspace.join("data");
+    let made = std::fs::create_dir_all(&data);
+    made.map_err(|source| OpenError::Folder { path: data.display().to_string(), source })?;
+    Ok(data)
+}
+
+/// Takes the workspace's lock, or says which process has it.
+fn lock(path: &Path) -> std::result::Result<File, OpenError> {
+    let failed = |source| OpenError::Folder { path: path.display().to_string(), source };
+    let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+    let mut file = opened.map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut pid = String::new();
+            let _unknown_pid = file.read_to_string(&mut pid);
+            return Err(OpenError::InUse { pid: pid.trim().to_owned() });
+        }
+        Err(TryLockError::Error(source)) => return Err(failed(source)),
+    }
+    let written =
+        file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
+    written.map_err(failed)?;
+    Ok(file)
+}
+
+/// Pragmas are per connection and may silently not take: what the promises rest on is read back.
+async fn read_back(conn: &mut SqliteConnection) -> std::result::Result<(), OpenError> {
+    let journal: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut *conn).await?;
+    if !journal.eq_ignore_ascii_case("wal") {
+        return Err(OpenError::Unsafe { pragma: "journal_mode", found: journal, wanted: "wal" });
+    }
+    let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(&mut *conn).await?;
+    if synchronous != 2 {
+        return Err(OpenError::Unsafe {
+            pragma: "synchronous",
+            found: synchronous.to_string(),
+            wanted: "2 (FULL)",
+        });
+    }
+    conn.ping().await?;
+    Ok(())
+}

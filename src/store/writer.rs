@@ -1,0 +1,140 @@
+//! The one writer: group commit.
+//!
+//! Writes that wait together share one `BEGIN IMMEDIATE … COMMIT`, each in a savepoint of its own, and one fsync.
+//! Every caller is answered only after that fsync, so "stored" always means stored. While a group commits, the next
+//! one gathers; there is no timer.
+
+use super::{Result, StoreError};
+use futures_util::future::BoxFuture;
+use sqlx::SqliteConnection;
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+
+/// Writes that may wait at once; more callers wait for a place, which is the store's back-pressure.
+const QUEUE_LENGTH_MAX: usize = 1024;
+/// Writes that share one commit.
+const GROUP_SIZE_MAX: usize = 256;
+
+/// A write, as a closure over the connection inside the group's transaction. It must not await anything else.
+pub(super) trait Job: Send {
+    fn run<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> BoxFuture<'a, Outcome>;
+    /// Called once, after the group's commit succeeded or failed.
+    fn answer(self: Box<Self>, committed: std::result::Result<(), StoreError>);
+}
+
+/// Whether a job's savepoint is kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Keep,
+    RollBack,
+}
+
+#[derive(Clone)]
+pub(super) struct Writer {
+    queue: mpsc::Sender<Box<dyn Job>>,
+}
+
+struct Write<T, F> {
+    work: Option<F>,
+    result: Option<Result<T>>,
+    reply: oneshot::Sender<Result<T>>,
+}
+
+impl<T, F> Job for Write<T, F>
+where
+    T: Send + 'static,
+    F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+{
+    fn run<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            let Some(work) = self.work.take() else { return Outcome::RollBack };
+            let result = work(conn).await;
+            let outcome = if result.is_ok() { Outcome::Keep } else { Outcome::RollBack };
+            self.result = Some(result);
+            outcome
+        })
+    }
+
+    fn answer(self: Box<Self>, committed: std::result::Result<(), StoreError>) {
+        let answer = match (self.result, committed) {
+            (Some(Err(own)), _) => Err(own),
+            (Some(Ok(value)), Ok(())) => Ok(value),
+            (_, Err(group)) => Err(group),
+            (None, Ok(())) => Err(StoreError::Closed),
+        };
+        // A caller that went away (a client hung up) does not undo what is committed.
+        let _gone = self.reply.send(answer);
+    }
+}
+
+impl Writer {
+    /// Takes over the only write connection and works until every handle is dropped.
+    pub(super) fn start(conn: SqliteConnection) -> Self {
+        let (queue, waiting) = mpsc::channel(QUEUE_LENGTH_MAX);
+        tokio::spawn(work(conn, waiting));
+        Self { queue }
+    }
+
+    pub(super) async fn write<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let job = Box::new(Write { work: Some(work), result: None, reply });
+        self.queue.send(job).await.map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+}
+
+async fn work(mut conn: SqliteConnection, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
+    let mut group = Vec::with_capacity(GROUP_SIZE_MAX);
+    while waiting.recv_many(&mut group, GROUP_SIZE_MAX).await > 0 {
+        let committed = commit_group(&mut conn, &mut group, &mut waiting).await;
+        let failure = committed.err().map(Arc::new);
+        if let Some(error) = &failure {
+            tracing::error!(error = %error, writes = group.len(), "the database did not commit");
+            // The transaction may be open or already rolled back; either way the next group starts clean.
+            let _already_closed = sqlx::raw_sql("ROLLBACK").execute(&mut conn).await;
+        }
+        for job in group.drain(..) {
+            job.answer(match &failure {
+                None => Ok(()),
+                Some(error) => Err(StoreError::NotCommitted(error.clone())),
+            });
+        }
+    }
+    if let Err(error) = sqlx::Connection::close(conn).await {
+        tracing::warn!(%error, "closing the database");
+    }
+}
+
+async fn commit_group(
+    conn: &mut SqliteConnection,
+    group: &mut Vec<Box<dyn Job>>,
+    waiting: &mut mpsc::Receiver<Box<dyn Job>>,
+) -> std::result::Result<(), sqlx::Error> {
+    sqlx::raw_sql("BEGIN IMMEDIATE; SAVEPOINT job").execute(&mut *conn).await?;
+    let mut done = 0;
+    while done < group.len() {
+        let outcome = group[done].run(conn).await;
+        done += 1;
+        // Whoever arrived meanwhile rides along: one fsync for all.
+        if done == group.len()
+            && group.len() < GROUP_SIZE_MAX
+            && let Ok(job) = waiting.try_recv()
+        {
+            group.push(job);
+        }
+        let last = done == group.len();
+        sqlx::raw_sql(match (outcome, last) {
+            (Outcome::Keep, false) => "RELEASE job; SAVEPOINT job",
+            (Outcome::RollBack, false) => "ROLLBACK TO job; RELEASE job; SAVEPOINT job",
+            (Outcome::Keep, true) => "RELEASE job; COMMIT",
+            (Outcome::RollBack, true) => "ROLLBACK TO job; RELEASE job; COMMIT",
+        })
+        .execute(&mut *conn)
+        .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! One file per tool, and the list of them.
+//!
+//! A tool returns what it wants done; it opens no socket and writes no row. The harness commits its result and
+//! its effects in one transaction.
+
+use crate::clock::Clock;
+use crate::domain::{Address, Timestamp};
+use crate::store::PersonaStore;
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value};
+
+/// Every tool, in the order the model sees them.
+pub static TOOLS: &[&dyn Tool] = &[];
+
+/// One ability of a persona.
+///
+/// Implementations are unit structs: all state arrives in [`ToolCall`], so a call can be replayed. Word errors for
+/// the model: say what would work; leave the tool's name out of them, the caller adds it. Arguments have passed
+/// the tool's schema before `call` runs.
+pub trait Tool: Send + Sync {
+    /// `^[a-z][a-z0-9_]{0,63}$`, legal for every provider.
+    fn name(&self) -> &'static str;
+    /// What the model reads.
+    fn description(&self) -> &'static str;
+    /// JSON Schema of the arguments: an object with `additionalProperties: false`.
+    fn input_schema(&self) -> Value;
+    /// What recovery may do when the call was started and no result was stored.
+    fn class(&self) -> ToolClass;
+    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>>;
+}
+
+/// What recovery may do with an interrupted call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolClass {
+    /// Reads only: run it again.
+    Repeatable,
+    /// Its effect commits with its result, so no result means that nothing happened: run it.
+    Transactional,
+    /// Its effect can be repeated without harm (an atomic write of given content): run it again.
+    Idempotent,
+    /// Never run it again; the model is told `outcome_unknown`.
+    Once,
+}
+
+/// Everything a call may use.
+pub struct ToolCall<'a> {
+    pub args: &'a Map<String, Value>,
+    /// The persona's rows.
+    pub store: &'a PersonaStore,
+    /// The persona's folder, as a capability: nothing outside it can be named.
+    pub folder: &'a cap_std::fs_utf8::Dir,
+    pub mail: &'a MailPolicy,
+    pub limits: &'a ToolLimits,
+    pub clock: &'a dyn Clock,
+}
+
+/// To whom this run may write, and in whose name.
+#[derive(Debug, Clone)]
+pub struct MailPolicy {
+    /// Some transport is configured; without one, sending is a terminal failure.
+    pub outbound_configured: bool,
+    /// The persona's own address.
+    pub persona_address: Address,
+    /// People of this thread.
+    pub participants: Vec<Address>,
+    pub owners: Vec<Address>,
+    /// Configured further recipients: exact addresses or `*@domain`.
+    pub allow: Vec<String>,
+    /// Mails one run may send.
+    pub mails_per_run_max: usize,
+    /// Mails that this run has sent so far.
+    pub mails_sent: usize,
+    /// The letter this run answers; `None` for schedules.
+    pub answers: Option<Answered>,
+}
+
+/// The letter a run answers, as far as a reply needs it.
+#[derive(Debug, Clone)]
+pub struct Answered {
+    pub sender: Option<Address>,
+    /// The address that `Reply-To` names, when there is exactly one.
+    pub reply_to: Option<Address>,
+    pub subject: String,
+    /// RFC Message-ID; `None` when the letter had none of its own.
+    pub rfc_message_id: Option<String>,
+    /// Its References, oldest first.
+    pub references: Vec<String>,
+    pub received_at: Timestamp,
+}
+
+/// Sizes a tool must keep to.
+#[derive(Debug, Clone)]
+pub struct ToolLimits {
+    /// A result longer than this is cut, and says so.
+    pub result_bytes_max: usize,
+    /// Largest file that may be read or attached.
+    pub file_bytes_max: usize,
+    /// Largest `active.md`.
+    pub memory_bytes_max: usize,
+    /// Attachments of one mail together.
+    pub attachments_bytes_max: usize,
+}
+
+/// What a successful call gives back.
+#[derive(Debug, Default)]
+pub struct ToolOutcome {
+    /// What the model reads, as the value of `result`.
+    pub result: Value,
+    /// A mail to queue in the transaction that records the result.
+    pub mail: Option<MailDraft>,
+}
+
+/// A mail as a tool or the final answer wants it; the harness adds identity, threading headers and frozen bytes.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct MailDraft {
+    pub to: Vec<Address>,
+    pub cc: Vec<Address>,
+    pub bcc: Vec<Address>,
+    pub subject: String,
+    /// Markdown.
+    pub body: String,
+    pub attachments: Vec<DraftAttachment>,
+    /// It answers the triggering letter: threading headers and a `Re:` subject are added.
+    pub is_reply: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct DraftAttachment {
+    pub filename: String,
+    pub content_type: String,
+    pub bytes: Vec<u8>,
+}
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// The model may mend it. `code` is a stable word such as `recipient_not_allowed`.
+    #[error("{message}")]
+    Mendable { code: &'static str, message: String },
+    /// This engine does not offer the action: the run ends.
+    #[error("this engine does not offer {0}")]
+    UnsupportedAction(&'static str),
+    /// A mail was to be sent and no outbound transport is configured: the run ends.
+    #[error("no outbound transport is configured")]
+    OutboundNotConfigured,
+    /// The database failed; the run is tried again.
+    #[error("the store failed")]
+    Store(#[from] crate::store::StoreError),
+}
+
+impl ToolError {
+    pub fn mendable(code: &'static str, message: impl Into<String>) -> Self {
+        ToolError::Mendable { code, message: message.into() }
+    }
+}
+
+/// The tool of that name.
+pub fn find(name: &str) -> Option<&'static dyn Tool> {
+    TOOLS.iter().copied().find(|tool| tool.name() == name)
+}
