@@ -1,1 +1,3 @@
-//! To come.
+//! Mail in and mail out. Ingresses hand letters to the one door; outbound works off committed deliveries.
+
+pub mod door;

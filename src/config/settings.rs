@@ -1,0 +1,324 @@
+//! Settings as meant: complete, typed, checked against each other. How they were typed is the loader's affair.
+
+use crate::domain::{Address, PersonaId};
+use secrecy::SecretString;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Everything an engine is told.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Absolute path of the workspace.
+    pub workspace: PathBuf,
+    pub gateway: Gateway,
+    pub inference: Inference,
+    /// Profile name -> steps; `thread` and `responsibility` always exist.
+    pub context: BTreeMap<String, ContextProfile>,
+    pub security: Security,
+    pub limits: Limits,
+    pub personas: Personas,
+}
+
+/// `configs/gateway.json`.
+#[derive(Debug, Clone)]
+pub struct Gateway {
+    /// Domain of every persona whose address names none, and of our Message-IDs.
+    pub mail_domain: String,
+    /// The name in our banner and EHLO.
+    pub host_name: String,
+    pub owners: Vec<Address>,
+    pub listeners: Vec<SmtpListener>,
+    pub folders: Vec<WatchedFolder>,
+    /// `None`: nothing can be sent; a mail that should be sent ends the run with `outbound_not_configured`.
+    pub outbound: Option<Transport>,
+    pub retry: RetryPolicy,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListenerKind {
+    Smtp,
+}
+
+#[derive(Debug, Clone)]
+pub struct SmtpListener {
+    pub kind: ListenerKind,
+    pub address: SocketAddr,
+}
+
+/// A folder whose `*.eml` files are letters.
+#[derive(Debug, Clone)]
+pub struct WatchedFolder {
+    /// Absolute.
+    pub path: PathBuf,
+    /// Who gets letters that name no persona in `Delivered-To`, `X-Original-To`, `To` or `Cc`.
+    pub fallback: Option<PersonaId>,
+    pub poll: Duration,
+}
+
+#[derive(Debug, Clone)]
+pub enum Transport {
+    Smarthost(Smarthost),
+    /// Writes each mail as an `.eml` file; for demos, tests and air gaps. Absolute path.
+    Folder(PathBuf),
+}
+
+#[derive(Debug, Clone)]
+pub struct Smarthost {
+    pub host: String,
+    pub port: u16,
+    pub tls: SmarthostTls,
+    /// User name and password, for AUTH.
+    pub credentials: Option<(String, SecretString)>,
+    /// Connections that may be open at once.
+    pub connections_max: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SmarthostTls {
+    /// Plain text; allowed for loopback hosts only.
+    None,
+    StartTls,
+    Implicit,
+}
+
+/// When an outbound mail is tried again.
+#[derive(Debug, Clone)]
+pub struct RetryPolicy {
+    /// After this age a recipient fails.
+    pub give_up_after: Duration,
+}
+
+/// `configs/inference.json`.
+#[derive(Debug, Clone)]
+pub struct Inference {
+    pub provider: String,
+    pub model: String,
+    pub max_output_tokens: u32,
+    pub temperature: Option<f32>,
+    pub budget: Budget,
+    /// Longest silence of a provider.
+    pub idle_timeout: Duration,
+    /// Longest provider call.
+    pub call_timeout: Duration,
+    /// Tries of one provider call inside a run.
+    pub call_attempts_max: u32,
+    /// Tries of one run before it fails for good.
+    pub run_attempts_max: u32,
+    /// A wait longer than this parks the run.
+    pub inline_wait_max: Duration,
+    pub providers: BTreeMap<String, ProviderSettings>,
+    /// Runs at once, over all personas.
+    pub concurrent_runs_max: usize,
+    /// Runs at once of one persona.
+    pub concurrent_runs_per_persona_max: usize,
+}
+
+/// One provider's block. Which fields matter is the adapter's affair.
+#[derive(Debug, Clone, Default)]
+pub struct ProviderSettings {
+    /// `https`, or `http` for loopback hosts.
+    pub base_url: Option<String>,
+    /// From the environment or `.secrets`, never from a config file.
+    pub api_key: Option<SecretString>,
+    /// `scripted`: the answers. Absolute path.
+    pub script: Option<PathBuf>,
+    /// `openai`: send `max_tokens` instead of `max_completion_tokens`.
+    pub legacy_max_tokens: bool,
+    /// `openai`: leave `stream_options` out, for servers that refuse it.
+    pub no_stream_usage: bool,
+}
+
+/// The bounds of one run.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    pub turns_max: u32,
+    pub tool_calls_max: u32,
+    pub tool_failures_max: u32,
+    /// Input and output together, cached ones included.
+    pub tokens_max: u64,
+    /// Micro-dollars; `None` is no bound.
+    pub cost_micros_max: Option<i64>,
+    pub duration_max: Duration,
+    /// Tokens the assembled context may take.
+    pub context_tokens_max: usize,
+    pub mails_max: usize,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContextProfile {
+    pub steps: Vec<ContextStep>,
+}
+
+/// One step of the pipeline, as a string `name(arg, …)` or an object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContextStep {
+    /// Resolver name.
+    pub resolver: String,
+    /// With `{persona_id}`-style placeholders still in them.
+    pub args: Vec<String>,
+    pub budget_tokens: Option<usize>,
+    /// A required step that contributes nothing fails the run.
+    pub required: bool,
+}
+
+/// `configs/security.json`.
+#[derive(Debug, Clone)]
+pub struct Security {
+    pub access: Access,
+    /// Further recipients of `send_email`: exact addresses or `*@domain`.
+    pub send_allow: Vec<String>,
+}
+
+/// Who may write to personas; `deny` wins over `allow` wins over `allow_by_default`. Case-insensitive globs.
+#[derive(Debug, Clone)]
+pub struct Access {
+    pub allow_by_default: bool,
+    pub allow: Vec<String>,
+    pub deny: Vec<String>,
+}
+
+/// Every bound that is not a run's. Units end the names.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    pub letter_bytes_max: usize,
+    /// RFC 5321 section 4.5.3.1.6 asks for 1,000 octets of text line; mail of real senders has longer ones.
+    pub line_bytes_max: usize,
+    pub header_bytes_max: usize,
+    pub command_line_bytes_max: usize,
+    pub recipients_max: usize,
+    pub connections_max: usize,
+    pub connections_per_address_max: usize,
+    pub session_errors_max: usize,
+    pub session_duration_max: Duration,
+    pub session_idle_max: Duration,
+    pub mime_depth_max: usize,
+    pub mime_parts_max: usize,
+    pub received_headers_max: usize,
+    pub html_bytes_max: usize,
+    pub html_depth_max: usize,
+    pub references_max: usize,
+    pub tool_result_bytes_max: usize,
+    pub file_bytes_max: usize,
+    pub memory_bytes_max: usize,
+    pub attachments_bytes_max: usize,
+    /// Free disk space under which letters are refused with 452.
+    pub free_disk_bytes_min: u64,
+    /// A letter seen again within this time is the same letter.
+    pub duplicate_window: Duration,
+    /// Time for running work to end after SIGTERM.
+    pub drain_max: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            letter_bytes_max: 25 * 1024 * 1024,
+            line_bytes_max: 64 * 1024,
+            header_bytes_max: 256 * 1024,
+            command_line_bytes_max: 4096,
+            recipients_max: 100,
+            connections_max: 1000,
+            connections_per_address_max: 100,
+            session_errors_max: 20,
+            session_duration_max: Duration::from_secs(60 * 60),
+            session_idle_max: Duration::from_secs(300),
+            mime_depth_max: 30,
+            mime_parts_max: 500,
+            received_headers_max: 50,
+            html_bytes_max: 512 * 1024,
+            html_depth_max: 512,
+            references_max: 200,
+            tool_result_bytes_max: 64 * 1024,
+            file_bytes_max: 1024 * 1024,
+            memory_bytes_max: 16 * 1024,
+            attachments_bytes_max: 10 * 1024 * 1024,
+            free_disk_bytes_min: 64 * 1024 * 1024,
+            duplicate_window: Duration::from_secs(7 * 24 * 3600),
+            drain_max: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What becomes of the model's final text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplyMode {
+    /// It is mailed into the thread, unless the run already replied there.
+    Final,
+    /// Only `send_email` sends.
+    ToolOnly,
+}
+
+/// A folder below `personas/`.
+#[derive(Debug, Clone)]
+pub struct Persona {
+    pub id: PersonaId,
+    /// Display name.
+    pub name: String,
+    pub address: Address,
+    pub aliases: Vec<Address>,
+    pub reply: ReplyMode,
+    /// Overrides of `configs/inference.json`.
+    pub provider: Option<String>,
+    pub model: Option<String>,
+    /// Names of the tools it may use; `None` is all.
+    pub tools: Option<Vec<String>>,
+    /// Zone of its dates and of responsibilities that name none.
+    pub timezone: chrono_tz::Tz,
+    /// Absolute path of its folder.
+    pub folder: PathBuf,
+}
+
+/// All personas, found by id or by address. No two share an address.
+#[derive(Debug, Clone, Default)]
+pub struct Personas {
+    by_id: BTreeMap<PersonaId, Persona>,
+    by_address: BTreeMap<String, PersonaId>,
+}
+
+/// Two personas claim one address.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error(
+    "`{address}` belongs to persona `{first}` and to persona `{second}`: give one of them another address"
+)]
+pub struct SharedAddress {
+    pub address: String,
+    pub first: PersonaId,
+    pub second: PersonaId,
+}
+
+impl Personas {
+    pub fn new(personas: Vec<Persona>) -> Result<Self, SharedAddress> {
+        let mut all = Self::default();
+        for persona in personas {
+            for address in std::iter::once(&persona.address).chain(&persona.aliases) {
+                let key = address.key();
+                match all.by_address.insert(key.clone(), persona.id.clone()) {
+                    Some(first) if first != persona.id => {
+                        return Err(SharedAddress { address: key, first, second: persona.id });
+                    }
+                    _ => {}
+                }
+            }
+            all.by_id.insert(persona.id.clone(), persona);
+        }
+        Ok(all)
+    }
+    pub fn get(&self, id: &PersonaId) -> Option<&Persona> {
+        self.by_id.get(id)
+    }
+    pub fn iter(&self) -> impl Iterator<Item = &Persona> {
+        self.by_id.values()
+    }
+    /// The persona that an address reaches: its own, an alias, or either with a `+tag`.
+    pub fn by_address(&self, address: &Address) -> Option<&Persona> {
+        let exact = self.by_address.get(&address.key());
+        let untagged = || self.by_address.get(&format!("{}@{}", address.base_local(), address.domain()));
+        exact.or_else(untagged).and_then(|id| self.by_id.get(id))
+    }
+    /// Whether some persona lives in that domain (lower case).
+    pub fn has_domain(&self, domain: &str) -> bool {
+        self.by_address.keys().any(|key| key.rsplit_once('@').is_some_and(|(_, d)| d == domain))
+    }
+}

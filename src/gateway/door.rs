@@ -1,0 +1,79 @@
+//! What every ingress knocks at. The answer to `accept` comes after the commit.
+
+use crate::domain::{Address, Letter, MessageId, PersonaId};
+use futures_util::future::BoxFuture;
+
+/// The one door for letters. [`crate::gateway`]'s intake is the only implementation outside tests.
+pub trait Door: Send + Sync {
+    /// Judges one recipient, cheaply and without I/O.
+    fn recipient(&self, address: &Address) -> RecipientVerdict;
+    /// Judges one sender (envelope or header), cheaply and without I/O.
+    fn sender(&self, mail_from: Option<&Address>) -> SenderVerdict;
+    /// Judges and stores a letter with a queued run per addressed persona; resolves after the commit.
+    fn accept(&self, letter: Letter) -> BoxFuture<'_, Result<Accepted, Refusal>>;
+    /// The peer went on after our yes, so it knows of it; a letter without a Message-ID may come again on purpose.
+    fn confirm<'a>(&'a self, accepted: &'a Accepted) -> BoxFuture<'a, ()>;
+    /// Whether there is room for another letter: disk space, database alive.
+    fn has_room(&self) -> bool;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecipientVerdict {
+    Persona(PersonaId),
+    /// One of our domains, nobody there: 550 5.1.1.
+    Unknown,
+    /// Not our domain, and we relay for nobody: 550 5.7.1.
+    NotOurs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SenderVerdict {
+    Welcome,
+    /// 550 5.7.1 with a neutral sentence.
+    Denied,
+}
+
+/// A stored letter: one message per addressed persona.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    pub copies: Vec<Copy>,
+    /// Call [`Door::confirm`] once the peer has seen the answer.
+    pub needs_confirmation: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copy {
+    pub persona: PersonaId,
+    pub message: MessageId,
+    pub outcome: CopyOutcome,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CopyOutcome {
+    /// A run is queued.
+    Run(crate::domain::RunId),
+    /// Stored without a run, by this rule.
+    Filed(String),
+    /// The same letter was stored before; nothing new happened.
+    Duplicate,
+}
+
+/// Why a letter was not taken. Nothing of it is stored.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// 552 5.3.4
+    #[error("larger than {max_bytes} bytes")]
+    TooLarge { max_bytes: usize },
+    /// 554 5.6.0: too deep, too many parts, too many hops.
+    #[error("{0}")]
+    Hostile(&'static str),
+    /// 550 5.7.1
+    #[error("sender not allowed")]
+    Denied,
+    /// 550 5.1.1, for ingresses without an envelope: nobody here is addressed.
+    #[error("no persona is addressed")]
+    NobodyAddressed,
+    /// 451 4.3.0
+    #[error("could not be stored")]
+    NotStored(#[from] crate::store::StoreError),
+}
