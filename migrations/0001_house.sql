@@ -139,6 +139,7 @@ CREATE INDEX runs_open ON runs (seq) WHERE state IN ('queued', 'running', 'waiti
 CREATE INDEX runs_open_by_thread ON runs (thread_id, seq)
   WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry');
 CREATE INDEX runs_by_thread ON runs (thread_id, seq);
+CREATE INDEX runs_running ON runs (persona_id) WHERE state = 'running';
 CREATE INDEX runs_by_persona ON runs (persona_id, seq);
 CREATE INDEX runs_by_trigger_message ON runs (trigger_message_id);
 

@@ -4,10 +4,15 @@
 //! forget the filter. [`Store`] itself offers what the engine does across personas: claims, sweeps, listings for
 //! the operator.
 
+mod messages;
 mod open;
+mod runs;
+mod threads;
 mod writer;
 
+pub use messages::{Content, NewAttachment, NewInbound, NewSynthetic, Place, StoredInbound};
 pub use open::{OpenError, Store};
+pub use runs::{ClaimedRun, NewRun, RunFailure};
 
 use crate::domain::PersonaId;
 

@@ -1,0 +1,348 @@
+//! Messages: letters on their way in, synthetic prompts, and what a persona sends.
+
+use super::runs::{self, NewRun};
+use super::threads::{self, Placing, json_list};
+use super::{PersonaStore, Result, Store};
+use crate::domain::{
+    AttachmentId, ConversationId, MessageId, PersonaId, RawLetterId, RunId, ThreadId, Timestamp,
+};
+use sqlx::{Row, SqliteConnection};
+use std::sync::Arc;
+
+/// Everything that one commit stores of a letter for one persona.
+#[derive(Debug, Clone)]
+pub struct NewInbound {
+    pub persona: PersonaId,
+    pub id: MessageId,
+    pub raw_id: RawLetterId,
+    pub sha256: String,
+    pub envelope_json: String,
+    pub bytes: Arc<[u8]>,
+    pub place: Place,
+    pub content: Content,
+    pub attachments: Vec<NewAttachment>,
+    /// Equal for two arrivals of the same letter.
+    pub dedup_key: String,
+    /// Arrivals before this instant are other letters.
+    pub duplicates_since: Timestamp,
+    /// Whether the peer is known to have seen our yes (see [`crate::gateway::door::Door::confirm`]).
+    pub ack_confirmed: bool,
+    /// The queued run; `None` for filed mail.
+    pub run: Option<NewRun>,
+    /// `run` or `filed:<rule>`.
+    pub disposition: String,
+}
+
+/// What decides the conversation and the thread of a message.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// RFC Message-IDs mentioned, oldest first.
+    pub mentioned: Vec<String>,
+    /// Who must already be in a thread for this message to join it; `None` always starts one.
+    pub joins_as: Option<String>,
+    /// Everybody on the message but the personas.
+    pub participants: Vec<String>,
+    pub new_conversation: ConversationId,
+    pub new_thread: ThreadId,
+}
+
+/// The columns that a person would call the message.
+#[derive(Debug, Clone, Default)]
+pub struct Content {
+    /// RFC Message-ID without brackets.
+    pub rfc_message_id: String,
+    pub in_reply_to: Option<String>,
+    pub references: Vec<String>,
+    /// `Name <address>` as typed.
+    pub sender: String,
+    /// JSON object `{"to": […], "cc": […], "reply_to": […]}`.
+    pub recipients_json: String,
+    pub subject: String,
+    pub text_body: String,
+    /// Without quoted history; `None` when that is all of `text_body`.
+    pub fresh_text: Option<String>,
+    pub html_body: Option<String>,
+    pub trust: &'static str,
+    pub metadata_json: String,
+}
+
+#[derive(Debug, Clone)]
+pub struct NewAttachment {
+    pub id: AttachmentId,
+    pub filename: String,
+    pub declared_name: String,
+    pub content_type: String,
+    pub content_id: Option<String>,
+    pub sha256: String,
+    pub bytes: Vec<u8>,
+}
+
+/// What became of one copy of a letter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoredInbound {
+    New {
+        message: MessageId,
+        run: Option<RunId>,
+    },
+    /// The letter was here before, as this message.
+    Duplicate {
+        message: MessageId,
+    },
+}
+
+pub(super) const FIND_DUPLICATE: &str = "
+    SELECT id FROM messages WHERE persona_id = $1 AND dedup_key = $2 AND received_at >= $3
+      AND (ack_confirmed = 0 OR $4) ORDER BY seq DESC LIMIT 1";
+pub(super) const INSERT_RAW: &str = "
+    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes) VALUES ($1, $2, $3, $4, $5)";
+pub(super) const INSERT_MESSAGE: &str = "
+    INSERT INTO messages (id, thread_id, persona_id, direction, message_id, in_reply_to, references_json, sender,
+      recipients_json, subject, text_body, fresh_text, html_body, received_at, trust, raw_id, run_id, dedup_key,
+      ack_confirmed, disposition, metadata_json)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)";
+pub(super) const INSERT_ATTACHMENT: &str = "
+    INSERT INTO attachments (id, message_id, persona_id, filename, declared_name, content_type, size_bytes, sha256,
+      content_id, bytes) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+pub(super) const CONFIRM_ACK: &str = "
+    UPDATE messages SET ack_confirmed = 1 WHERE id IN (SELECT value FROM json_each($1))";
+pub(super) const AUDIT: &str = "
+    INSERT INTO audit_log (persona_id, subject_kind, subject_id, decision, rule, detail, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+
+impl Store {
+    /// Stores one letter for every addressed persona, each with its queued run, in one commit. A copy that is
+    /// already here is left alone.
+    pub async fn accept_letter(&self, copies: Vec<NewInbound>) -> Result<Vec<StoredInbound>> {
+        let now = self.clock().now();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let mut stored = Vec::with_capacity(copies.len());
+                for copy in &copies {
+                    stored.push(accept_copy(conn, copy, now).await?);
+                }
+                Ok(stored)
+            })
+        })
+        .await
+    }
+
+    /// Notes that the peer saw our yes for these messages.
+    pub async fn confirm_ack(&self, messages: &[MessageId]) -> Result<()> {
+        let ids = json_list(messages.iter().map(MessageId::as_str));
+        self.write(move |conn| {
+            Box::pin(async move {
+                sqlx::query(CONFIRM_ACK).bind(ids).execute(conn).await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+}
+
+async fn accept_copy(
+    conn: &mut SqliteConnection,
+    copy: &NewInbound,
+    now: Timestamp,
+) -> Result<StoredInbound> {
+    // A letter with a Message-ID of its own is the same letter for the whole window; one without may be sent twice
+    // on purpose once its sender has seen the first yes.
+    let has_own_id = copy.dedup_key.starts_with("mid:");
+    let known =
+        sqlx::query_scalar::<_, String>(FIND_DUPLICATE).bind(copy.persona.as_str()).bind(&copy.dedup_key);
+    let known =
+        known.bind(copy.duplicates_since.to_string()).bind(has_own_id).fetch_optional(&mut *conn).await?;
+    if let Some(id) = known {
+        return Ok(StoredInbound::Duplicate { message: MessageId::new(id) });
+    }
+    let raw =
+        sqlx::query(INSERT_RAW).bind(copy.raw_id.as_str()).bind(copy.persona.as_str()).bind(&copy.sha256);
+    raw.bind(&copy.envelope_json).bind(&copy.bytes[..]).execute(&mut *conn).await?;
+    let thread = place_message(conn, &copy.persona, &copy.place, &copy.content, now).await?;
+    let row = MessageRow {
+        id: &copy.id,
+        thread: &thread,
+        persona: &copy.persona,
+        direction: "inbound",
+        content: &copy.content,
+        raw_id: Some(&copy.raw_id),
+        run: None,
+        dedup_key: Some(&copy.dedup_key),
+        ack_confirmed: copy.ack_confirmed,
+        disposition: &copy.disposition,
+    };
+    insert_message(conn, &row, now).await?;
+    for attachment in &copy.attachments {
+        insert_attachment(conn, &copy.persona, &copy.id, attachment).await?;
+    }
+    match &copy.run {
+        Some(run) => runs::insert(conn, run, &copy.persona, &thread, &copy.id, now).await?,
+        None => {
+            audit(conn, Some(&copy.persona), ("message", copy.id.as_str()), &copy.disposition, now).await?
+        }
+    }
+    Ok(StoredInbound::New { message: copy.id.clone(), run: copy.run.as_ref().map(|run| run.id.clone()) })
+}
+
+/// Finds or makes the thread of a message.
+pub(super) async fn place_message(
+    conn: &mut SqliteConnection,
+    persona: &PersonaId,
+    place: &Place,
+    content: &Content,
+    now: Timestamp,
+) -> Result<ThreadId> {
+    let placing = Placing {
+        persona: persona.as_str(),
+        own_id: &content.rfc_message_id,
+        mentioned: &place.mentioned,
+        joins_as: place.joins_as.as_deref(),
+        participants: &place.participants,
+        subject: &content.subject,
+        now: &now.to_string(),
+        new_conversation: place.new_conversation.clone(),
+        new_thread: place.new_thread.clone(),
+    };
+    Ok(threads::place(conn, &placing).await?.thread)
+}
+
+/// A row of `messages`, whichever way it travels.
+pub(super) struct MessageRow<'a> {
+    pub id: &'a MessageId,
+    pub thread: &'a ThreadId,
+    pub persona: &'a PersonaId,
+    pub direction: &'static str,
+    pub content: &'a Content,
+    pub raw_id: Option<&'a RawLetterId>,
+    pub run: Option<&'a RunId>,
+    pub dedup_key: Option<&'a str>,
+    pub ack_confirmed: bool,
+    pub disposition: &'a str,
+}
+
+pub(super) async fn insert_message(
+    conn: &mut SqliteConnection,
+    row: &MessageRow<'_>,
+    now: Timestamp,
+) -> Result<()> {
+    let content = row.content;
+    sqlx::query(INSERT_MESSAGE)
+        .bind(row.id.as_str())
+        .bind(row.thread.as_str())
+        .bind(row.persona.as_str())
+        .bind(row.direction)
+        .bind(&content.rfc_message_id)
+        .bind(content.in_reply_to.as_deref())
+        .bind(json_list(content.references.iter().map(String::as_str)))
+        .bind(&content.sender)
+        .bind(&content.recipients_json)
+        .bind(&content.subject)
+        .bind(&content.text_body)
+        .bind(content.fresh_text.as_deref())
+        .bind(content.html_body.as_deref())
+        .bind(now.to_string())
+        .bind(content.trust)
+        .bind(row.raw_id.map(RawLetterId::as_str))
+        .bind(row.run.map(RunId::as_str))
+        .bind(row.dedup_key)
+        .bind(row.ack_confirmed)
+        .bind(row.disposition)
+        .bind(&content.metadata_json)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+async fn insert_attachment(
+    conn: &mut SqliteConnection,
+    persona: &PersonaId,
+    message: &MessageId,
+    attachment: &NewAttachment,
+) -> Result<()> {
+    sqlx::query(INSERT_ATTACHMENT)
+        .bind(attachment.id.as_str())
+        .bind(message.as_str())
+        .bind(persona.as_str())
+        .bind(&attachment.filename)
+        .bind(&attachment.declared_name)
+        .bind(&attachment.content_type)
+        .bind(i64::try_from(attachment.bytes.len()).unwrap_or(i64::MAX))
+        .bind(&attachment.sha256)
+        .bind(attachment.content_id.as_deref())
+        .bind(&attachment.bytes[..])
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Writes a policy decision down. `decision` is `verb:rule` or a bare verb.
+pub(super) async fn audit(
+    conn: &mut SqliteConnection,
+    persona: Option<&PersonaId>,
+    subject: (&'static str, &str),
+    decision: &str,
+    now: Timestamp,
+) -> Result<()> {
+    let (verb, rule) = decision.split_once(':').unwrap_or((decision, ""));
+    let insert = sqlx::query(AUDIT).bind(persona.map(PersonaId::as_str)).bind(subject.0).bind(subject.1);
+    insert.bind(verb).bind(rule).bind("").bind(now.to_string()).execute(conn).await?;
+    Ok(())
+}
+
+/// A synthetic message with its run, for schedules, chat and manual runs.
+#[derive(Debug, Clone)]
+pub struct NewSynthetic {
+    pub persona: PersonaId,
+    pub id: MessageId,
+    /// The thread it belongs to; `None` starts one among `participants`.
+    pub thread: Option<ThreadId>,
+    pub place: Place,
+    pub content: Content,
+    pub run: NewRun,
+}
+
+/// Inserts a synthetic message and its queued run inside the caller's transaction; gives the thread.
+pub(super) async fn insert_synthetic(
+    conn: &mut SqliteConnection,
+    new: &NewSynthetic,
+    now: Timestamp,
+) -> Result<ThreadId> {
+    let thread = match &new.thread {
+        Some(thread) => {
+            sqlx::query(threads::TOUCH_THREAD)
+                .bind(thread.as_str())
+                .bind(now.to_string())
+                .execute(&mut *conn)
+                .await?;
+            thread.clone()
+        }
+        None => place_message(conn, &new.persona, &new.place, &new.content, now).await?,
+    };
+    let row = MessageRow {
+        id: &new.id,
+        thread: &thread,
+        persona: &new.persona,
+        direction: "synthetic",
+        content: &new.content,
+        raw_id: None,
+        run: None,
+        dedup_key: None,
+        ack_confirmed: true,
+        disposition: "run",
+    };
+    insert_message(conn, &row, now).await?;
+    runs::insert(conn, &new.run, &new.persona, &thread, &new.id, now).await?;
+    Ok(thread)
+}
+
+pub(super) const THREAD_PARTICIPANTS: &str = "
+    SELECT p.address FROM thread_participants p JOIN threads t ON t.id = p.thread_id
+    WHERE p.thread_id = $1 AND t.persona_id = $2 ORDER BY p.address";
+
+impl PersonaStore {
+    /// Everybody in a thread, in [`crate::domain::Address::key`] form; lists as `list:<List-Id>`.
+    pub async fn thread_participants(&self, thread: &ThreadId) -> Result<Vec<String>> {
+        let rows = sqlx::query(THREAD_PARTICIPANTS).bind(thread.as_str()).bind(self.persona.as_str());
+        let rows = rows.fetch_all(self.store.readers()).await?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+}

@@ -1,0 +1,233 @@
+//! Runs: queued with their trigger, claimed one at a time per thread, finished in one commit.
+
+use super::threads::json_list;
+use super::{Result, Store, StoreError};
+use crate::domain::{
+    ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadId, Timestamp, Trigger,
+};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+
+/// Claims after which a run that takes the engine down with it is given up.
+const CLAIMS_MAX: i64 = 20;
+/// Queued runs looked at in one claim; more would make a claim cost what the backlog costs.
+const CLAIM_CANDIDATES: i64 = 256;
+
+/// A run to queue.
+#[derive(Debug, Clone)]
+pub struct NewRun {
+    pub id: RunId,
+    pub trigger: Trigger,
+    /// Context profile, a key of `configs/context.json`.
+    pub profile: String,
+}
+
+/// A run that this engine works on now.
+#[derive(Debug, Clone)]
+pub struct ClaimedRun {
+    pub id: RunId,
+    pub persona: PersonaId,
+    pub thread: ThreadId,
+    pub trigger: Trigger,
+    pub trigger_message: MessageId,
+    pub profile: String,
+    /// Counted from 1.
+    pub attempt: u32,
+    pub created_at: Timestamp,
+}
+
+/// How a run ended for now.
+#[derive(Debug, Clone)]
+pub struct RunFailure {
+    pub class: ErrorClass,
+    /// For the operator; no mail content.
+    pub message: String,
+    /// `Some`: try again then; `None`: failed.
+    pub retry_at: Option<Timestamp>,
+}
+
+pub(super) const INSERT_RUN: &str = "
+    INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, 'queued', $7)";
+/// One at a time per thread, in order: a run is free when no earlier run of its thread is open.
+pub(super) const CLAIM_RUNS: &str = "
+    UPDATE runs SET state = 'running', epoch = $1, attempt = attempt + 1, next_attempt_at = NULL,
+      started_at = coalesce(started_at, $2)
+    WHERE seq IN (
+      SELECT seq FROM (
+        SELECT seq, persona_id, row_number() OVER (PARTITION BY persona_id ORDER BY seq) AS place FROM (
+          SELECT r.seq, r.persona_id FROM runs r
+          WHERE r.state IN ('queued', 'waiting_retry') AND coalesce(r.next_attempt_at, '') <= $2
+            AND r.persona_id NOT IN (SELECT value FROM json_each($5))
+            AND NOT EXISTS (SELECT 1 FROM runs o WHERE o.thread_id = r.thread_id AND o.seq < r.seq
+              AND o.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))
+          ORDER BY r.seq LIMIT $6)) c
+      WHERE place <= $4 - (SELECT count(*) FROM runs w WHERE w.persona_id = c.persona_id AND w.state = 'running')
+      ORDER BY seq LIMIT $3)
+    RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at";
+pub(super) const NEXT_RETRY: &str = "
+    SELECT min(next_attempt_at) FROM runs WHERE state = 'waiting_retry'";
+pub(super) const OPEN_RUNS: &str = "
+    SELECT count(*) FROM runs WHERE state IN ('queued', 'running') OR (state = 'waiting_retry' AND next_attempt_at <= $1)";
+pub(super) const REQUEUE_ORPHANS: &str = "
+    UPDATE runs SET state = 'queued' WHERE state = 'running' AND epoch < $1 AND attempt < $2";
+pub(super) const BURY_ORPHANS: &str = "
+    UPDATE runs SET state = 'failed', stop_reason = 'failed', error_class = 'crashed', finished_at = $3,
+      error_message = 'the engine stopped ' || attempt || ' times while working on this run'
+    WHERE state = 'running' AND epoch < $1 AND attempt >= $2";
+pub(super) const PARK_RUN: &str = "
+    UPDATE runs SET state = 'waiting_retry', next_attempt_at = $3, error_class = $4, error_message = $5
+    WHERE id = $1 AND epoch = $2 AND state = 'running'";
+pub(super) const FAIL_RUN: &str = "
+    UPDATE runs SET state = $3, stop_reason = $4, error_class = $5, error_message = $6, finished_at = $7
+    WHERE id = $1 AND epoch = $2 AND state = 'running'";
+pub(super) const REQUEUE_RUN: &str = "
+    UPDATE runs SET state = 'queued', attempt = attempt - 1 WHERE id = $1 AND epoch = $2 AND state = 'running'";
+pub(super) const CANCEL_REQUESTED: &str = "
+    SELECT id FROM runs WHERE state = 'running' AND cancel_requested_at IS NOT NULL";
+
+/// Queues a run inside the caller's transaction.
+pub(super) async fn insert(
+    conn: &mut SqliteConnection,
+    run: &NewRun,
+    persona: &PersonaId,
+    thread: &ThreadId,
+    message: &MessageId,
+    now: Timestamp,
+) -> Result<()> {
+    let insert = sqlx::query(INSERT_RUN).bind(run.id.as_str()).bind(persona.as_str()).bind(thread.as_str());
+    let insert = insert.bind(run.trigger.as_str()).bind(message.as_str()).bind(&run.profile);
+    insert.bind(now.to_string()).execute(conn).await?;
+    Ok(())
+}
+
+impl Store {
+    /// Takes up to `limit` runs that are due and free, oldest first, at most `per_persona_max` running per persona.
+    pub async fn claim_runs(
+        &self,
+        limit: usize,
+        per_persona_max: usize,
+        full_personas: &[PersonaId],
+    ) -> Result<Vec<ClaimedRun>> {
+        let (epoch, now) = (self.epoch(), self.clock().now().to_string());
+        let full = json_list(full_personas.iter().map(PersonaId::as_str));
+        self.write(move |conn| {
+            Box::pin(async move {
+                let claim = sqlx::query(CLAIM_RUNS).bind(epoch).bind(now).bind(to_i64(limit));
+                let claim = claim.bind(to_i64(per_persona_max)).bind(full).bind(CLAIM_CANDIDATES);
+                let mut rows = claim.fetch_all(conn).await?;
+                rows.sort_by_key(|row| row.get::<i64, _>("seq"));
+                rows.iter().map(claimed).collect()
+            })
+        })
+        .await
+    }
+
+    /// When the next parked run is due.
+    pub async fn next_run_retry(&self) -> Result<Option<Timestamp>> {
+        let at: Option<String> = sqlx::query_scalar(NEXT_RETRY).fetch_one(self.readers()).await?;
+        Ok(at.as_deref().and_then(Timestamp::parse))
+    }
+
+    /// Runs that somebody should be working on now.
+    pub async fn count_open_runs(&self) -> Result<u64> {
+        let now = self.clock().now().to_string();
+        let count: i64 = sqlx::query_scalar(OPEN_RUNS).bind(now).fetch_one(self.readers()).await?;
+        Ok(count.unsigned_abs())
+    }
+
+    /// Gives runs of engines that are gone back to the queue; buries those that took too many engines along.
+    pub async fn recover_runs(&self) -> Result<u64> {
+        let (epoch, now) = (self.epoch(), self.clock().now().to_string());
+        self.write(move |conn| {
+            Box::pin(async move {
+                let bury = sqlx::query(BURY_ORPHANS).bind(epoch).bind(CLAIMS_MAX).bind(now);
+                bury.execute(&mut *conn).await?;
+                let requeue = sqlx::query(REQUEUE_ORPHANS).bind(epoch).bind(CLAIMS_MAX).execute(conn).await?;
+                Ok(requeue.rows_affected())
+            })
+        })
+        .await
+    }
+
+    /// Ends a claimed run without an answer: parked when a retry time is given, failed or cancelled otherwise.
+    pub async fn fail_run(&self, run: &RunId, failure: RunFailure) -> Result<()> {
+        let (epoch, now, id) = (self.epoch(), self.clock().now().to_string(), run.as_str().to_owned());
+        self.write(move |conn| {
+            Box::pin(async move {
+                let class = failure.class.as_str();
+                let changed = match failure.retry_at {
+                    Some(at) => {
+                        let park = sqlx::query(PARK_RUN).bind(&id).bind(epoch).bind(at.to_string());
+                        park.bind(class).bind(&failure.message).execute(conn).await?
+                    }
+                    None => {
+                        let (state, stop) = match failure.class {
+                            ErrorClass::Cancelled => (RunState::Cancelled, StopReason::Cancelled),
+                            _ => (RunState::Failed, StopReason::Failed),
+                        };
+                        let fail = sqlx::query(FAIL_RUN).bind(&id).bind(epoch).bind(state.as_str());
+                        let fail = fail.bind(stop.as_str()).bind(class).bind(&failure.message).bind(now);
+                        fail.execute(conn).await?
+                    }
+                };
+                fenced(changed.rows_affected(), &id)
+            })
+        })
+        .await
+    }
+
+    /// Puts a claimed run back as it was, for a shutdown.
+    pub async fn requeue_run(&self, run: &RunId) -> Result<()> {
+        let (epoch, id) = (self.epoch(), run.as_str().to_owned());
+        self.write(move |conn| {
+            Box::pin(async move {
+                let changed = sqlx::query(REQUEUE_RUN).bind(&id).bind(epoch).execute(conn).await?;
+                fenced(changed.rows_affected(), &id)
+            })
+        })
+        .await
+    }
+
+    /// Running runs whose cancellation was asked for, by this or another process.
+    pub async fn cancel_requests(&self) -> Result<Vec<RunId>> {
+        let ids: Vec<String> = sqlx::query_scalar(CANCEL_REQUESTED).fetch_all(self.readers()).await?;
+        Ok(ids.into_iter().map(RunId::new).collect())
+    }
+}
+
+/// A change that touched no row came from an engine that no longer owns the run.
+pub(super) fn fenced(rows_affected: u64, run: &str) -> Result<()> {
+    match rows_affected {
+        0 => Err(StoreError::WrongState {
+            kind: "run",
+            id: run.to_owned(),
+            state: "no longer ours".to_owned(),
+            hint: "another engine or a cancellation took it over",
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn claimed(row: &SqliteRow) -> Result<ClaimedRun> {
+    let unreadable = |what| move || StoreError::Unreadable { what };
+    Ok(ClaimedRun {
+        id: RunId::new(row.get::<String, _>("id")),
+        persona: persona_id(row)?,
+        thread: ThreadId::new(row.get::<String, _>("thread_id")),
+        trigger: Trigger::parse(row.get("trigger")).ok_or_else(unreadable("run trigger"))?,
+        trigger_message: MessageId::new(row.get::<String, _>("trigger_message_id")),
+        profile: row.get("profile"),
+        attempt: u32::try_from(row.get::<i64, _>("attempt")).unwrap_or(u32::MAX),
+        created_at: Timestamp::parse(row.get("created_at")).ok_or_else(unreadable("time of a run"))?,
+    })
+}
+
+/// The `persona_id` column of a row.
+pub(super) fn persona_id(row: &SqliteRow) -> Result<PersonaId> {
+    PersonaId::parse(row.get("persona_id")).map_err(|_| StoreError::Unreadable { what: "persona id" })
+}
+
+pub(super) fn to_i64(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,166 @@
+//! Conversations by the graph of Message-IDs; threads by who may see them together (decision D-04).
+//!
+//! A conversation is a connected component: every Message-ID a message bears or mentions is linked to it, seen or
+//! not, so trimmed References, any order of arrival and late joins need no special case. A thread is the part of a
+//! conversation whose participants wrote or received its letters; nothing that a sender writes into To, Cc or
+//! References opens a thread in which that sender was not already.
+
+use super::Result;
+use crate::domain::{ConversationId, ThreadId};
+use sqlx::{Row, SqliteConnection};
+
+/// What placing a message needs to know of it.
+pub(super) struct Placing<'a> {
+    pub persona: &'a str,
+    /// Its RFC Message-ID.
+    pub own_id: &'a str,
+    /// RFC Message-IDs it mentions, oldest first; the last is the nearest ancestor.
+    pub mentioned: &'a [String],
+    /// Who must already be in a thread for the message to join it: the sender, or `list:<List-Id>`.
+    /// `None` joins nothing.
+    pub joins_as: Option<&'a str>,
+    /// Everybody on the message, in [`crate::domain::Address::key`] form.
+    pub participants: &'a [String],
+    pub subject: &'a str,
+    pub now: &'a str,
+    /// Ids to use if a conversation or a thread has to be made.
+    pub new_conversation: ConversationId,
+    pub new_thread: ThreadId,
+}
+
+/// Where a message belongs.
+pub(super) struct Placed {
+    pub conversation: ConversationId,
+    pub thread: ThreadId,
+}
+
+pub(super) const LINKED_CONVERSATIONS: &str = "
+    SELECT DISTINCT conversation_id FROM message_links
+    WHERE persona_id = $1 AND rfc_message_id IN (SELECT value FROM json_each($2)) ORDER BY 1";
+pub(super) const INSERT_CONVERSATION: &str = "
+    INSERT INTO conversations (id, persona_id, subject, root_message_id, created_at) VALUES ($1, $2, $3, $4, $5)";
+pub(super) const INSERT_LINKS: &str = "
+    INSERT OR IGNORE INTO message_links (persona_id, rfc_message_id, conversation_id)
+    SELECT $1, value, $3 FROM json_each($2)";
+pub(super) const FIND_THREAD: &str = "
+    SELECT t.id FROM threads t JOIN thread_participants p ON p.thread_id = t.id
+    WHERE t.conversation_id = $1 AND p.address = $2
+    ORDER BY EXISTS (SELECT 1 FROM messages m WHERE m.persona_id = $4 AND m.message_id = $3 AND m.thread_id = t.id) DESC,
+      t.updated_at DESC, t.id DESC LIMIT 1";
+pub(super) const INSERT_THREAD: &str = "
+    INSERT INTO threads (id, conversation_id, persona_id, subject, created_at, updated_at)
+    VALUES ($1, $2, $3, $4, $5, $5)";
+pub(super) const TOUCH_THREAD: &str = "UPDATE threads SET updated_at = $2 WHERE id = $1";
+pub(super) const INSERT_PARTICIPANTS: &str = "
+    INSERT OR IGNORE INTO thread_participants (thread_id, address) SELECT $1, value FROM json_each($2)";
+
+pub(super) const MOVE_THREADS: &str = "
+    UPDATE threads SET conversation_id = $1 WHERE conversation_id IN (SELECT value FROM json_each($2))";
+pub(super) const MOVE_LINKS: &str = "
+    UPDATE message_links SET conversation_id = $1 WHERE conversation_id IN (SELECT value FROM json_each($2))";
+pub(super) const DELETE_CONVERSATIONS: &str = "
+    DELETE FROM conversations WHERE id IN (SELECT value FROM json_each($1))";
+/// Threads of one conversation with the same participants, youngest first, beside the oldest such thread.
+pub(super) const EQUAL_THREADS: &str = "
+    WITH people AS (
+      SELECT t.id, (SELECT group_concat(address, ' ') FROM
+        (SELECT address FROM thread_participants WHERE thread_id = t.id ORDER BY address)) AS everybody
+      FROM threads t WHERE t.conversation_id = $1)
+    SELECT young.id, min(old.id) FROM people young JOIN people old
+      ON old.everybody = young.everybody AND old.id < young.id GROUP BY young.id";
+pub(super) const FOLD_MESSAGES: &str = "UPDATE messages SET thread_id = $2 WHERE thread_id = $1";
+pub(super) const FOLD_RUNS: &str = "UPDATE runs SET thread_id = $2 WHERE thread_id = $1";
+pub(super) const FOLD_EVENTS: &str = "UPDATE thread_tool_events SET thread_id = $2 WHERE thread_id = $1";
+pub(super) const FOLD_MEMORY: &str = "DELETE FROM thread_memory WHERE thread_id = $1";
+pub(super) const FOLD_PARTICIPANTS: &str = "DELETE FROM thread_participants WHERE thread_id = $1";
+pub(super) const FOLD_THREAD: &str = "DELETE FROM threads WHERE id = $1";
+
+/// Finds or makes the conversation and the thread of a message, joining conversations that it ties together.
+pub(super) async fn place(conn: &mut SqliteConnection, placing: &Placing<'_>) -> Result<Placed> {
+    let ids = json_list(placing.mentioned.iter().map(String::as_str).chain([placing.own_id]));
+    let found =
+        sqlx::query(LINKED_CONVERSATIONS).bind(placing.persona).bind(&ids).fetch_all(&mut *conn).await?;
+    let found: Vec<String> = found.iter().map(|row| row.get(0)).collect();
+    let conversation = match found.split_first() {
+        None => new_conversation(conn, placing).await?,
+        // Ids are ordered by time: the oldest conversation keeps its name.
+        Some((oldest, [])) => oldest.clone(),
+        Some((oldest, younger)) => join(conn, oldest, younger).await?,
+    };
+    sqlx::query(INSERT_LINKS)
+        .bind(placing.persona)
+        .bind(&ids)
+        .bind(&conversation)
+        .execute(&mut *conn)
+        .await?;
+    let thread = match found.is_empty() {
+        true => None,
+        false => existing_thread(conn, placing, &conversation).await?,
+    };
+    let thread = match thread {
+        Some(thread) => {
+            sqlx::query(TOUCH_THREAD).bind(&thread).bind(placing.now).execute(&mut *conn).await?;
+            thread
+        }
+        None => new_thread(conn, placing, &conversation).await?,
+    };
+    let people = json_list(placing.participants.iter().map(String::as_str));
+    sqlx::query(INSERT_PARTICIPANTS).bind(&thread).bind(people).execute(&mut *conn).await?;
+    Ok(Placed { conversation: ConversationId::new(conversation), thread: ThreadId::new(thread) })
+}
+
+async fn new_conversation(conn: &mut SqliteConnection, placing: &Placing<'_>) -> Result<String> {
+    let id = placing.new_conversation.as_str().to_owned();
+    let root = placing.mentioned.first().map_or(placing.own_id, String::as_str);
+    let insert = sqlx::query(INSERT_CONVERSATION).bind(&id).bind(placing.persona).bind(placing.subject);
+    insert.bind(root).bind(placing.now).execute(conn).await?;
+    Ok(id)
+}
+
+async fn existing_thread(
+    conn: &mut SqliteConnection,
+    placing: &Placing<'_>,
+    conversation: &str,
+) -> Result<Option<String>> {
+    let Some(joins_as) = placing.joins_as else { return Ok(None) };
+    let nearest = placing.mentioned.last().map(String::as_str);
+    let find = sqlx::query_scalar(FIND_THREAD).bind(conversation).bind(joins_as);
+    Ok(find.bind(nearest).bind(placing.persona).fetch_optional(conn).await?)
+}
+
+async fn new_thread(
+    conn: &mut SqliteConnection,
+    placing: &Placing<'_>,
+    conversation: &str,
+) -> Result<String> {
+    let id = placing.new_thread.as_str().to_owned();
+    let insert = sqlx::query(INSERT_THREAD).bind(&id).bind(conversation).bind(placing.persona);
+    insert.bind(placing.subject).bind(placing.now).execute(conn).await?;
+    Ok(id)
+}
+
+/// A late letter ties conversations together: they become the oldest of them, and threads among exactly the same
+/// people become one. Threads with different people stay apart, whoever quoted whom.
+async fn join(conn: &mut SqliteConnection, oldest: &str, younger: &[String]) -> Result<String> {
+    let gone = json_list(younger.iter().map(String::as_str));
+    for sql in [MOVE_THREADS, MOVE_LINKS] {
+        sqlx::query(sql).bind(oldest).bind(&gone).execute(&mut *conn).await?;
+    }
+    sqlx::query(DELETE_CONVERSATIONS).bind(&gone).execute(&mut *conn).await?;
+    let pairs = sqlx::query(EQUAL_THREADS).bind(oldest).fetch_all(&mut *conn).await?;
+    for pair in pairs {
+        let (young, old): (String, String) = (pair.get(0), pair.get(1));
+        for sql in [FOLD_MESSAGES, FOLD_RUNS, FOLD_EVENTS] {
+            sqlx::query(sql).bind(&young).bind(&old).execute(&mut *conn).await?;
+        }
+        for sql in [FOLD_MEMORY, FOLD_PARTICIPANTS, FOLD_THREAD] {
+            sqlx::query(sql).bind(&young).execute(&mut *conn).await?;
+        }
+    }
+    Ok(oldest.to_owned())
+}
+
+/// JSON array text, for `json_each`.
+pub(super) fn json_list<'a>(items: impl Iterator<Item = &'a str>) -> String {
+    serde_json::Value::from_iter(items).to_string()
+}
