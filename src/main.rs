@@ -1,1 +1,22 @@
-fn main() {}
+//! The binary: arguments -> [`attache::cli`] -> exit code.
+
+use std::process::ExitCode;
+
+/// Fewest worker threads: one may hold a long blocking read while another still answers sockets.
+const WORKERS_MIN: usize = 2;
+
+fn main() -> ExitCode {
+    let workers = std::thread::available_parallelism().map_or(WORKERS_MIN, |n| n.get().max(WORKERS_MIN));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: cannot start the async runtime: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let exit = runtime.block_on(attache::cli::run(std::env::args_os()));
+    // A thread that still waits for a key press must not hold the process.
+    runtime.shutdown_background();
+    exit.into()
+}

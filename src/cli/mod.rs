@@ -1,1 +1,163 @@
-//! To come.
+//! The command line: one file per command, and the list of them.
+//!
+//! Absent on purpose: work. A command reads its arguments, calls a lower floor, and prints.
+
+mod config;
+mod exit;
+mod logging;
+mod vocabulary;
+pub mod output;
+
+pub use exit::{Exit, Failure};
+pub use vocabulary::vocabulary;
+
+use crate::clock::SystemClock;
+use crate::config::{Config, ConfigErrors};
+use crate::store::Store;
+use clap::{Arg, ArgAction, ArgMatches};
+use futures_util::future::BoxFuture;
+use output::Screen;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Every command, in the order of `--help`.
+static COMMANDS: &[&dyn Command] = &[&config::ConfigCommand];
+
+/// One command of `attache`.
+///
+/// Implementations are unit structs. Print through [`Context::screen`] only (a closed pipe must not panic) and obey
+/// `--json` there; return errors as values: [`Failure`] where an exit code or a hint is known, any other error with
+/// anyhow context. To start a new one, copy `config.rs`, add `mod x;` and a line in [`COMMANDS`].
+pub trait Command: Sync {
+    /// Its name, help and arguments. Global arguments are added by the caller.
+    fn clap(&self) -> clap::Command;
+    /// Filter of log lines when neither `--log` nor `ATTACHE_LOG` says otherwise.
+    fn default_log(&self) -> &'static str {
+        "warn"
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>>;
+}
+
+/// What every command may use.
+pub struct Context {
+    /// Absolute path of the workspace; it may not exist yet.
+    pub workspace: PathBuf,
+    pub screen: Screen,
+}
+
+impl Context {
+    /// Reads and checks the whole configuration; the error holds every problem of every file.
+    pub fn config(&self) -> Result<Config, ConfigErrors> {
+        crate::config::load(&self.workspace, &vocabulary())
+    }
+    /// Whether `--json` was given.
+    pub fn json(&self) -> bool {
+        self.screen.wants_json()
+    }
+    /// Whether stdout is a terminal.
+    pub fn terminal(&self) -> bool {
+        self.screen.is_terminal()
+    }
+    /// Refuses a folder that is no workspace, so that a typing error creates no empty database.
+    pub fn require_workspace(&self) -> Result<&Path, Failure> {
+        if self.workspace.join("configs").is_dir() {
+            return Ok(&self.workspace);
+        }
+        let message =
+            format!("`{}` is not a workspace: it has no folder `configs`", self.workspace.display());
+        Err(Failure::new(Exit::Workspace, message)
+            .hint("make one with `attache init DIR`, or name one with --workspace DIR"))
+    }
+    /// Opens the database beside a running engine, for listings and requests.
+    pub async fn store_beside(&self) -> anyhow::Result<Store> {
+        let workspace = self.require_workspace()?;
+        Ok(Store::open_beside(workspace, Arc::new(SystemClock::new())).await?)
+    }
+}
+
+/// Runs one command line and says how it ended; complains on stderr itself.
+pub async fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
+    let matches = match command().try_get_matches_from(args) {
+        Ok(matches) => matches,
+        Err(error) => {
+            // Help and version are "errors" that go to stdout; a closed pipe there is no fault.
+            let _unread = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Ok };
+        }
+    };
+    match dispatch(&matches).await {
+        Ok(exit) => exit,
+        Err(error) => {
+            let (exit, hint) = exit::judge(&error);
+            if exit != Exit::Ok {
+                output::complain(&error, hint.as_deref());
+            }
+            exit
+        }
+    }
+}
+
+async fn dispatch(matches: &ArgMatches) -> anyhow::Result<Exit> {
+    let (name, args) = matches.subcommand().unwrap_or(("", matches));
+    let Some(command) = COMMANDS.iter().find(|command| command.clap().get_name() == name) else {
+        return Err(Failure::new(Exit::Usage, format!("no command `{name}`")).into());
+    };
+    let filter = matches.get_one::<String>("log").map_or(command.default_log(), String::as_str);
+    let json_logs = matches.get_one::<String>("log-format").is_some_and(|format| format == "json");
+    logging::start(filter, json_logs)?;
+    let named = matches.get_one::<PathBuf>("workspace").map_or(Path::new("."), PathBuf::as_path);
+    let workspace = std::path::absolute(named)
+        .map_err(|source| Failure::new(Exit::Usage, "no such workspace path").because(source))?;
+    let context = Context { workspace, screen: Screen::stdout(matches.get_flag("json")) };
+    command.run(&context, args).await
+}
+
+/// The whole command line, for parsing and for `--help`.
+pub fn command() -> clap::Command {
+    clap::Command::new("attache")
+        .about("An email-native persona engine: a letter arrives, a persona answers it")
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .args(global_args())
+        .subcommands(COMMANDS.iter().map(|command| command.clap()))
+}
+
+fn global_args() -> [Arg; 4] {
+    [
+        Arg::new("workspace")
+            .long("workspace")
+            .value_name("DIR")
+            .env("ATTACHE_WORKSPACE")
+            .value_parser(clap::value_parser!(PathBuf))
+            .global(true)
+            .help("Workspace to work on [default: the current folder]"),
+        Arg::new("json")
+            .long("json")
+            .action(ArgAction::SetTrue)
+            .global(true)
+            .help("Print one JSON value instead of text"),
+        Arg::new("log")
+            .long("log")
+            .value_name("FILTER")
+            .env("ATTACHE_LOG")
+            .global(true)
+            .help("Log lines to show on stderr, such as `info` or `attache::gateway=debug,warn`"),
+        Arg::new("log-format")
+            .long("log-format")
+            .value_name("FORMAT")
+            .value_parser(["text", "json"])
+            .global(true)
+            .help("Shape of log lines [default: text]"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::command().debug_assert();
+    }
+}

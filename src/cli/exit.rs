@@ -1,0 +1,100 @@
+//! What the process says with its exit code, and errors that choose one.
+
+use super::output::PipeClosed;
+use crate::config::ConfigErrors;
+use crate::store::OpenError;
+use std::fmt;
+use std::process::ExitCode;
+
+/// Exit codes. Above 2 they follow BSD's `sysexits.h`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done.
+    Ok = 0,
+    /// Failed for a reason that has no number of its own.
+    Failed = 1,
+    /// The command line was wrong.
+    Usage = 2,
+    /// Data was wrong: a configuration file, a letter, a script (`EX_DATAERR`).
+    BadData = 65,
+    /// Something that was named does not exist: a file, a run, a persona (`EX_NOINPUT`).
+    NoInput = 66,
+    /// Something outside does not answer: a provider, a smarthost (`EX_UNAVAILABLE`).
+    Unavailable = 69,
+    /// Something cannot be created, or exists already (`EX_CANTCREAT`).
+    CannotCreate = 73,
+    /// It may work later: the database did not commit (`EX_TEMPFAIL`).
+    TryAgain = 75,
+    /// The workspace cannot be worked on: another engine has it, or it is none (`EX_CONFIG`).
+    Workspace = 78,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// An error with an exit code and, where we have one, a hint. Its cause goes into `source`.
+#[derive(Debug)]
+pub struct Failure {
+    exit: Exit,
+    message: String,
+    hint: Option<String>,
+    source: Option<anyhow::Error>,
+}
+
+impl Failure {
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), hint: None, source: None }
+    }
+    /// What the reader can do about it: a sentence in lower case.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+    #[must_use]
+    pub fn because(mut self, source: impl Into<anyhow::Error>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// The exit code of an error and the hint that goes with it; the outermost cause that knows decides.
+pub fn judge(error: &anyhow::Error) -> (Exit, Option<String>) {
+    error.chain().find_map(verdict).unwrap_or((Exit::Failed, None))
+}
+
+fn verdict(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<String>)> {
+    if let Some(failure) = cause.downcast_ref::<Failure>() {
+        return Some((failure.exit, failure.hint.clone()));
+    }
+    if cause.is::<PipeClosed>() {
+        return Some((Exit::Ok, None));
+    }
+    if cause.is::<ConfigErrors>() {
+        return Some((Exit::BadData, None));
+    }
+    match cause.downcast_ref::<OpenError>()? {
+        OpenError::InUse { .. } => {
+            let hint = "stop that engine, or name another workspace with --workspace";
+            Some((Exit::Workspace, Some(hint.to_owned())))
+        }
+        OpenError::Folder { .. } => Some((Exit::CannotCreate, None)),
+        _ => Some((Exit::Failed, None)),
+    }
+}

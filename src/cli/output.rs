@@ -1,0 +1,186 @@
+//! How commands print: quiet tables on a terminal, tab-separated lines in a pipe, one JSON value under `--json`.
+//!
+//! Everything a command prints goes through [`Screen`], so that a closed pipe ends the command instead of
+//! panicking, and so that text that came from mail cannot drive the terminal.
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
+
+const BOLD: Style = Style::new().bold();
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const HINT: Style = AnsiColor::Cyan.on_default();
+
+/// The reader of our output went away (`| head`), or the output device failed. Ends a command quietly.
+#[derive(Debug, thiserror::Error)]
+#[error("nobody reads the output any more")]
+pub struct PipeClosed;
+
+/// Where a command prints.
+pub struct Screen {
+    out: Mutex<Box<dyn Write + Send>>,
+    terminal: bool,
+    json: bool,
+}
+
+impl Screen {
+    /// Standard output; colours and tables only on a terminal.
+    pub fn stdout(json: bool) -> Self {
+        let terminal = std::io::stdout().is_terminal();
+        Self::new(Box::new(anstream::AutoStream::auto(std::io::stdout())), terminal, json)
+    }
+    /// Any other place, for tests and pagers.
+    pub fn new(out: Box<dyn Write + Send>, terminal: bool, json: bool) -> Self {
+        Self { out: Mutex::new(out), terminal, json }
+    }
+    /// Whether a person looks at a terminal.
+    pub fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+    /// Whether `--json` was given.
+    pub fn wants_json(&self) -> bool {
+        self.json
+    }
+    /// Prints text and a line end. Control characters and escape sequences are taken out first.
+    pub fn line(&self, text: impl AsRef<str>) -> Result<(), PipeClosed> {
+        self.raw(&format!("{}\n", printable(text.as_ref())))
+    }
+    /// Prints a bold heading on a terminal, a plain one elsewhere.
+    pub fn heading(&self, text: impl AsRef<str>) -> Result<(), PipeClosed> {
+        let text = printable(text.as_ref());
+        if self.terminal {
+            self.raw(&format!("{BOLD}{text}{BOLD:#}\n"))
+        } else {
+            self.raw(&format!("{text}\n"))
+        }
+    }
+    /// Prints one JSON value, whatever `--json` says.
+    pub fn json(&self, value: &impl Serialize) -> anyhow::Result<()> {
+        Ok(self.raw(&format!("{}\n", json_text(value)?))?)
+    }
+    /// Prints a listing: a JSON array under `--json`, else one row per item.
+    ///
+    /// On a terminal the rows stand under their headings; in a pipe they are tab-separated without headings, as
+    /// `cut` and `awk` want them.
+    pub fn list<T: Serialize>(
+        &self,
+        items: &[T],
+        headings: &[&str],
+        row: impl Fn(&T) -> Vec<String>,
+    ) -> anyhow::Result<()> {
+        if self.json {
+            return self.json(&items);
+        }
+        let rows = items.iter().map(row).collect::<Vec<_>>();
+        Ok(self.table(headings, &rows)?)
+    }
+    /// Prints rows as [`Screen::list`] does, for output that is not one listing.
+    pub fn table(&self, headings: &[&str], rows: &[Vec<String>]) -> Result<(), PipeClosed> {
+        let text = if self.terminal { quiet_table(headings, rows) } else { tabbed(rows) };
+        self.raw(&text)
+    }
+    /// Prints label and value pairs of one thing, the labels aligned.
+    pub fn fields(&self, fields: &[(&str, String)]) -> Result<(), PipeClosed> {
+        let width = fields.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
+        let lines = fields.iter().map(|(label, value)| format!("{label:width$}  {}\n", one_line(value)));
+        self.raw(&lines.collect::<String>())
+    }
+    /// Text that is already safe. Flushes, so that a reader in a pipe sees it now.
+    fn raw(&self, text: &str) -> Result<(), PipeClosed> {
+        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|_closed| PipeClosed)
+    }
+}
+
+/// One JSON value as pretty text that is safe on a terminal: what JSON itself lets through is escaped.
+pub fn json_text(value: &impl Serialize) -> serde_json::Result<String> {
+    let text = serde_json::to_string_pretty(value)?;
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        // Such characters stand only inside strings, where an escape means the same.
+        if c != '\n' && is_hostile(c) {
+            safe.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            safe.push(c);
+        }
+    }
+    Ok(safe)
+}
+
+/// Text without anything that drives a terminal: escape sequences, control characters but line end and tab, and
+/// the direction overrides that make text read other than it is.
+pub fn printable(text: &str) -> String {
+    let stripped = anstream::adapter::strip_str(text).to_string();
+    stripped.chars().filter(|c| matches!(c, '\n' | '\t') || !is_hostile(*c)).collect()
+}
+
+/// [`printable`] text on one line, for a cell of a table.
+pub fn one_line(text: &str) -> String {
+    printable(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn is_hostile(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+}
+
+fn quiet_table(headings: &[&str], rows: &[Vec<String>]) -> String {
+    use comfy_table::{ContentArrangement, Table, presets};
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(headings);
+    for row in rows {
+        table.add_row(row.iter().map(|cell| one_line(cell)));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let mut lines = table.lines();
+    let heading = lines.next().unwrap_or_default();
+    let rest = lines.map(|line| format!("{}\n", line.trim_end())).collect::<String>();
+    format!("{BOLD}{}{BOLD:#}\n{rest}", heading.trim_end())
+}
+
+fn tabbed(rows: &[Vec<String>]) -> String {
+    let line =
+        |row: &Vec<String>| row.iter().map(|cell| one_line(cell)).collect::<Vec<_>>().join("\t") + "\n";
+    rows.iter().map(line).collect()
+}
+
+/// Prints an error to stderr: a sentence, its causes, and a hint where there is one.
+pub fn complain(error: &anyhow::Error, hint: Option<&str>) {
+    let mut text = format!("{ERROR}error:{ERROR:#} {}\n", printable(&error.to_string()));
+    for cause in error.chain().skip(1) {
+        text.push_str(&format!("  caused by: {}\n", printable(&cause.to_string())));
+    }
+    if let Some(hint) = hint {
+        text.push_str(&format!("{HINT}hint:{HINT:#} {}\n", printable(hint)));
+    }
+    // Nobody is left to be told that stderr is closed.
+    let _unheard = anstream::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Prints a remark to stderr that is neither a result nor an error.
+pub fn remark(text: &str) {
+    let _unheard = anstream::stderr().lock().write_all(format!("{}\n", printable(text)).as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_text_cannot_drive_the_terminal() {
+        let subject = "Hi\u{1b}[2J\u{1b}]0;owned\u{7} \u{9b}31m\u{202e}gpj.exe\r\nnext";
+        assert_eq!(one_line(subject), "Hi 31mgpj.exe next");
+        assert_eq!(printable("a\tb\nc\u{8}\u{7f}"), "a\tb\nc");
+    }
+
+    #[test]
+    fn json_escapes_what_json_lets_through() {
+        let text = json_text(&["\u{9b}31m\u{1b}[2J"]).expect("a list of strings is JSON");
+        assert!(!text.chars().any(|c| c != '\n' && c.is_control()), "{text:?}");
+        let back: Vec<String> = serde_json::from_str(&text).expect("it is still JSON");
+        assert_eq!(back, ["\u{9b}31m\u{1b}[2J"]);
+    }
+}
