@@ -4,15 +4,19 @@
 //! forget the filter. [`Store`] itself offers what the engine does across personas: claims, sweeps, listings for
 //! the operator.
 
+mod knowledge;
 mod messages;
 mod open;
 mod runs;
+mod search;
 mod threads;
 mod writer;
 
+pub use knowledge::{KnowledgeChunk, KnowledgeFile, KnowledgeHit};
 pub use messages::{Content, NewAttachment, NewInbound, NewSynthetic, Place, StoredInbound};
 pub use open::{OpenError, Store};
 pub use runs::{ClaimedRun, NewRun, RunFailure};
+pub use search::{FoundMessage, MessageSearch};
 
 use crate::domain::PersonaId;
 
