@@ -11,10 +11,17 @@ mod runs;
 mod search;
 mod threads;
 mod writer;
+mod deliveries;
+mod outbox;
 
+pub use deliveries::{
+    ClaimedDelivery, DeliveryOutcome, DeliveryState, NewDelivery, RecipientOutcome, RecipientState,
+    RecoveredDeliveries,
+};
 pub use knowledge::{KnowledgeChunk, KnowledgeFile, KnowledgeHit};
 pub use messages::{Content, NewAttachment, NewInbound, NewSynthetic, Place, StoredInbound};
 pub use open::{OpenError, Store};
+pub use outbox::{Delivery, DeliveryFilter, DeliveryRecipient, FrozenDelivery};
 pub use runs::{ClaimedRun, NewRun, RunFailure};
 pub use search::{FoundMessage, MessageSearch};
 

@@ -1,0 +1,430 @@
+//! Outbound mail on its way: tables `deliveries` and `delivery_recipients`, as the outbound worker uses them.
+//!
+//! ```text
+//! queued -> sending -> committing -> done | failed | queued (some recipients deferred)
+//! queued <-> held          queued, held -> cancelled          failed, held -> queued (by hand)
+//! ```
+//! A row in `sending` or `committing` belongs to the engine whose epoch it carries; every change of such a row is
+//! fenced by that epoch. What operators do with deliveries is in `outbox`.
+
+use super::runs::{persona_id, to_i64};
+use super::threads::json_list;
+use super::{Result, Store, StoreError};
+use crate::domain::{DeliveryId, MessageId, PersonaId, RunId, Timestamp};
+use serde_json::json;
+use sqlx::{Row, SqliteConnection};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Bytes that one claim may bring into memory; a single larger mail is claimed alone.
+const CLAIM_BYTES_MAX: i64 = 32 * 1024 * 1024;
+
+/// A mail to be sent, as the transaction that decides on it stores it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewDelivery {
+    pub id: DeliveryId,
+    /// The outbound message that this mail is.
+    pub message_id: MessageId,
+    pub run_id: Option<RunId>,
+    /// Empty is the null reverse-path.
+    pub envelope_from: String,
+    /// At least one.
+    pub recipients: Vec<String>,
+    /// Frozen: every attempt sends exactly these.
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeliveryState {
+    Queued,
+    /// An engine works on it; the peer cannot have it yet.
+    Sending,
+    /// An engine works on it; the peer may have it.
+    Committing,
+    /// Every recipient has it.
+    Done,
+    /// At least one recipient will not get it.
+    Failed,
+    /// An operator keeps it back.
+    Held,
+    Cancelled,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecipientState {
+    Queued,
+    /// Tried, and to be tried again.
+    Deferred,
+    Delivered,
+    Failed,
+    Cancelled,
+}
+
+/// A delivery that this engine is to send now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimedDelivery {
+    pub id: DeliveryId,
+    pub persona: PersonaId,
+    pub message_id: MessageId,
+    pub run_id: Option<RunId>,
+    pub envelope_from: String,
+    /// Those who are still open; never those who have the mail.
+    pub recipients: Vec<String>,
+    pub bytes: Vec<u8>,
+    /// Counts from 1 and includes this attempt.
+    pub attempt: u32,
+    pub created_at: Timestamp,
+}
+
+/// What one attempt came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeliveryOutcome {
+    pub id: DeliveryId,
+    /// Recipients with a verdict; the others stay as they are.
+    pub recipients: Vec<RecipientOutcome>,
+    /// When to go on with the recipients that stay open.
+    pub next_attempt_at: Timestamp,
+    /// False gives the attempt back: it was the transport that failed, not the mail.
+    pub counts: bool,
+    /// The peer may have the mail although it never said so.
+    pub possible_duplicate: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecipientOutcome {
+    pub recipient: String,
+    /// `Delivered`, `Deferred` or `Failed`.
+    pub state: RecipientState,
+    /// The peer's reply code.
+    pub code: Option<u16>,
+    pub reply: String,
+}
+
+/// What [`Store::recover_deliveries`] found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecoveredDeliveries {
+    /// Put back as if the attempt had not been.
+    pub unsent: u64,
+    /// Put back although the peer may have them.
+    pub possible_duplicates: u64,
+}
+
+impl DeliveryState {
+    /// The spelling in the database, on the command line and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Sending => "sending",
+            Self::Committing => "committing",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Held => "held",
+            Self::Cancelled => "cancelled",
+        }
+    }
+    pub const ALL: [Self; 7] = [
+        Self::Queued,
+        Self::Sending,
+        Self::Committing,
+        Self::Done,
+        Self::Failed,
+        Self::Held,
+        Self::Cancelled,
+    ];
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == text)
+    }
+}
+
+impl RecipientState {
+    /// The spelling in the database, on the command line and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Deferred => "deferred",
+            Self::Delivered => "delivered",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let all = [Self::Queued, Self::Deferred, Self::Delivered, Self::Failed, Self::Cancelled];
+        all.into_iter().find(|state| state.as_str() == text)
+    }
+}
+
+/// The persona is the message's, so that a delivery can never belong to another one.
+pub(super) const INSERT: &str = "
+INSERT INTO deliveries (id, persona_id, message_id, run_id, envelope_from, bytes, state, next_attempt_at, created_at)
+SELECT $1, persona_id, id, $3, $4, $5, 'queued', $6, $6 FROM messages WHERE id = $2";
+
+pub(super) const INSERT_RECIPIENTS: &str = "
+INSERT INTO delivery_recipients (delivery_id, recipient, state, next_attempt_at)
+SELECT DISTINCT $1, value, 'queued', $3 FROM json_each($2)";
+
+/// Queues a mail inside another transaction of the store. Two statements.
+///
+/// Errors: [`StoreError::Missing`] when there is no such message.
+pub(super) async fn insert(
+    conn: &mut SqliteConnection,
+    delivery: &NewDelivery,
+    now: Timestamp,
+) -> Result<()> {
+    let inserted = sqlx::query(INSERT)
+        .bind(delivery.id.as_str())
+        .bind(delivery.message_id.as_str())
+        .bind(delivery.run_id.as_ref().map(RunId::as_str))
+        .bind(&delivery.envelope_from)
+        .bind(&delivery.bytes)
+        .bind(now.to_string())
+        .execute(&mut *conn)
+        .await?;
+    if inserted.rows_affected() == 0 {
+        return Err(StoreError::Missing { kind: "message", id: delivery.message_id.to_string() });
+    }
+    sqlx::query(INSERT_RECIPIENTS)
+        .bind(delivery.id.as_str())
+        .bind(json_list(delivery.recipients.iter().map(String::as_str)))
+        .bind(now.to_string())
+        .execute(&mut *conn)
+        .await?;
+    Ok(())
+}
+
+/// `state IN (…)` repeats the condition of the index `deliveries_open`, which SQLite uses only then.
+pub(super) const CLAIM: &str = "
+UPDATE deliveries SET state = 'sending', epoch = $1, attempts = attempts + 1
+WHERE seq IN (
+  SELECT seq FROM (
+    SELECT seq, row_number() OVER due AS place, sum(size) OVER due AS total FROM (
+      SELECT seq, next_attempt_at, length(bytes) AS size FROM deliveries
+      WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued' AND next_attempt_at <= $2
+      ORDER BY next_attempt_at, seq LIMIT $3
+    ) WINDOW due AS (ORDER BY next_attempt_at, seq)
+  ) WHERE place = 1 OR total <= $4
+)
+RETURNING seq, id, persona_id, message_id, run_id, envelope_from, bytes, attempts, created_at";
+
+pub(super) const OPEN_RECIPIENTS: &str = "
+SELECT delivery_id, recipient FROM delivery_recipients
+WHERE delivery_id IN (SELECT value FROM json_each($1)) AND state IN ('queued', 'deferred')
+ORDER BY delivery_id, recipient";
+
+pub(super) const MARK_COMMITTING: &str = "
+UPDATE deliveries SET state = 'committing'
+WHERE id IN (SELECT value FROM json_each($1)) AND epoch = $2 AND state = 'sending'";
+
+pub(super) const RECORD_RECIPIENTS: &str = "
+UPDATE delivery_recipients SET
+  state = v.value ->> 'state',
+  attempts = attempts + $3,
+  next_attempt_at = CASE v.value ->> 'state' WHEN 'deferred' THEN $4 END,
+  last_code = v.value ->> 'code',
+  last_reply = v.value ->> 'reply'
+FROM json_each($2) AS v
+WHERE delivery_id = $1 AND recipient = v.value ->> 'recipient'
+  AND delivery_recipients.state IN ('queued', 'deferred')
+  AND EXISTS (SELECT 1 FROM deliveries WHERE id = $1 AND epoch = $5 AND state IN ('sending', 'committing'))";
+
+pub(super) const RECORD_DELIVERY: &str = "
+UPDATE deliveries SET
+  state = CASE WHEN r.open > 0 THEN 'queued' WHEN r.failed > 0 THEN 'failed' ELSE 'done' END,
+  attempts = attempts - 1 + $2,
+  next_attempt_at = CASE WHEN r.open > 0 THEN $3 END,
+  finished_at = CASE WHEN r.open = 0 THEN $5 END,
+  possible_duplicate = max(possible_duplicate, $6)
+FROM (
+  SELECT count(*) FILTER (WHERE state IN ('queued', 'deferred')) AS open,
+         count(*) FILTER (WHERE state = 'failed') AS failed
+  FROM delivery_recipients WHERE delivery_id = $1
+) AS r
+WHERE id = $1 AND epoch = $4 AND state IN ('sending', 'committing')
+RETURNING state";
+
+pub(super) const RECOVER_SENDING: &str = "
+UPDATE deliveries SET state = 'queued', next_attempt_at = $2, attempts = attempts - 1
+WHERE state IN ('queued', 'sending', 'committing') AND state = 'sending' AND epoch < $1";
+
+pub(super) const RECOVER_COMMITTING: &str = "
+UPDATE deliveries SET state = 'queued', next_attempt_at = $2, possible_duplicate = 1
+WHERE state IN ('queued', 'sending', 'committing') AND state = 'committing' AND epoch < $1";
+
+pub(super) const NEXT_DUE: &str = "
+SELECT next_attempt_at FROM deliveries
+WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued'
+ORDER BY next_attempt_at, seq LIMIT 1";
+
+pub(super) const EXPIRE_RECIPIENTS: &str = "
+UPDATE delivery_recipients SET state = 'failed', next_attempt_at = NULL,
+  last_reply = substr('gave up: ' || coalesce(last_reply, 'the transport was not available'), 1, 500)
+WHERE state IN ('queued', 'deferred') AND delivery_id IN (
+  SELECT id FROM deliveries
+  WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued' AND created_at <= $1)";
+
+pub(super) const EXPIRE: &str = "
+UPDATE deliveries SET state = 'failed', next_attempt_at = NULL, finished_at = $2
+WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued' AND created_at <= $1";
+
+impl Store {
+    /// Takes up to `limit` queued deliveries that are due, oldest due first, and counts the attempt. The bytes of one
+    /// claim are bounded, so fewer may come than are due.
+    pub async fn claim_deliveries(&self, limit: usize, now: Timestamp) -> Result<Vec<ClaimedDelivery>> {
+        let epoch = self.epoch();
+        let limit = to_i64(limit);
+        self.write(move |conn| {
+            Box::pin(async move {
+                let rows = sqlx::query(CLAIM)
+                    .bind(epoch)
+                    .bind(now.to_string())
+                    .bind(limit)
+                    .bind(CLAIM_BYTES_MAX)
+                    .fetch_all(&mut *conn)
+                    .await?;
+                let mut claimed = rows.into_iter().map(claimed).collect::<Result<Vec<_>>>()?;
+                claimed.sort_by_key(|(seq, _)| *seq);
+                let mut claimed: Vec<ClaimedDelivery> = claimed.into_iter().map(|(_, mail)| mail).collect();
+                fill_recipients(conn, &mut claimed).await?;
+                Ok(claimed)
+            })
+        })
+        .await
+    }
+
+    /// Notes that the peer may have these mails from now on. One commit for all of them.
+    ///
+    /// Errors: [`StoreError::WrongState`] when one of them is not `sending` under this engine.
+    pub async fn mark_committing(&self, ids: &[DeliveryId]) -> Result<()> {
+        let epoch = self.epoch();
+        let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let marked = sqlx::query(MARK_COMMITTING)
+                    .bind(json_list(ids.iter().map(String::as_str)))
+                    .bind(epoch)
+                    .execute(conn)
+                    .await?
+                    .rows_affected();
+                if marked == ids.len() as u64 { Ok(()) } else { Err(not_ours(&ids.join(", "))) }
+            })
+        })
+        .await
+    }
+
+    /// Stores what an attempt came to; the delivery's own state follows from its recipients'.
+    ///
+    /// Errors: [`StoreError::WrongState`] when the delivery is not in this engine's hands (any more).
+    pub async fn record_outcome(&self, outcome: DeliveryOutcome) -> Result<DeliveryState> {
+        let epoch = self.epoch();
+        let now = self.clock().now();
+        self.write(move |conn| {
+            Box::pin(async move {
+                if !outcome.recipients.is_empty() {
+                    sqlx::query(RECORD_RECIPIENTS)
+                        .bind(outcome.id.as_str())
+                        .bind(json_outcomes(&outcome.recipients))
+                        .bind(i64::from(outcome.counts))
+                        .bind(outcome.next_attempt_at.to_string())
+                        .bind(epoch)
+                        .execute(&mut *conn)
+                        .await?;
+                }
+                let state: Option<String> = sqlx::query_scalar(RECORD_DELIVERY)
+                    .bind(outcome.id.as_str())
+                    .bind(i64::from(outcome.counts))
+                    .bind(outcome.next_attempt_at.to_string())
+                    .bind(epoch)
+                    .bind(now.to_string())
+                    .bind(i64::from(outcome.possible_duplicate))
+                    .fetch_optional(conn)
+                    .await?;
+                let state = state.ok_or_else(|| not_ours(outcome.id.as_str()))?;
+                DeliveryState::parse(&state).ok_or(StoreError::Unreadable { what: "delivery state" })
+            })
+        })
+        .await
+    }
+
+    /// Takes back what an engine that is gone had in its hands. Call once at start, before the first claim.
+    pub async fn recover_deliveries(&self) -> Result<RecoveredDeliveries> {
+        let epoch = self.epoch();
+        let now = self.clock().now();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let sending = sqlx::query(RECOVER_SENDING).bind(epoch).bind(now.to_string());
+                let unsent = sending.execute(&mut *conn).await?.rows_affected();
+                let committing = sqlx::query(RECOVER_COMMITTING).bind(epoch).bind(now.to_string());
+                let possible_duplicates = committing.execute(conn).await?.rows_affected();
+                Ok(RecoveredDeliveries { unsent, possible_duplicates })
+            })
+        })
+        .await
+    }
+
+    /// When the next queued delivery is due; `None` when none is queued.
+    pub async fn next_delivery_due(&self) -> Result<Option<Timestamp>> {
+        let due: Option<String> = sqlx::query_scalar(NEXT_DUE).fetch_optional(self.readers()).await?;
+        due.map(|text| instant(&text)).transpose()
+    }
+
+    /// Fails the queued deliveries that are `age` old or older; how many. For the time in which nothing can be sent.
+    pub async fn expire_deliveries(&self, age: Duration) -> Result<u64> {
+        let now = self.clock().now();
+        let oldest = now.minus(age);
+        self.write(move |conn| {
+            Box::pin(async move {
+                sqlx::query(EXPIRE_RECIPIENTS).bind(oldest.to_string()).execute(&mut *conn).await?;
+                let expired = sqlx::query(EXPIRE).bind(oldest.to_string()).bind(now.to_string());
+                Ok(expired.execute(conn).await?.rows_affected())
+            })
+        })
+        .await
+    }
+}
+
+fn claimed(row: sqlx::sqlite::SqliteRow) -> Result<(i64, ClaimedDelivery)> {
+    let created_at: String = row.try_get("created_at")?;
+    let mail = ClaimedDelivery {
+        id: DeliveryId::new(row.try_get::<String, _>("id")?),
+        persona: persona_id(&row)?,
+        message_id: MessageId::new(row.try_get::<String, _>("message_id")?),
+        run_id: row.try_get::<Option<String>, _>("run_id")?.map(RunId::new),
+        envelope_from: row.try_get("envelope_from")?,
+        recipients: Vec::new(),
+        bytes: row.try_get("bytes")?,
+        attempt: row.try_get("attempts")?,
+        created_at: instant(&created_at)?,
+    };
+    Ok((row.try_get("seq")?, mail))
+}
+
+async fn fill_recipients(conn: &mut SqliteConnection, mails: &mut [ClaimedDelivery]) -> Result<()> {
+    let ids: Vec<String> = mails.iter().map(|mail| mail.id.to_string()).collect();
+    let rows =
+        sqlx::query(OPEN_RECIPIENTS).bind(json_list(ids.iter().map(String::as_str))).fetch_all(conn).await?;
+    let mut open: HashMap<String, Vec<String>> = HashMap::new();
+    for row in rows {
+        open.entry(row.try_get("delivery_id")?).or_default().push(row.try_get("recipient")?);
+    }
+    for mail in mails {
+        mail.recipients = open.remove(mail.id.as_str()).unwrap_or_default();
+    }
+    Ok(())
+}
+
+fn json_outcomes(outcomes: &[RecipientOutcome]) -> String {
+    let one = |o: &RecipientOutcome| json!({ "recipient": o.recipient, "state": o.state.as_str(), "code": o.code, "reply": o.reply });
+    serde_json::Value::from_iter(outcomes.iter().map(one)).to_string()
+}
+
+fn not_ours(id: &str) -> StoreError {
+    StoreError::WrongState {
+        kind: "delivery",
+        id: id.to_owned(),
+        state: "not in this engine's hands".to_owned(),
+        hint: "another engine or an operator took it over",
+    }
+}
+
+pub(super) fn instant(text: &str) -> Result<Timestamp> {
+    Timestamp::parse(text).ok_or(StoreError::Unreadable { what: "time" })
+}
