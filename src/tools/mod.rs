@@ -3,6 +3,16 @@
 //! A tool returns what it wants done; it opens no socket and writes no row. The harness commits its result and
 //! its effects in one transaction.
 
+pub mod arguments;
+mod folder;
+mod list_files;
+mod read_file;
+mod search_email;
+mod send_email;
+mod update_memory;
+
+pub use arguments::check_args;
+
 use crate::clock::Clock;
 use crate::domain::{Address, Timestamp};
 use crate::store::PersonaStore;
@@ -10,7 +20,13 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
 /// Every tool, in the order the model sees them.
-pub static TOOLS: &[&dyn Tool] = &[];
+pub static TOOLS: &[&dyn Tool] = &[
+    &send_email::SendEmail,
+    &search_email::SearchEmail,
+    &read_file::ReadFile,
+    &list_files::ListFiles,
+    &update_memory::UpdateMemory,
+];
 
 /// One ability of a persona.
 ///

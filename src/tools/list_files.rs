@@ -1,0 +1,109 @@
+//! `list_files`: what is in the persona's folder. The smallest tool: copy this file to start a new one.
+
+use super::arguments::read_args;
+use super::folder::{on_disk, path_error};
+use super::{Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
+use cap_std::fs_utf8::Dir;
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Entries of one answer; further ones are left out, and the answer says so.
+const ENTRIES_MAX: usize = 500;
+/// Folders below the listed one that are entered.
+const DEPTH_MAX: usize = 6;
+
+pub struct ListFiles;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    path: Option<String>,
+}
+
+impl Tool for ListFiles {
+    fn name(&self) -> &'static str {
+        "list_files"
+    }
+
+    fn description(&self) -> &'static str {
+        "Lists the files in your own folder, including subfolders, with their sizes in bytes. \
+         Names that start with a dot are shown only when `path` names their folder."
+    }
+
+    fn input_schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "path": {
+                    "type": "string",
+                    "description": "Folder to list, relative to your own folder, e.g. `knowledge`. Default: all."
+                }
+            },
+            "required": [],
+            "additionalProperties": false
+        })
+    }
+
+    fn class(&self) -> ToolClass {
+        ToolClass::Repeatable
+    }
+
+    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
+        Box::pin(async move {
+            let path = read_args::<Args>(call.args)?.path.unwrap_or_else(|| ".".to_owned());
+            let bytes_max = call.limits.result_bytes_max;
+            let result = on_disk(call.folder, move |folder| list(folder, &path, bytes_max)).await?;
+            Ok(ToolOutcome { result, mail: None })
+        })
+    }
+}
+
+fn list(folder: &Dir, path: &str, bytes_max: usize) -> Result<Value, ToolError> {
+    let path = if path.is_empty() { "." } else { path };
+    let top = folder.open_dir(path).map_err(|error| path_error(path, &error))?;
+    let mut listing = Listing { entries: Vec::new(), bytes_left: bytes_max / 2, truncated: false };
+    let prefix = if path == "." { String::new() } else { format!("{}/", path.trim_end_matches('/')) };
+    listing.add(&top, &prefix, 0).map_err(|error| path_error(path, &error))?;
+    Ok(json!({ "entries": listing.entries, "truncated": listing.truncated }))
+}
+
+struct Listing {
+    entries: Vec<Value>,
+    /// Estimate of what the result may still grow by.
+    bytes_left: usize,
+    truncated: bool,
+}
+
+impl Listing {
+    fn add(&mut self, dir: &Dir, prefix: &str, depth: usize) -> std::io::Result<()> {
+        // A name that is not UTF-8 cannot be given to any tool, so it is not shown either.
+        let readable = dir.entries()?.filter_map(Result::ok).filter_map(|e| Some((e.file_name().ok()?, e)));
+        let shown = |name: &str| !name.starts_with('.') || depth == 0 && !prefix.is_empty();
+        let mut found: Vec<_> = readable.filter(|(name, _)| shown(name)).take(ENTRIES_MAX + 1).collect();
+        found.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for (name, entry) in found {
+            let path = format!("{prefix}{name}");
+            let cost = path.len() + 48;
+            if self.entries.len() == ENTRIES_MAX || cost > self.bytes_left {
+                self.truncated = true;
+                return Ok(());
+            }
+            self.bytes_left -= cost;
+            let kind = entry.file_type()?;
+            if kind.is_file() {
+                self.entries.push(json!({"path": path, "type": "file", "bytes": entry.metadata()?.len()}));
+            } else if kind.is_dir() {
+                self.entries.push(json!({"path": path, "type": "folder"}));
+                match depth < DEPTH_MAX {
+                    true => self.add(&entry.open_dir()?, &format!("{path}/"), depth + 1)?,
+                    false => self.truncated = true,
+                }
+            } else {
+                // Links are not followed, so that a circle of them ends.
+                self.entries.push(json!({"path": path, "type": "other"}));
+            }
+        }
+        Ok(())
+    }
+}

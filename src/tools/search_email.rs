@@ -1,0 +1,187 @@
+//! `search_email`: finds messages that the persona received or sent, as far as whoever is answered may see them.
+
+use super::arguments::{count, read_args};
+use super::{MailPolicy, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
+use crate::domain::{Address, Timestamp};
+use crate::store::{FoundMessage, MessageSearch};
+use chrono::{Days, NaiveDate, NaiveTime};
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const LIMIT_DEFAULT: usize = 10;
+const LIMIT_MAX: usize = 50;
+/// Characters of a subject, an address list or a snippet in the answer.
+const FIELD_CHARS_MAX: usize = 400;
+
+pub struct SearchEmail;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    query: Option<String>,
+    from: Option<String>,
+    subject: Option<String>,
+    since: Option<String>,
+    until: Option<String>,
+    limit: Option<f64>,
+}
+
+impl Tool for SearchEmail {
+    fn name(&self) -> &'static str {
+        "search_email"
+    }
+
+    fn description(&self) -> &'static str {
+        "Searches the mail you received and sent. Give at least one of query, from, subject, since, until; all that \
+         are given must match, and so must every word of a text. With words the best match comes first, otherwise \
+         the newest."
+    }
+
+    fn input_schema(&self) -> Value {
+        let text = |description: &str| json!({ "type": "string", "description": description });
+        json!({
+            "type": "object",
+            "properties": {
+                "query": text("Words that must all occur in the subject, the sender or the body."),
+                "from": text("Name or address of the sender, e.g. `carol` or `carol@partner.test`."),
+                "subject": text("Words that must all occur in the subject."),
+                "since": text("First day, as YYYY-MM-DD, or an instant as RFC 3339. Days are UTC."),
+                "until": text("Last day, as YYYY-MM-DD, or an instant as RFC 3339. Days are UTC."),
+                "limit": { "type": "integer", "description": "Most messages to return, 1 to 50. Default: 10." }
+            },
+            "required": [],
+            "additionalProperties": false
+        })
+    }
+
+    fn class(&self) -> ToolClass {
+        ToolClass::Repeatable
+    }
+
+    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
+        Box::pin(async move {
+            let args: Args = read_args(call.args)?;
+            let limit = count(args.limit, LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
+            let mut search = search_for(args)?;
+            search.visible_to = whoever_may_see(call.mail)?;
+            // One more than wanted, to know whether there are more.
+            search.limit = limit as u32 + 1;
+            let found = call.store.search_messages(&search).await?;
+            let result = answer(&found, limit, call.limits.result_bytes_max);
+            Ok(ToolOutcome { result, mail: None })
+        })
+    }
+}
+
+/// Whose view of the mail this run has; `None` sees all. What a run reads can end in its answer, so somebody who is
+/// not an owner must not search what they could not read themselves.
+fn whoever_may_see(mail: &MailPolicy) -> Result<Option<Address>, ToolError> {
+    let Some(answered) = &mail.answers else { return Ok(None) };
+    match &answered.sender {
+        Some(sender) if mail.owners.iter().any(|owner| owner.key() == sender.key()) => Ok(None),
+        Some(sender) => Ok(Some(sender.clone())),
+        None => Err(ToolError::mendable(
+            "search_not_allowed",
+            "the letter you answer has no single sender, so other mail must not be searched for it; \
+             answer from this thread",
+        )),
+    }
+}
+
+fn search_for(args: Args) -> Result<MessageSearch, ToolError> {
+    let given = |text: Option<String>| text.filter(|t| !t.trim().is_empty());
+    let (since, until) = (given(args.since), given(args.until));
+    let search = MessageSearch {
+        query: given(args.query),
+        from: given(args.from),
+        subject: given(args.subject),
+        since: since.map(|text| instant("since", &text, false)).transpose()?,
+        before: until.map(|text| instant("until", &text, true)).transpose()?,
+        ..MessageSearch::default()
+    };
+    if search == MessageSearch::default() {
+        return Err(ToolError::mendable(
+            "no_filter",
+            "give at least one of: query, from, subject, since, until",
+        ));
+    }
+    Ok(search)
+}
+
+/// Reads a day or an instant; `end` asks for the first instant after it.
+fn instant(field: &str, text: &str, end: bool) -> Result<Timestamp, ToolError> {
+    let text = text.trim();
+    if let Some(instant) = Timestamp::parse(text) {
+        return Ok(if end { instant.plus(std::time::Duration::from_millis(1)) } else { instant });
+    }
+    let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok();
+    let day = day.and_then(|day| if end { day.checked_add_days(Days::new(1)) } else { Some(day) });
+    let day = day.ok_or_else(|| {
+        let hint = format!(
+            "field `{field}` must be a day such as 2026-11-20 or an instant such as 2026-11-20T08:00:00Z"
+        );
+        ToolError::mendable("bad_date", hint)
+    })?;
+    Ok(Timestamp::from(day.and_time(NaiveTime::MIN).and_utc()))
+}
+
+fn answer(found: &[FoundMessage], limit: usize, result_bytes_max: usize) -> Value {
+    let mut messages: Vec<Value> = found.iter().take(limit).map(described).collect();
+    loop {
+        let more = messages.len() < found.len();
+        let answer = json!({ "count": messages.len(), "more": more, "messages": messages });
+        if messages.is_empty() || answer.to_string().len() <= result_bytes_max {
+            return answer;
+        }
+        messages.pop();
+    }
+}
+
+fn described(found: &FoundMessage) -> Value {
+    let recipients: Value = serde_json::from_str(&found.recipients_json).unwrap_or_default();
+    let to = recipients["to"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let mut message = json!({
+        "id": found.id.as_str(),
+        "thread": found.thread_id.as_str(),
+        "direction": found.direction,
+        "date": found.received_at.to_string(),
+        "from": plain_line(&found.sender),
+        "to": plain_line(&to.collect::<Vec<_>>().join(", ")),
+        "subject": plain_line(&found.subject),
+        "snippet": plain_line(&found.snippet),
+    });
+    if found.direction == "outbound" && found.disposition.starts_with("withheld") {
+        message["sent"] = json!(false);
+    }
+    message
+}
+
+/// One line without control characters and without the invisible ones that reorder or hide text.
+fn plain_line(text: &str) -> String {
+    let hidden = |c: char| matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}');
+    let visible: String =
+        text.chars().filter(|c| !hidden(*c)).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line = visible.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(FIELD_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_is_whole_and_an_instant_is_included() {
+        let at =
+            |field, text, end| instant(field, text, end).map(|t| t.to_string()).map_err(|e| e.to_string());
+        assert_eq!(at("since", "2026-11-20", false).as_deref(), Ok("2026-11-20T00:00:00.000Z"));
+        assert_eq!(at("until", " 2026-11-20 ", true).as_deref(), Ok("2026-11-21T00:00:00.000Z"));
+        assert_eq!(at("until", "2026-11-20T08:00:00Z", true).as_deref(), Ok("2026-11-20T08:00:00.001Z"));
+        assert!(at("until", "yesterday", true).is_err_and(|e| e.starts_with("field `until` must be a day")));
+    }
+
+    #[test]
+    fn a_line_shows_all_that_it_holds() {
+        assert_eq!(plain_line("a\u{1b}[2Jb\r\n\u{202e}c\u{200b}d\0"), "a [2Jb cd");
+    }
+}

@@ -1,0 +1,198 @@
+//! `send_email`: drafts a mail to people this run may write to. The harness queues it with the call's result.
+//!
+//! Absent on purpose: sockets, headers, Message-IDs, MIME. A draft is a value.
+
+mod attachments;
+mod recipients;
+
+use super::arguments::read_args;
+use super::folder::on_disk;
+use super::{MailDraft, MailPolicy, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
+use attachments::read_attachments;
+use futures_util::future::BoxFuture;
+use recipients::{Recipients, read_recipients};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const SUBJECT_CHARS_MAX: usize = 300;
+const BODY_BYTES_MAX: usize = 256 * 1024;
+
+pub struct SendEmail;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    to: Typed,
+    cc: Option<Typed>,
+    bcc: Option<Typed>,
+    subject: Option<String>,
+    body: String,
+    attachments: Option<Typed>,
+    reply: Option<bool>,
+}
+
+/// One text or several, as models write lists.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Typed {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Typed {
+    fn texts(&self) -> &[String] {
+        match self {
+            Typed::One(text) => std::slice::from_ref(text),
+            Typed::Many(texts) => texts,
+        }
+    }
+}
+
+impl Tool for SendEmail {
+    fn name(&self) -> &'static str {
+        "send_email"
+    }
+
+    fn description(&self) -> &'static str {
+        "Sends a mail in your name. You may write to the people of this thread, to your owner and to addresses that \
+         the configuration allows. A mail to whoever wrote the letter you are answering goes into its thread as a \
+         reply, and then your final text is not mailed again. Use it to write to others, to attach files or to copy \
+         somebody in; a plain answer to the sender needs no tool: just answer."
+    }
+
+    fn input_schema(&self) -> Value {
+        let list = |description: &str| {
+            json!({
+                "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }],
+                "description": description
+            })
+        };
+        json!({
+            "type": "object",
+            "properties": {
+                "to": list("Bare addresses such as `carol@partner.test`."),
+                "cc": list("Bare addresses."),
+                "bcc": list("Bare addresses."),
+                "subject": { "type": "string", "description": "Needed for a new mail; a reply keeps its subject." },
+                "body": { "type": "string", "description": "The text, in Markdown." },
+                "attachments": list("Paths of files in your own folder, e.g. `knowledge/menu.pdf`."),
+                "reply": {
+                    "type": "boolean",
+                    "description": "true: put it into the thread you are answering, whoever it goes to. false: start \
+                                    a new thread. Default: a reply exactly if it goes to the sender."
+                }
+            },
+            "required": ["to", "body"],
+            "additionalProperties": false
+        })
+    }
+
+    fn class(&self) -> ToolClass {
+        ToolClass::Transactional
+    }
+
+    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
+        Box::pin(async move {
+            let args: Args = read_args(call.args)?;
+            may_send(call.mail)?;
+            let recipients = read_recipients(&args.to, args.cc.as_ref(), args.bcc.as_ref(), call.mail)?;
+            let is_reply = is_reply(args.reply, &recipients, call.mail)?;
+            let subject = checked_subject(args.subject.as_deref(), is_reply)?;
+            check_body(&args.body)?;
+            let attachments = match args.attachments {
+                None => Vec::new(),
+                Some(paths) => {
+                    let limits = call.limits.clone();
+                    on_disk(call.folder, move |folder| read_attachments(folder, paths.texts(), &limits))
+                        .await?
+                }
+            };
+            let Recipients { to, cc, bcc } = recipients;
+            let draft = MailDraft { to, cc, bcc, subject, body: args.body, attachments, is_reply };
+            Ok(ToolOutcome { result: described(&draft), mail: Some(draft) })
+        })
+    }
+}
+
+fn may_send(mail: &MailPolicy) -> Result<(), ToolError> {
+    if !mail.outbound_configured {
+        return Err(ToolError::OutboundNotConfigured);
+    }
+    if mail.mails_sent >= mail.mails_per_run_max {
+        let hint = format!(
+            "this run has sent {} mails, and at most {} are allowed; finish without another one",
+            mail.mails_sent, mail.mails_per_run_max
+        );
+        return Err(ToolError::mendable("mail_limit_reached", hint));
+    }
+    Ok(())
+}
+
+/// Whether the mail answers the letter. Recipients have been checked, so a Reply-To that nobody allowed is not
+/// among them (RFC 5322 section 3.6.2 lets the sender write anything there).
+fn is_reply(asked: Option<bool>, recipients: &Recipients, mail: &MailPolicy) -> Result<bool, ToolError> {
+    let Some(answered) = &mail.answers else {
+        return match asked {
+            Some(true) => {
+                let hint = "this run answers no letter; leave `reply` out and give a subject";
+                Err(ToolError::mendable("nothing_to_answer", hint))
+            }
+            _ => Ok(false),
+        };
+    };
+    let writers: Vec<String> =
+        answered.sender.iter().chain(&answered.reply_to).map(crate::domain::Address::key).collect();
+    let to_writer = recipients.to.iter().any(|address| writers.contains(&address.key()));
+    Ok(asked.unwrap_or(to_writer))
+}
+
+/// The subject of a new mail; empty for a reply, which keeps the subject of its thread.
+fn checked_subject(typed: Option<&str>, is_reply: bool) -> Result<String, ToolError> {
+    let subject = typed.unwrap_or_default().trim_matches(' ');
+    if subject.chars().any(char::is_control) {
+        // RFC 5322 section 2.2: a line end in a header body starts another header.
+        return Err(ToolError::mendable(
+            "bad_subject",
+            "the subject must be one line without control characters",
+        ));
+    }
+    if subject.chars().count() > SUBJECT_CHARS_MAX {
+        let hint = format!("the subject is longer than {SUBJECT_CHARS_MAX} characters");
+        return Err(ToolError::mendable("bad_subject", hint));
+    }
+    match (is_reply, subject.is_empty()) {
+        (true, _) => Ok(String::new()),
+        (false, true) => Err(ToolError::mendable("subject_missing", "a new mail needs a subject")),
+        (false, false) => Ok(subject.to_owned()),
+    }
+}
+
+fn check_body(body: &str) -> Result<(), ToolError> {
+    if body.trim().is_empty() {
+        return Err(ToolError::mendable("body_missing", "the body is empty; write what the mail should say"));
+    }
+    if body.len() > BODY_BYTES_MAX {
+        let hint = format!("the body has {} bytes, and at most {BODY_BYTES_MAX} are allowed", body.len());
+        return Err(ToolError::mendable("body_too_large", hint));
+    }
+    if body.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
+        return Err(ToolError::mendable("bad_body", "the body has control characters; write plain Markdown"));
+    }
+    Ok(())
+}
+
+fn described(draft: &MailDraft) -> Value {
+    let addresses =
+        |list: &[crate::domain::Address]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let mut result = json!({ "queued": true, "reply": draft.is_reply, "to": addresses(&draft.to) });
+    for (field, list) in [("cc", &draft.cc), ("bcc", &draft.bcc)] {
+        if !list.is_empty() {
+            result[field] = json!(addresses(list));
+        }
+    }
+    if !draft.attachments.is_empty() {
+        let attached = draft.attachments.iter().map(|a| json!({"name": a.filename, "bytes": a.bytes.len()}));
+        result["attachments"] = attached.collect();
+    }
+    result
+}

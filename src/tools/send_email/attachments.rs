@@ -1,0 +1,79 @@
+//! Files of the persona's folder as attachments of a mail: regular files inside it, of bounded size, not its
+//! configuration and nothing hidden.
+
+use crate::tools::folder::{is_persona_file, open_regular, path_error, shown};
+use crate::tools::{DraftAttachment, ToolError, ToolLimits};
+use cap_std::fs_utf8::Dir;
+use std::io::Read;
+
+const ATTACHMENTS_MAX: usize = 20;
+
+/// Reads the files. A path that is given twice is attached once.
+pub(super) fn read_attachments(
+    folder: &Dir,
+    paths: &[String],
+    limits: &ToolLimits,
+) -> Result<Vec<DraftAttachment>, ToolError> {
+    if paths.len() > ATTACHMENTS_MAX {
+        let hint = format!("{} attachments, and at most {ATTACHMENTS_MAX} are allowed", paths.len());
+        return Err(ToolError::mendable("too_many_attachments", hint));
+    }
+    let mut attached: Vec<(String, DraftAttachment)> = Vec::new();
+    let mut bytes_left = limits.attachments_bytes_max;
+    for path in paths {
+        let real = real_path(folder, path)?;
+        if attached.iter().any(|(other, _)| *other == real) {
+            continue;
+        }
+        let bytes = read_whole(folder, &real, limits.file_bytes_max)?;
+        let Some(left) = bytes_left.checked_sub(bytes.len()) else {
+            let max = limits.attachments_bytes_max;
+            let hint =
+                format!("the attachments together have more than {max} bytes; send fewer or smaller files");
+            return Err(ToolError::mendable("attachments_too_large", hint));
+        };
+        bytes_left = left;
+        let filename = real.rsplit('/').next().unwrap_or_default().to_owned();
+        let content_type = mime_guess::from_path(&filename).first_or_octet_stream().to_string();
+        attached.push((real, DraftAttachment { filename, content_type, bytes }));
+    }
+    Ok(attached.into_iter().map(|(_, attachment)| attachment).collect())
+}
+
+/// The path with links followed, so that the name which is judged is the name of the file which is read.
+fn real_path(folder: &Dir, path: &str) -> Result<String, ToolError> {
+    let real = folder.canonicalize(path).map_err(|error| path_error(path, &error))?.into_string();
+    let refused = |why: &str| {
+        Err(ToolError::mendable(
+            "attachment_not_allowed",
+            format!("`{}` cannot be attached: {why}", shown(path)),
+        ))
+    };
+    if real.split('/').any(|name| name.starts_with('.') && name != ".") {
+        return refused("hidden files stay in your folder");
+    }
+    // A name goes into a header of the mail.
+    if real.chars().any(char::is_control) {
+        return refused("its name has control characters");
+    }
+    Ok(real)
+}
+
+fn read_whole(folder: &Dir, path: &str, bytes_max: usize) -> Result<Vec<u8>, ToolError> {
+    let (file, size) = open_regular(folder, path)?;
+    let failed = |error: std::io::Error| path_error(path, &error);
+    if is_persona_file(folder, &file).map_err(failed)? {
+        let hint = format!("`{}` cannot be attached: it is your configuration", shown(path));
+        return Err(ToolError::mendable("attachment_not_allowed", hint));
+    }
+    let mut bytes = Vec::new();
+    // The file may grow while it is read.
+    let more_than_allowed = bytes_max as u64 + 1;
+    file.take(more_than_allowed).read_to_end(&mut bytes).map_err(failed)?;
+    if size > bytes_max as u64 || bytes.len() > bytes_max {
+        let hint =
+            format!("`{}` has more than {bytes_max} bytes, the most that one file may have", shown(path));
+        return Err(ToolError::mendable("attachment_too_large", hint));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,212 @@
+//! `update_memory`: rewrites the persona's `active.md`, atomically, and keeps the versions before it.
+
+use super::arguments::read_args;
+use super::folder::{on_disk, open_regular, path_error};
+use super::{Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
+use crate::domain::Timestamp;
+use cap_std::fs_utf8::{Dir, File, OpenOptions};
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::io::{self, ErrorKind, Read, Write};
+
+const MEMORY: &str = "active.md";
+/// Where earlier versions and the unfinished next one are.
+const HISTORY: &str = ".memory";
+const VERSIONS_KEPT: usize = 20;
+
+pub struct UpdateMemory;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    content: Option<String>,
+    append: Option<String>,
+}
+
+impl Tool for UpdateMemory {
+    fn name(&self) -> &'static str {
+        "update_memory"
+    }
+
+    fn description(&self) -> &'static str {
+        "Changes your working memory (`active.md`), which you see at the start of every run. Give either `content`, \
+         which replaces all of it, or `append`, which adds to its end. Keep it short: facts and open tasks, not \
+         transcripts."
+    }
+
+    fn input_schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "content": { "type": "string", "description": "The whole new memory, Markdown." },
+                "append": { "type": "string", "description": "Text to add at the end, Markdown." }
+            },
+            "required": [],
+            "additionalProperties": false
+        })
+    }
+
+    fn class(&self) -> ToolClass {
+        ToolClass::Idempotent
+    }
+
+    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
+        Box::pin(async move {
+            let change = Change::read(read_args(call.args)?)?;
+            let (now, bytes_max) = (call.clock.now(), call.limits.memory_bytes_max);
+            let result = on_disk(call.folder, move |folder| update(folder, &change, now, bytes_max)).await?;
+            Ok(ToolOutcome { result, mail: None })
+        })
+    }
+}
+
+enum Change {
+    Replace(String),
+    Append(String),
+}
+
+impl Change {
+    fn read(args: Args) -> Result<Self, ToolError> {
+        let change = match (args.content, args.append) {
+            (Some(content), None) => Change::Replace(content),
+            (None, Some(append)) if append.trim().is_empty() => {
+                return Err(ToolError::mendable("nothing_to_append", "field `append` is empty"));
+            }
+            (None, Some(append)) => Change::Append(append),
+            _ => {
+                return Err(ToolError::mendable("bad_arguments", "give exactly one of: content, append"));
+            }
+        };
+        let (Change::Replace(text) | Change::Append(text)) = &change;
+        if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
+            let hint = "the text has control characters; write plain Markdown";
+            return Err(ToolError::mendable("bad_text", hint));
+        }
+        Ok(change)
+    }
+
+    /// The memory after the change. Appending what stands at the end already changes nothing, so that a call that
+    /// is run again after a crash does not double its text.
+    fn applied_to(&self, before: &str) -> String {
+        match self {
+            Change::Replace(content) if content.is_empty() => String::new(),
+            Change::Replace(content) => format!("{}\n", content.trim_end()),
+            Change::Append(text) => {
+                let (before, text) = (before.trim_end(), text.trim_matches('\n').trim_end());
+                let stands_there =
+                    before.strip_suffix(text).is_some_and(|b| b.is_empty() || b.ends_with('\n'));
+                match (before.is_empty(), stands_there) {
+                    (_, true) => format!("{before}\n"),
+                    (true, false) => format!("{text}\n"),
+                    (false, false) => format!("{before}\n{text}\n"),
+                }
+            }
+        }
+    }
+}
+
+fn update(folder: &Dir, change: &Change, now: Timestamp, bytes_max: usize) -> Result<Value, ToolError> {
+    let failed = |error: io::Error| path_error(MEMORY, &error);
+    folder.create_dir_all(HISTORY).map_err(failed)?;
+    // Two runs of one persona may write at once; the lock goes with the file's closing.
+    let lock = OpenOptions::new().write(true).create(true).truncate(false).to_owned();
+    let lock = folder.open_with(format!("{HISTORY}/lock"), &lock).map_err(failed)?.into_std();
+    lock.lock().map_err(failed)?;
+
+    let before = read_memory(folder)?;
+    let after = change.applied_to(before.as_deref().unwrap_or_default());
+    if after.len() > bytes_max {
+        let hint = format!(
+            "the memory would have {} bytes, and at most {bytes_max} are allowed; it has {} now: shorten it with `content`",
+            after.len(),
+            before.map_or(0, |b| b.len()),
+        );
+        return Err(ToolError::mendable("memory_too_large", hint));
+    }
+    let changed = before.as_deref() != Some(after.as_str());
+    if changed {
+        if let Some(before) = &before {
+            keep(folder, before, now).map_err(failed)?;
+        }
+        replace(folder, &after).map_err(failed)?;
+    }
+    Ok(json!({ "changed": changed, "bytes": after.len(), "bytes_max": bytes_max }))
+}
+
+/// What the memory holds; `None` when there is no such file.
+fn read_memory(folder: &Dir) -> Result<Option<String>, ToolError> {
+    let failed = |error: io::Error| path_error(MEMORY, &error);
+    match folder.symlink_metadata(MEMORY) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+        Ok(_) => {}
+    }
+    let (mut file, _size) = open_regular(folder, MEMORY)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(failed)?;
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// Keeps a version under its time, and of all versions the newest.
+fn keep(folder: &Dir, memory: &str, now: Timestamp) -> io::Result<()> {
+    let stamp = now.to_utc().format("%Y%m%dT%H%M%S%3fZ");
+    let mut kept = create_new(folder, &format!("{HISTORY}/active-{stamp}.md"));
+    // Two versions in one millisecond: the later one sorts after the earlier.
+    for again in 1..100 {
+        match &kept {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                kept = create_new(folder, &format!("{HISTORY}/active-{stamp}-{again:02}.md"));
+            }
+            _ => break,
+        }
+    }
+    write_synced(kept?, memory)?;
+    let names = folder.read_dir(HISTORY)?.filter_map(|entry| entry.ok()?.file_name().ok());
+    let mut versions: Vec<String> =
+        names.filter(|name| name.starts_with("active-") && name.ends_with(".md")).collect();
+    // Without the `.md`, so that `…Z` sorts before `…Z-01`.
+    versions.sort_by(|a, b| a.trim_end_matches(".md").cmp(b.trim_end_matches(".md")));
+    for old in versions.iter().rev().skip(VERSIONS_KEPT) {
+        folder.remove_file(format!("{HISTORY}/{old}"))?;
+    }
+    Ok(())
+}
+
+/// Makes the new memory durable under another name, then gives it the name: a reader sees the old or the new one.
+fn replace(folder: &Dir, memory: &str) -> io::Result<()> {
+    let unfinished = format!("{HISTORY}/active.tmp");
+    match folder.remove_file(&unfinished) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    write_synced(create_new(folder, &unfinished)?, memory)?;
+    folder.rename(&unfinished, folder, MEMORY)?;
+    // The rename itself is durable only once the folder is.
+    folder.open(".")?.sync_all()
+}
+
+fn create_new(folder: &Dir, path: &str) -> io::Result<File> {
+    folder.open_with(path, OpenOptions::new().write(true).create_new(true))
+}
+
+fn write_synced(mut file: File, text: &str) -> io::Result<()> {
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn appending_twice_is_appending_once() {
+        let append = Change::Append("- call Bob\n- pay rent\n".into());
+        let once = append.applied_to("# Tasks\n");
+        assert_eq!(once, "# Tasks\n- call Bob\n- pay rent\n");
+        assert_eq!(append.applied_to(&once), once);
+        assert_eq!(append.applied_to(""), "- call Bob\n- pay rent\n");
+        // The end of a longer line is not that text.
+        assert_eq!(Change::Append("rent".into()).applied_to("pay rent\n"), "pay rent\nrent\n");
+    }
+}
