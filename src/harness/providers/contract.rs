@@ -272,6 +272,8 @@ pub struct ProviderError {
     pub provider_code: Option<String>,
     /// How long the provider asked us to wait.
     pub retry_after: Option<Duration>,
+    /// The provider's own word on whether trying again makes sense (`x-should-retry`).
+    pub should_retry: Option<bool>,
     pub message: String,
 }
 
@@ -279,6 +281,14 @@ impl ProviderError {
     pub fn new(class: ErrorClass, phase: Phase, message: impl Into<String>) -> Self {
         let message: String = message.into();
         let message = message.chars().take(500).collect();
-        Self { class, phase, http_status: None, provider_code: None, retry_after: None, message }
+        Self {
+            class,
+            phase,
+            http_status: None,
+            provider_code: None,
+            retry_after: None,
+            should_retry: None,
+            message,
+        }
     }
 }

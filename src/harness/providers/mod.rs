@@ -1,3 +1,52 @@
 //! Adapters to language models: one file each, under the contract of `contract.rs`.
+//!
+//! A new adapter is one file with an `ADAPTER` constant, and two lines here: its `mod` and its place in
+//! [`PROVIDERS`]. `scripted.rs` is the smallest one.
 
 pub mod contract;
+pub mod accumulate;
+pub mod normalise;
+pub mod retry;
+mod guard;
+mod script;
+pub mod scripted;
+
+use crate::config::ProviderSettings;
+use crate::domain::ErrorClass;
+
+pub use accumulate::complete;
+pub use contract::*;
+pub use retry::{RetryDecision, retry_decision};
+
+/// Every adapter, by the name used in `configs/inference.json`.
+pub static PROVIDERS: &[Adapter] = &[scripted::ADAPTER];
+
+/// What an adapter says about itself.
+pub struct Adapter {
+    pub id: &'static str,
+    /// The environment variable that holds its key, unless the configuration names another; `None` needs no key.
+    pub key_variable: Option<&'static str>,
+    /// Reads its settings; opens no connection. Errors: phase `Config`.
+    pub build: fn(&ProviderSettings) -> Result<Box<dyn Provider>, ProviderError>,
+}
+
+/// Builds an adapter. Keep the result: it owns the connection pool, so one per process and provider.
+pub fn build(id: &str, settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError> {
+    match find(id) {
+        Some(adapter) => (adapter.build)(settings),
+        None => {
+            let known: Vec<_> = PROVIDERS.iter().map(|adapter| adapter.id).collect();
+            let message = format!("no provider `{id}`; there are: {}", known.join(", "));
+            Err(ProviderError::new(ErrorClass::Unsupported, Phase::Config, message))
+        }
+    }
+}
+
+/// The environment variable that holds the key of an adapter; `None` if it needs none or does not exist.
+pub fn key_variable(id: &str) -> Option<&'static str> {
+    find(id).and_then(|adapter| adapter.key_variable)
+}
+
+fn find(id: &str) -> Option<&'static Adapter> {
+    PROVIDERS.iter().find(|adapter| adapter.id == id)
+}
