@@ -1,1 +1,297 @@
-//! To come.
+//! Responsibilities on disk -> rows; due slots -> runs.
+//!
+//! Three steps that know nothing of each other's time: [`Scheduler::sync`] makes rows of files, [`Scheduler::tick`]
+//! makes runs of due rows, and the heartbeat calls both. Whether a slot fires is decided by its row alone, so any
+//! number of schedulers may tick. Absent on purpose: running anything; a run waits in its row for the harness.
+
+pub mod cron;
+pub mod file;
+pub mod prompt;
+pub mod slots;
+mod sync;
+mod heartbeat;
+
+pub use sync::{Problem, SyncReport};
+
+use crate::clock::Clock;
+use crate::config::{Persona, Personas};
+use crate::domain::{
+    ConversationId, MessageId, ResponsibilityId, RunId, ThreadId, Timestamp, Trigger, Trust,
+};
+use crate::store::{
+    Content, DueSlot, FileChange, FileState, Fired, Firing, NewRun, NewSynthetic, Place,
+    Result as StoreResult, ScheduledPrompt, SlotWork, Store, StoreError, StoredResponsibility,
+};
+use heartbeat::Heartbeat;
+use prompt::Facts;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// Time between two looks at the files.
+const SYNC_EVERY: Duration = Duration::from_secs(5);
+/// A difference between wall and monotonic time that is worth a line in the log.
+const DRIFT_LOGGED: Duration = Duration::from_secs(2);
+/// Context profile of a scheduled run.
+const PROFILE: &str = "responsibility";
+
+/// Turns responsibilities into runs.
+pub struct Scheduler {
+    store: Store,
+    personas: Arc<Personas>,
+    clock: Arc<dyn Clock>,
+    /// Stamps of the files at the last complete synchronisation; `None` before the first.
+    known: Mutex<Option<BTreeMap<sync::Key, sync::Stamp>>>,
+}
+
+/// What a tick did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TickReport {
+    pub fired: Vec<(ResponsibilityId, RunId)>,
+    /// Slots skipped because the previous run is not over.
+    pub skipped: usize,
+    /// Slots that will never fire.
+    pub missed: u64,
+    /// Responsibilities that could not fire now, each with its reason; the others did.
+    pub problems: Vec<Problem>,
+}
+
+/// Why a responsibility was not started by hand.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("{0}")]
+    Unusable(String),
+    #[error("no persona `{0}` is configured")]
+    NoPersona(String),
+    #[error("the prompt cannot be rendered")]
+    Prompt(#[source] prompt::PromptError),
+    #[error("could not be stored")]
+    Store(#[from] StoreError),
+}
+
+impl Scheduler {
+    pub fn new(store: Store, personas: Arc<Personas>, clock: Arc<dyn Clock>) -> Self {
+        Self { store, personas, clock, known: Mutex::new(None) }
+    }
+
+    /// Works until `shutdown`. Each beat fires what is due and wakes the workers; every few seconds it looks at the
+    /// files. No error ends it: what failed is logged and tried again with the next beat.
+    pub async fn run(&self, wake_runs: &Notify, shutdown: CancellationToken) {
+        let mut heartbeat = Heartbeat::start().await;
+        let mut synced_at = None;
+        let mut times = self.times();
+        while !shutdown.is_cancelled() {
+            let monotonic = self.clock.monotonic();
+            // Due slots first, so that an edit in the same second does not take an old slot with it; but after a
+            // start the files come first, because what was removed meanwhile must not fire.
+            if synced_at.is_some() {
+                self.beat(wake_runs).await;
+            }
+            if synced_at.is_none_or(|at| monotonic.saturating_sub(at) >= SYNC_EVERY) {
+                self.sync_and_log().await;
+                synced_at = Some(monotonic);
+            }
+            tokio::select! {
+                () = shutdown.cancelled() => break,
+                () = heartbeat.next() => {}
+            }
+            let later = self.times();
+            if log_drift(times, later) {
+                // The ticker plans its beats by the wall clock.
+                heartbeat.stop().await;
+                heartbeat = Heartbeat::start().await;
+            }
+            times = later;
+        }
+        heartbeat.stop().await;
+    }
+
+    /// Fires what is due now, each responsibility for itself. Calling it again, or elsewhere, fires nothing twice.
+    ///
+    /// Errors: only when the due rows cannot be read; the failure of one responsibility is in the report.
+    pub async fn tick(&self) -> StoreResult<TickReport> {
+        let now = self.clock.now();
+        let mut report = TickReport::default();
+        for row in self.store.due_responsibilities(now).await? {
+            if let Err(error) = self.fire(&row, now, &mut report).await {
+                tracing::error!(%error, responsibility = %row.id, "a slot could not be fired; trying again");
+                report.problems.push(Problem { file: path(&row), problem: error.to_string() });
+            }
+        }
+        Ok(report)
+    }
+
+    /// Starts a responsibility now, on schedule or not; its schedule does not notice.
+    pub async fn start(&self, row: &StoredResponsibility) -> Result<RunId, StartError> {
+        if let Some(error) = &row.error {
+            return Err(StartError::Unusable(error.clone()));
+        }
+        let persona = self.personas.get(&row.persona);
+        let persona = persona.ok_or_else(|| StartError::NoPersona(row.persona.to_string()))?;
+        let now = self.clock.now();
+        let prompt = self.prompt(row, persona, now, Trigger::Manual).map_err(StartError::Prompt)?;
+        Ok(self.store.run_responsibility(&row.id, prompt, now).await?)
+    }
+
+    async fn fire(
+        &self,
+        row: &StoredResponsibility,
+        now: Timestamp,
+        report: &mut TickReport,
+    ) -> StoreResult<()> {
+        let Some(persona) = self.personas.get(&row.persona) else { return Ok(()) };
+        let Some((schedule, zone)) = sync::in_force(row) else { return self.spoil(row, report).await };
+        let owed = slots::owed(&schedule, zone, row.version.cursor_at, now);
+        let Some(last) = owed.last else {
+            if owed.next.is_none() {
+                tracing::error!(responsibility = %row.id, "no further slot was found; looking again with every beat");
+            }
+            return self.store.set_next_slot(&row.id, row.version, owed.next).await;
+        };
+        let slot = owed.newest.map(|at| DueSlot { at, to: self.work(row, persona, at, report) });
+        let missed = owed.missed.as_ref().map_or(0, |missed| missed.count);
+        let firing = Firing {
+            responsibility: row.id.clone(),
+            seen: row.version,
+            slot,
+            missed: owed.missed,
+            cursor_at: last,
+            next_slot_at: owed.next,
+            now,
+        };
+        let fired = self.store.fire_slot(firing).await?;
+        tracing::info!(responsibility = %row.id, slot = %last, missed, outcome = ?fired, "slot");
+        match fired {
+            Fired::Stale => return Ok(()),
+            Fired::Run(run) => report.fired.push((row.id.clone(), run)),
+            Fired::SkippedOverlap => report.skipped += 1,
+            Fired::Missed | Fired::AlreadyAccounted => {}
+        }
+        report.missed += missed;
+        Ok(())
+    }
+
+    fn work(
+        &self,
+        row: &StoredResponsibility,
+        persona: &Persona,
+        slot: Timestamp,
+        report: &mut TickReport,
+    ) -> SlotWork {
+        match self.prompt(row, persona, slot, Trigger::Schedule) {
+            Ok(prompt) => SlotWork::Run(Box::new(prompt)),
+            Err(error) => {
+                let problem = match error.line {
+                    Some(line) => format!("line {line} of the prompt: {error}"),
+                    None => error.to_string(),
+                };
+                tracing::error!(responsibility = %row.id, %problem, "a slot is missed");
+                report.problems.push(Problem { file: path(row), problem: problem.clone() });
+                SlotWork::Unrenderable(problem)
+            }
+        }
+    }
+
+    /// The synthetic message and its run.
+    fn prompt(
+        &self,
+        row: &StoredResponsibility,
+        persona: &Persona,
+        slot: Timestamp,
+        trigger: Trigger,
+    ) -> Result<ScheduledPrompt, prompt::PromptError> {
+        let zone = row.timezone.parse().unwrap_or(persona.timezone);
+        let facts = Facts { now: self.clock.now(), slot, last_run: row.last_fired_at, zone, persona };
+        let text_body = prompt::render(&row.prompt, &facts)?;
+        let address = persona.address.to_string();
+        let metadata = serde_json::json!({
+            "responsibility_id": row.id.as_str(), "responsibility": row.name, "slot_at": slot.to_string(),
+        });
+        let content = Content {
+            rfc_message_id: format!("{}@{}", self.clock.new_id(), persona.address.domain()),
+            recipients_json: serde_json::json!({ "to": [&address] }).to_string(),
+            sender: address,
+            subject: row.name.clone(),
+            text_body,
+            trust: Trust::System.as_str(),
+            metadata_json: metadata.to_string(),
+            ..Content::default()
+        };
+        let place = Place {
+            mentioned: Vec::new(),
+            joins_as: None,
+            participants: Vec::new(),
+            new_conversation: ConversationId::new(self.clock.new_id()),
+            new_thread: ThreadId::new(self.clock.new_id()),
+        };
+        let run = NewRun { id: RunId::new(self.clock.new_id()), trigger, profile: PROFILE.to_owned() };
+        let id = MessageId::new(self.clock.new_id());
+        let message = NewSynthetic { persona: persona.id.clone(), id, thread: None, place, content, run };
+        Ok(ScheduledPrompt { message, prompt_sha256: sync::sha256(&row.prompt) })
+    }
+
+    /// A row in force that cannot be read any more, for example because a zone left the zone data.
+    async fn spoil(&self, row: &StoredResponsibility, report: &mut TickReport) -> StoreResult<()> {
+        let file = path(row);
+        let problem = format!("`{}` in `{}` cannot be understood any more", row.schedule, row.timezone);
+        let error = format!("{file}: {problem}");
+        tracing::error!(%error, "a responsibility cannot be used");
+        let change = FileChange {
+            persona: row.persona.clone(),
+            file: row.file.clone(),
+            seen: Some(row.version),
+            new_id: row.id.clone(),
+            to: FileState::Unusable { error },
+            lapsed: None,
+            now: self.clock.now(),
+        };
+        self.store.sync_responsibility(change).await?;
+        report.problems.push(Problem { file, problem });
+        Ok(())
+    }
+
+    async fn beat(&self, wake_runs: &Notify) {
+        match self.tick().await {
+            Ok(report) if report.fired.is_empty() => {}
+            Ok(_) => wake_runs.notify_one(),
+            Err(error) => tracing::error!(%error, "due slots cannot be read; trying again"),
+        }
+    }
+
+    async fn sync_and_log(&self) {
+        match self.sync().await {
+            Ok(report) if report == SyncReport::default() => {}
+            Ok(SyncReport { added, changed, removed, problems }) => {
+                let problems = problems.len();
+                tracing::info!(added, changed, removed, problems, "responsibilities");
+            }
+            Err(error) => tracing::error!(%error, "responsibilities cannot be stored; trying again"),
+        }
+    }
+
+    fn times(&self) -> (Timestamp, Duration) {
+        (self.clock.now(), self.clock.monotonic())
+    }
+
+    fn lock_known(&self) -> MutexGuard<'_, Option<BTreeMap<sync::Key, sync::Stamp>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Path below the workspace, for people.
+fn path(row: &StoredResponsibility) -> String {
+    format!("personas/{}/{}", row.persona, row.file)
+}
+
+/// True when the wall clock stepped. Slots need nothing done: they are decided by cursor and row.
+fn log_drift(before: (Timestamp, Duration), after: (Timestamp, Duration)) -> bool {
+    let expected = before.0.plus(after.1.saturating_sub(before.1));
+    let drift = expected.since(after.0).max(after.0.since(expected));
+    let stepped = drift > DRIFT_LOGGED;
+    if stepped {
+        tracing::warn!(%expected, found = %after.0, "the wall clock was set");
+    }
+    stepped
+}

@@ -9,6 +9,7 @@ mod messages;
 mod open;
 mod runs;
 mod search;
+mod schedules;
 mod threads;
 mod writer;
 mod deliveries;
@@ -24,6 +25,10 @@ pub use open::{OpenError, Store};
 pub use outbox::{Delivery, DeliveryFilter, DeliveryRecipient, FrozenDelivery};
 pub use runs::{ClaimedRun, NewRun, RunFailure};
 pub use search::{FoundMessage, MessageSearch};
+pub use schedules::{
+    DueSlot, Duty, FileChange, FileState, Fired, Firing, MissedSlots, ScheduledPrompt, SlotWork,
+    StoredResponsibility, StoredSlot, Version,
+};
 
 use crate::domain::PersonaId;
 

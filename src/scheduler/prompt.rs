@@ -1,0 +1,141 @@
+//! A responsibility's body as a template: checked when its file is read, rendered when its slot fires.
+//!
+//! The template may read four names and branch or loop over them. Absent on purpose: `set`, macros, includes and
+//! every filter that can grow a text, because fuel counts instructions and not bytes.
+
+use crate::config::Persona;
+use crate::domain::Timestamp;
+use chrono::SecondsFormat;
+use chrono_tz::Tz;
+use minijinja::{Environment, UndefinedBehavior, Value, context, filters};
+use std::io;
+
+/// Instructions that one prompt may take.
+const FUEL: u64 = 50_000;
+/// Longest rendered prompt.
+const PROMPT_BYTES_MAX: usize = 256 * 1024;
+
+/// The names a prompt may use.
+pub const NAMES: &[&str] =
+    &["now", "slot", "last_run", "persona", "persona.id", "persona.name", "persona.address"];
+/// The statements a prompt may use.
+const STATEMENTS: &[&str] = &["if", "elif", "else", "endif", "for", "endfor", "raw", "endraw"];
+
+/// Why a prompt cannot be used.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{problem}")]
+pub struct PromptError {
+    /// Line of the body, counted from 1; `None` when the fault has no place.
+    pub line: Option<usize>,
+    pub problem: String,
+}
+
+/// What a prompt may know.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    pub now: Timestamp,
+    /// The slot that fires; for a manual run the same as `now`.
+    pub slot: Timestamp,
+    /// The last slot that fired before this one.
+    pub last_run: Option<Timestamp>,
+    /// Zone in which the times are written.
+    pub zone: Tz,
+    pub persona: &'a Persona,
+}
+
+/// Refuses a body that could never be rendered: syntax, unknown names, statements that are not offered.
+pub fn check(body: &str) -> Result<(), PromptError> {
+    refuse_statements(body)?;
+    let environment = environment();
+    let template = environment.template_from_str(body).map_err(|error| reworded(&error))?;
+    let mut unknown: Vec<String> = template
+        .undeclared_variables(true)
+        .into_iter()
+        .filter(|name| !NAMES.contains(&name.as_str()))
+        .collect();
+    unknown.sort();
+    match unknown.first() {
+        None => Ok(()),
+        Some(name) => Err(PromptError {
+            line: line_of(body, name),
+            problem: format!("unknown name `{name}` in the prompt; there are: {}", NAMES.join(", ")),
+        }),
+    }
+}
+
+/// Renders a body. Times are RFC 3339 in the responsibility's zone, for example `2026-03-29T09:00:00+02:00`.
+pub fn render(body: &str, facts: &Facts<'_>) -> Result<String, PromptError> {
+    refuse_statements(body)?;
+    let local =
+        |at: Timestamp| at.to_utc().with_timezone(&facts.zone).to_rfc3339_opts(SecondsFormat::Secs, false);
+    let persona = facts.persona;
+    let known = context! {
+        now => local(facts.now),
+        slot => local(facts.slot),
+        last_run => facts.last_run.map(local),
+        persona => context! {
+            id => persona.id.as_str(),
+            name => persona.name.as_str(),
+            address => persona.address.to_string(),
+        },
+    };
+    let environment = environment();
+    let template = environment.template_from_str(body).map_err(|error| reworded(&error))?;
+    let mut page = Page(Vec::new());
+    template.render_captured_to(known, &mut page).map_err(|error| reworded(&error))?;
+    String::from_utf8(page.0)
+        .map_err(|_| PromptError { line: None, problem: "the prompt is not UTF-8".into() })
+}
+
+fn environment() -> Environment<'static> {
+    let mut environment = Environment::empty();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_fuel(Some(FUEL));
+    environment.add_filter("upper", filters::upper);
+    environment.add_filter("lower", filters::lower);
+    environment.add_filter("trim", filters::trim);
+    environment.add_filter("default", filters::default);
+    environment.add_test("none", Value::is_none);
+    environment
+}
+
+/// `set` and macros carry state from one instruction to the next, which lets a text double with each.
+fn refuse_statements(body: &str) -> Result<(), PromptError> {
+    for (number, line) in body.lines().enumerate() {
+        for opened in line.split("{%").skip(1) {
+            let word = opened.trim_start_matches(['-', '+']).split_whitespace().next().unwrap_or_default();
+            let word = word.trim_end_matches(['%', '}', '-', '+']);
+            if !STATEMENTS.contains(&word) {
+                let offered = STATEMENTS.join(", ");
+                let problem = format!("statement `{word}` is not offered in a prompt; there are: {offered}");
+                return Err(PromptError { line: Some(number + 1), problem });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn reworded(error: &minijinja::Error) -> PromptError {
+    let detail = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+    PromptError { line: error.line(), problem: format!("the prompt cannot be rendered: {detail}") }
+}
+
+fn line_of(body: &str, name: &str) -> Option<usize> {
+    body.lines().position(|line| line.contains(name)).map(|index| index + 1)
+}
+
+/// Takes a prompt up to its longest length.
+struct Page(Vec<u8>);
+
+impl io::Write for Page {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > PROMPT_BYTES_MAX {
+            return Err(io::Error::other(format!("longer than {PROMPT_BYTES_MAX} bytes")));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,297 @@
+//! Files on disk -> rows. A file that cannot be used stops itself and nothing else.
+
+use super::cron::{Schedule, next_after};
+use super::slots::owed;
+use super::{Scheduler, file};
+use crate::config::Persona;
+use crate::domain::{PersonaId, ResponsibilityId, Timestamp};
+use crate::store::{
+    Duty, FileChange, FileState, MissedSlots, Result as StoreResult, StoredResponsibility, Version,
+};
+use cap_std::ambient_authority;
+use cap_std::fs_utf8::{Dir, DirEntry};
+use chrono_tz::Tz;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::time::SystemTime;
+
+/// Files looked at per persona; more is a mistake, not a calendar.
+const FILES_MAX: usize = 500;
+const FOLDER: &str = "responsibilities";
+
+/// What a synchronisation did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SyncReport {
+    pub added: usize,
+    pub changed: usize,
+    pub removed: usize,
+    /// Files that cannot be used, as far as they were read now.
+    pub problems: Vec<Problem>,
+}
+
+/// What is wrong, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Path below the workspace.
+    pub file: String,
+    pub problem: String,
+}
+
+/// A file by persona and path below the persona's folder.
+pub(super) type Key = (PersonaId, String);
+
+/// Enough of a file's metadata to know that it is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    modified: Option<SystemTime>,
+    size_bytes: u64,
+}
+
+/// The folders as they were found.
+#[derive(Default)]
+pub(super) struct Scan {
+    pub stamps: BTreeMap<Key, Stamp>,
+    /// Content of the files whose stamp is new, or why it could not be read.
+    pub read: BTreeMap<Key, Result<Vec<u8>, String>>,
+    /// Personas whose folder could not be listed, with the reason: their rows stay as they are.
+    pub unreadable: BTreeMap<PersonaId, String>,
+}
+
+/// Lists the responsibility files of all personas and reads those whose stamp is not in `known`. Blocking.
+pub(super) fn scan<'a>(personas: impl Iterator<Item = &'a Persona>, known: &BTreeMap<Key, Stamp>) -> Scan {
+    let mut scan = Scan::default();
+    for persona in personas {
+        if let Err(error) = scan_folder(persona, known, &mut scan) {
+            scan.unreadable.insert(persona.id.clone(), error.to_string());
+        }
+    }
+    scan
+}
+
+fn scan_folder(persona: &Persona, known: &BTreeMap<Key, Stamp>, scan: &mut Scan) -> io::Result<()> {
+    // A folder that does not exist holds no responsibilities.
+    let opened =
+        Dir::open_ambient_dir(utf8(persona)?, ambient_authority()).and_then(|dir| dir.open_dir(FOLDER));
+    let folder = match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened?,
+    };
+    let mut found = 0;
+    for entry in folder.entries()? {
+        let Some((name, entry)) = candidate(entry?) else { continue };
+        found += 1;
+        if found > FILES_MAX {
+            return Err(io::Error::other(format!("more than {FILES_MAX} responsibilities")));
+        }
+        let key = (persona.id.clone(), format!("{FOLDER}/{name}"));
+        let metadata = match folder.metadata(&name) {
+            Ok(metadata) if metadata.is_file() => metadata,
+            // Gone since it was listed, or a folder that is called `x.md`.
+            Ok(_) => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        let modified = metadata.modified().ok().map(cap_std::time::SystemTime::into_std);
+        let stamp = Stamp { modified, size_bytes: metadata.len() };
+        if known.get(&key) != Some(&stamp) {
+            let content = read(&entry).map_err(|error| format!("cannot be read: {error}"));
+            scan.read.insert(key.clone(), content);
+        }
+        scan.stamps.insert(key, stamp);
+    }
+    Ok(())
+}
+
+fn utf8(persona: &Persona) -> io::Result<&str> {
+    persona.folder.to_str().ok_or_else(|| io::Error::other("the path of the folder is not UTF-8"))
+}
+
+/// `*.md`, except hidden files and the folder's README.
+fn candidate(entry: DirEntry) -> Option<(String, DirEntry)> {
+    let name = entry.file_name().ok()?;
+    let named_well = name.ends_with(".md") && !name.starts_with('.');
+    (named_well && !name.eq_ignore_ascii_case("readme.md")).then_some((name, entry))
+}
+
+fn read(entry: &DirEntry) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    // One byte more than is allowed lets the parser say that the file is too large.
+    entry.open()?.take(file::FILE_BYTES_MAX as u64 + 1).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+impl Scheduler {
+    /// Makes the rows what the files say. Cheap when no file changed: it looks at sizes and times only.
+    pub async fn sync(&self) -> StoreResult<SyncReport> {
+        let known = self.lock_known().clone();
+        let first = known.is_none();
+        let seen = known.unwrap_or_default();
+        let personas = self.personas.clone();
+        let before = seen.clone();
+        let scanned = tokio::task::spawn_blocking(move || scan(personas.iter(), &seen)).await;
+        let Ok(mut scan) =
+            scanned.inspect_err(|error| tracing::error!(%error, "looking at responsibilities"))
+        else {
+            return Ok(SyncReport::default());
+        };
+        let mut report = SyncReport::default();
+        for (persona, reason) in &scan.unreadable {
+            let file = format!("personas/{persona}/{FOLDER}");
+            report.problems.push(Problem { file, problem: reason.clone() });
+            // What was known of an unreadable folder stays known.
+            let kept = before.iter().filter(|((owner, _), _)| owner == persona);
+            scan.stamps.extend(kept.map(|(key, stamp)| (key.clone(), *stamp)));
+        }
+        if first || scan.stamps != before || !scan.read.is_empty() {
+            let settled = self.apply(&scan, &mut report).await?;
+            if !settled {
+                return Ok(report); // Somebody else changed a row meanwhile: look again next time.
+            }
+            *self.lock_known() = Some(scan.stamps);
+        }
+        Ok(report)
+    }
+
+    /// Brings the rows in line with a scan; false when a row changed under it.
+    async fn apply(&self, scan: &Scan, report: &mut SyncReport) -> StoreResult<bool> {
+        let rows = self.store.responsibilities().await?;
+        let mut settled = true;
+        for ((persona, path), content) in &scan.read {
+            let Some(owner) = self.personas.get(persona) else { continue };
+            let row = rows.iter().find(|row| row.persona == *persona && row.file == *path);
+            let to = self.file_state(owner, path, content, report);
+            settled &= self.apply_file(owner, path, row, to, report).await?;
+        }
+        for row in rows.iter().filter(|row| row.removed_at.is_none()) {
+            let key = (row.persona.clone(), row.file.clone());
+            if !scan.stamps.contains_key(&key) && !scan.unreadable.contains_key(&row.persona) {
+                let done = self.change(&key, Some(row), FileState::Removed).await?;
+                report.removed += usize::from(done);
+                settled &= done;
+            }
+        }
+        Ok(settled)
+    }
+
+    fn file_state(
+        &self,
+        owner: &Persona,
+        path: &str,
+        content: &Result<Vec<u8>, String>,
+        report: &mut SyncReport,
+    ) -> FileState {
+        let parsed = match content {
+            Ok(bytes) => file::parse(bytes).map_err(|error| error.to_string()),
+            Err(error) => Err(error.clone()),
+        };
+        match parsed {
+            Ok(parsed) => {
+                let zone = parsed.timezone.unwrap_or(owner.timezone);
+                let now = self.clock.now();
+                let next_slot_at = parsed.enabled.then(|| next_after(&parsed.schedule, zone, now)).flatten();
+                FileState::InForce(Duty {
+                    name: parsed.name,
+                    schedule: parsed.schedule.as_str().to_owned(),
+                    timezone: zone.name().to_owned(),
+                    enabled: parsed.enabled,
+                    prompt_sha256: sha256(&parsed.prompt),
+                    prompt: parsed.prompt,
+                    next_slot_at,
+                })
+            }
+            Err(problem) => {
+                let file = format!("personas/{}/{path}", owner.id);
+                let error = format!("{file}: {problem}");
+                tracing::warn!(%error, "a responsibility cannot be used");
+                report.problems.push(Problem { file, problem });
+                FileState::Unusable { error }
+            }
+        }
+    }
+
+    async fn apply_file(
+        &self,
+        owner: &Persona,
+        path: &str,
+        row: Option<&StoredResponsibility>,
+        to: FileState,
+        report: &mut SyncReport,
+    ) -> StoreResult<bool> {
+        if let Some(row) = row.filter(|row| is_same(row, &to)) {
+            self.refresh_next_slot(row).await?;
+            return Ok(true);
+        }
+        let done = self.change(&(owner.id.clone(), path.to_owned()), row, to).await?;
+        match row {
+            Some(row) if row.removed_at.is_none() => report.changed += usize::from(done),
+            _ => report.added += usize::from(done),
+        }
+        Ok(done)
+    }
+
+    async fn change(
+        &self,
+        key: &Key,
+        row: Option<&StoredResponsibility>,
+        to: FileState,
+    ) -> StoreResult<bool> {
+        let now = self.clock.now();
+        let change = FileChange {
+            persona: key.0.clone(),
+            file: key.1.clone(),
+            seen: row.map(|row| row.version),
+            new_id: ResponsibilityId::new(self.clock.new_id()),
+            to,
+            lapsed: row.and_then(|row| lapsed(row, now)),
+            now,
+        };
+        self.store.sync_responsibility(change).await
+    }
+
+    /// Other zone data than the last time moves future slots, and only those.
+    async fn refresh_next_slot(&self, row: &StoredResponsibility) -> StoreResult<()> {
+        let Some((schedule, zone)) = in_force(row) else { return Ok(()) };
+        let Version { cursor_at, .. } = row.version;
+        let next = next_after(&schedule, zone, cursor_at);
+        if next == row.next_slot_at {
+            return Ok(());
+        }
+        self.store.set_next_slot(&row.id, row.version, next).await
+    }
+}
+
+/// Whether the row says what the file says.
+fn is_same(row: &StoredResponsibility, to: &FileState) -> bool {
+    match to {
+        FileState::InForce(duty) => {
+            row.removed_at.is_none()
+                && row.error.is_none()
+                && row.enabled == duty.enabled
+                && [&row.name, &row.schedule, &row.timezone, &row.prompt]
+                    == [&duty.name, &duty.schedule, &duty.timezone, &duty.prompt]
+        }
+        FileState::Unusable { error } => row.removed_at.is_none() && row.error.as_ref() == Some(error),
+        FileState::Removed => row.removed_at.is_some(),
+    }
+}
+
+/// Slots of the version that a change ends, which came due and did not fire: accounted for, never fired.
+fn lapsed(row: &StoredResponsibility, now: Timestamp) -> Option<MissedSlots> {
+    row.next_slot_at.filter(|next| *next <= now)?;
+    let (schedule, zone) = in_force(row)?;
+    let owed = owed(&schedule, zone, row.version.cursor_at, now);
+    let (first, last) = (owed.missed.as_ref().map(|m| m.first).or(owed.newest)?, owed.last?);
+    let count = owed.missed.map_or(0, |missed| missed.count) + u64::from(owed.newest.is_some());
+    Some(MissedSlots { first, last, count, note: Some("the file changed before they could fire".to_owned()) })
+}
+
+/// The schedule and zone of a row that may fire.
+pub(super) fn in_force(row: &StoredResponsibility) -> Option<(Schedule, Tz)> {
+    let usable = row.enabled && row.removed_at.is_none() && row.error.is_none();
+    usable.then(|| Some((Schedule::parse(&row.schedule).ok()?, row.timezone.parse().ok()?))).flatten()
+}
+
+pub(super) fn sha256(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
