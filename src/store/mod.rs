@@ -24,11 +24,11 @@ pub use messages::{Content, NewAttachment, NewInbound, NewSynthetic, Place, Stor
 pub use open::{OpenError, Store};
 pub use outbox::{Delivery, DeliveryFilter, DeliveryRecipient, FrozenDelivery};
 pub use runs::{ClaimedRun, NewRun, RunFailure};
-pub use search::{FoundMessage, MessageSearch};
 pub use schedules::{
     DueSlot, Duty, FileChange, FileState, Fired, Firing, MissedSlots, ScheduledPrompt, SlotWork,
     StoredResponsibility, StoredSlot, Version,
 };
+pub use search::{FoundMessage, MessageSearch};
 
 use crate::domain::PersonaId;
 

@@ -1,2 +1,3 @@
 //! The one integration binary: one module per capability.
 mod providers;
+mod tools;

@@ -1,0 +1,198 @@
+//! `read_file` and `list_files`: useful inside the persona's folder, blind outside; FS01, FS02, FS03 and FS05 of the
+//! attack battery.
+
+use super::Bench;
+use serde_json::{Value, json};
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_file_is_read_whole_or_in_pieces() {
+    let bench = Bench::new().await;
+    bench.write("knowledge/rooms.md", "# Räume\nZwölf.\n");
+    let whole = bench.result("read_file", json!({"path": "./knowledge/rooms.md"})).await;
+    let wanted = json!({
+        "path": "./knowledge/rooms.md", "size_bytes": 17, "offset": 0, "content": "# Räume\nZwölf.\n",
+        "truncated": false, "next_offset": null,
+    });
+    assert_eq!(whole, wanted);
+    let (mut joined, mut offset) = (String::new(), json!(0));
+    while !offset.is_null() {
+        let args = json!({"path": "knowledge/rooms.md", "offset": offset, "max_bytes": 4});
+        let piece = bench.result("read_file", args).await;
+        joined.push_str(piece["content"].as_str().expect("text"));
+        offset = piece["next_offset"].clone();
+    }
+    assert_eq!(joined, "# Räume\nZwölf.\n");
+    let past = bench.result("read_file", json!({"path": "knowledge/rooms.md", "offset": 1e18})).await;
+    assert_eq!((&past["content"], &past["truncated"]), (&json!(""), &json!(false)));
+}
+
+#[tokio::test]
+async fn an_answer_is_never_larger_than_the_limit() {
+    let bench = Bench::new().await;
+    // Each of these bytes is six in JSON.
+    bench.write("worst.txt", vec![1; 10_000]);
+    let piece = bench.result("read_file", json!({"path": "worst.txt"})).await;
+    assert!(piece.to_string().len() <= 4096, "{}", piece.to_string().len());
+    assert_eq!(piece["truncated"], true);
+    for n in 0..600 {
+        bench.write(&format!("many/{n:04}.md"), "");
+    }
+    let listing = bench.result("list_files", json!({})).await;
+    assert!(listing.to_string().len() <= 4096, "{}", listing.to_string().len());
+    assert_eq!(listing["truncated"], true);
+}
+
+#[tokio::test]
+async fn files_that_are_no_text_or_too_large_are_refused_in_words() {
+    let bench = Bench::new().await;
+    bench.write("logo.png", [0x89, b'P', b'N', b'G', 0, 0]);
+    bench.write("large.txt", vec![b'x'; 16 * 1024 + 1]);
+    bench.write("latin1.txt", [b'f', 0xFC, b'r']);
+    let (code, message) = bench.failure("read_file", json!({"path": "logo.png"})).await;
+    assert_eq!((code, message.contains("not a text file")), ("binary_file", true), "{message}");
+    let (code, message) = bench.failure("read_file", json!({"path": "large.txt"})).await;
+    assert_eq!((code, message.contains("16384")), ("file_too_large", true), "{message}");
+    assert_eq!(bench.result("read_file", json!({"path": "latin1.txt"})).await["content"], "f\u{fffd}r");
+}
+
+#[tokio::test]
+async fn no_spelling_of_a_path_leads_out_of_the_folder() {
+    let bench = Bench::new().await;
+    std::fs::write(bench.outside("K_FILE"), "canary").expect("a file");
+    let absolute = bench.outside("K_FILE").display().to_string();
+    let hostile = [
+        "../../K_FILE",
+        "knowledge/../../../K_FILE",
+        "./../../K_FILE",
+        "knowledge/./.././../../K_FILE",
+        "../ada/../../K_FILE",
+        absolute.as_str(),
+        "/etc/passwd",
+        "//etc/passwd",
+        "/proc/self/environ",
+        "/dev/stdin",
+        "~/.ssh/id_rsa",
+        "file:///etc/passwd",
+        "..\\..\\K_FILE",
+        "%2e%2e/%2e%2e/K_FILE",
+        "..%2f..%2fK_FILE",
+        "../../K_FILE\0.md",
+        "knowledge\0/../../../K_FILE",
+        "..",
+        "../..",
+        "../../../../../../../../../../etc/passwd",
+        "",
+    ];
+    let long = "a/".repeat(3000);
+    for path in hostile.iter().copied().chain([long.as_str()]) {
+        for (tool, args) in [("read_file", json!({"path": path})), ("list_files", json!({"path": path}))] {
+            if tool == "list_files" && path.is_empty() {
+                continue; // the folder itself
+            }
+            let (code, message) = bench.failure(tool, args).await;
+            let codes = ["path_not_allowed", "file_not_found", "file_error"];
+            assert!(codes.contains(&code), "{tool} {path:?}: {code} {message}");
+            assert!(!message.contains("canary") && !message.chars().any(char::is_control), "{message:?}");
+            assert!(message.len() < 300, "{message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn links_are_followed_only_inside_the_folder() {
+    let bench = Bench::new().await;
+    std::fs::create_dir(bench.outside("other")).expect("a folder");
+    std::fs::write(bench.outside("other/K_FILE"), "canary").expect("a file");
+    bench.write("knowledge/rooms.md", "twelve");
+    symlink("knowledge/rooms.md", bench.path("inside")).expect("a link");
+    symlink(bench.outside("other/K_FILE"), bench.path("absolute")).expect("a link");
+    symlink("../../other/K_FILE", bench.path("relative")).expect("a link");
+    symlink("../../other", bench.path("folder")).expect("a link");
+    symlink("/", bench.path("root")).expect("a link");
+    symlink("circle", bench.path("circle")).expect("a link");
+    assert_eq!(bench.result("read_file", json!({"path": "inside"})).await["content"], "twelve");
+    for path in ["absolute", "relative", "folder/K_FILE", "root/etc/passwd", "root/proc/self/environ"] {
+        let (code, message) = bench.failure("read_file", json!({"path": path})).await;
+        assert_eq!(code, "path_not_allowed", "{path}: {message}");
+    }
+    assert_eq!(bench.failure("read_file", json!({"path": "circle"})).await.0, "file_error");
+    for path in ["folder", "root", "root/etc"] {
+        assert_eq!(bench.failure("list_files", json!({"path": path})).await.0, "path_not_allowed", "{path}");
+    }
+    let listing = bench.result("list_files", json!({})).await.to_string();
+    assert!(listing.contains(r#"{"path":"folder","type":"other"}"#), "{listing}");
+    assert!(!listing.contains("K_FILE"), "{listing}");
+}
+
+#[tokio::test]
+async fn what_is_not_a_regular_file_is_refused_and_does_not_block() {
+    let bench = Bench::new().await;
+    let made = std::process::Command::new("mkfifo").arg(bench.path("pipe")).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo");
+    let _socket = std::os::unix::net::UnixListener::bind(bench.path("socket")).expect("a socket");
+    for path in ["pipe", "socket", "knowledge", "."] {
+        for (tool, args) in [
+            ("read_file", json!({"path": path})),
+            ("send_email", json!({"to": "carol@partner.test", "body": "x", "attachments": [path]})),
+        ] {
+            let refused = tokio::time::timeout(Duration::from_secs(5), bench.failure(tool, args)).await;
+            assert_eq!(refused.map(|(code, _)| code), Ok("not_a_file"), "{tool} {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_listing_shows_files_and_folders_but_not_the_hidden_ones() {
+    let bench = Bench::new().await;
+    bench.write("PERSONA.md", "I am Ada.");
+    bench.write("knowledge/rooms.md", "12");
+    bench.write(".memory/active-1.md", "old");
+    let listing = bench.result("list_files", json!({})).await;
+    let wanted = json!({
+        "entries": [
+            {"path": "PERSONA.md", "type": "file", "bytes": 9},
+            {"path": "knowledge", "type": "folder"},
+            {"path": "knowledge/rooms.md", "type": "file", "bytes": 2},
+        ],
+        "truncated": false,
+    });
+    assert_eq!(listing, wanted);
+    let below = bench.result("list_files", json!({"path": "knowledge/"})).await;
+    assert_eq!(below["entries"][0]["path"], "knowledge/rooms.md");
+    let hidden = bench.result("list_files", json!({"path": ".memory"})).await;
+    assert_eq!(hidden["entries"][0]["path"], ".memory/active-1.md");
+    assert_eq!(bench.failure("list_files", json!({"path": "PERSONA.md"})).await.0, "file_not_found");
+}
+
+#[tokio::test]
+async fn a_folder_that_turns_into_a_link_and_back_gives_nothing_away() {
+    let bench = Bench::new().await;
+    std::fs::create_dir(bench.outside("other")).expect("a folder");
+    std::fs::write(bench.outside("other/note.md"), "canary").expect("a file");
+    bench.write("real/note.md", "inside");
+    symlink("../../other", bench.path("fake")).expect("a link");
+    let (real, fake, name) = (bench.path("real"), bench.path("fake"), bench.path("flip"));
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let told = stop.clone();
+    let flipper = std::thread::spawn(move || {
+        while !told.load(std::sync::atomic::Ordering::Relaxed) {
+            for side in [&real, &fake] {
+                std::fs::rename(side, &name).expect("a rename");
+                std::fs::rename(&name, side).expect("a rename");
+            }
+        }
+    });
+    let mut inside = 0;
+    for _ in 0..2000 {
+        let outcome = bench.call("read_file", json!({"path": "flip/note.md"})).await;
+        if let Ok(outcome) = outcome {
+            assert_eq!(outcome.result["content"], Value::from("inside"));
+            inside += 1;
+        }
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    flipper.join().expect("the flipper");
+    eprintln!("{inside} of 2000 reads met the real folder");
+}

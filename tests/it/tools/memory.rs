@@ -1,0 +1,134 @@
+//! `update_memory`: atomic, bounded, with the versions before it; FS02 to FS04 of the attack battery for writing.
+
+use super::Bench;
+use serde_json::json;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+fn memory(bench: &Bench) -> String {
+    fs::read_to_string(bench.path("active.md")).expect("a memory")
+}
+
+/// Names of the kept versions, oldest first.
+fn versions(bench: &Bench) -> Vec<String> {
+    let names = fs::read_dir(bench.path(".memory")).expect("a folder");
+    let mut names: Vec<String> =
+        names.filter_map(|e| e.ok()?.file_name().into_string().ok()).filter(|n| n.ends_with(".md")).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn memory_is_replaced_and_the_version_before_is_kept() {
+    let bench = Bench::new().await;
+    let first = bench.result("update_memory", json!({"content": "# Tasks"})).await;
+    assert_eq!(first, json!({"changed": true, "bytes": 8, "bytes_max": 512}));
+    assert!(versions(&bench).is_empty());
+    bench.result("update_memory", json!({"content": "# None\n"})).await;
+    assert_eq!(memory(&bench), "# None\n");
+    assert_eq!(versions(&bench), ["active-20261120T080000000Z.md"]);
+    let kept = fs::read_to_string(bench.path(".memory/active-20261120T080000000Z.md")).expect("a version");
+    assert_eq!(kept, "# Tasks\n");
+    assert!(!bench.path(".memory/active.tmp").exists());
+    bench.result("update_memory", json!({"content": ""})).await;
+    assert_eq!(memory(&bench), "");
+}
+
+#[tokio::test]
+async fn a_call_that_is_run_again_changes_nothing() {
+    let bench = Bench::new().await;
+    bench.write("active.md", "# Tasks\n");
+    for changed in [true, false] {
+        let again = bench.result("update_memory", json!({"append": "- call Dan"})).await;
+        assert_eq!(again["changed"], changed);
+        assert_eq!(memory(&bench), "# Tasks\n- call Dan\n");
+    }
+    for changed in [true, false] {
+        let again = bench.result("update_memory", json!({"content": "done"})).await;
+        assert_eq!(again["changed"], changed);
+    }
+    assert_eq!(versions(&bench).len(), 2);
+}
+
+#[tokio::test]
+async fn the_newest_twenty_versions_are_kept_even_within_a_millisecond() {
+    let bench = Bench::new().await;
+    for n in 0..15 {
+        bench.result("update_memory", json!({"content": format!("a{n}")})).await;
+    }
+    bench.clock.advance(Duration::from_secs(1));
+    for n in 0..15 {
+        bench.result("update_memory", json!({"content": format!("b{n}")})).await;
+    }
+    let kept = versions(&bench);
+    assert_eq!(kept.len(), 20);
+    let texts: std::collections::BTreeSet<String> = kept
+        .iter()
+        .map(|name| fs::read_to_string(bench.path(".memory").join(name)).expect("a version"))
+        .collect();
+    // b14 is the memory itself; a14 was replaced by b0, b13 by b14.
+    let wanted = (9..15).map(|n| format!("a{n}\n")).chain((0..14).map(|n| format!("b{n}\n"))).collect();
+    assert_eq!(texts, wanted);
+}
+
+#[tokio::test]
+async fn faults_say_what_would_work_and_leave_the_memory_alone() {
+    let bench = Bench::new().await;
+    bench.write("active.md", "x".repeat(500));
+    let (code, message) = bench.failure("update_memory", json!({"append": "y".repeat(20)})).await;
+    assert_eq!(code, "memory_too_large");
+    assert!(message.contains("at most 512") && message.contains("500 now"), "{message}");
+    for args in [json!({}), json!({"content": "a", "append": "b"})] {
+        let (code, message) = bench.failure("update_memory", args).await;
+        assert_eq!((code, message.as_str()), ("bad_arguments", "give exactly one of: content, append"));
+    }
+    assert_eq!(bench.failure("update_memory", json!({"append": " \n"})).await.0, "nothing_to_append");
+    assert_eq!(bench.failure("update_memory", json!({"content": "a\0b"})).await.0, "bad_text");
+    assert_eq!(memory(&bench), "x".repeat(500));
+    assert!(versions(&bench).is_empty());
+}
+
+#[tokio::test]
+async fn writing_never_leaves_the_folder() {
+    let bench = Bench::new().await;
+    let victim = bench.outside("victim.md");
+    fs::write(&victim, "untouched").expect("a file");
+    // A link in the memory's place is not read through, and not written through.
+    symlink(&victim, bench.path("active.md")).expect("a link");
+    let (code, message) = bench.failure("update_memory", json!({"append": "x"})).await;
+    assert_eq!(code, "path_not_allowed", "{message}");
+    // A hard link is parted from its other name, not written through.
+    fs::remove_file(bench.path("active.md")).expect("a removal");
+    fs::hard_link(&victim, bench.path("active.md")).expect("a hard link");
+    bench.result("update_memory", json!({"content": "mine"})).await;
+    assert_eq!(memory(&bench), "mine\n");
+    // The history in a folder elsewhere is no place to write to.
+    fs::remove_dir_all(bench.path(".memory")).expect("a removal");
+    fs::create_dir(bench.outside("elsewhere")).expect("a folder");
+    symlink(bench.outside("elsewhere"), bench.path(".memory")).expect("a link");
+    bench.failure("update_memory", json!({"content": "again"})).await;
+    assert_eq!(fs::read_to_string(&victim).expect("a file"), "untouched");
+    assert_eq!(fs::read_dir(bench.outside("elsewhere")).expect("a folder").count(), 0);
+}
+
+#[tokio::test]
+async fn what_a_crash_left_unfinished_is_overwritten() {
+    let bench = Bench::new().await;
+    bench.write("active.md", "old\n");
+    bench.write(".memory/active.tmp", "half of a mem");
+    bench.result("update_memory", json!({"append": "new"})).await;
+    assert_eq!(memory(&bench), "old\nnew\n");
+}
+
+#[tokio::test]
+async fn two_runs_that_append_at_once_both_appear() {
+    let bench = Bench::new().await;
+    let (a, b) = tokio::join!(
+        bench.call("update_memory", json!({"append": "- from one"})),
+        bench.call("update_memory", json!({"append": "- from two"})),
+    );
+    assert!(a.is_ok() && b.is_ok());
+    let memory = memory(&bench);
+    assert!(memory.contains("- from one\n") && memory.contains("- from two\n"), "{memory}");
+}

@@ -1,0 +1,250 @@
+//! `search_email` and the query under it: finds what is there, shows each caller only what they may see, and takes
+//! any text for words. EX01 of the attack battery.
+
+use super::{Bench, answered};
+use attache::store::MessageSearch;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use sqlx::{Connection, SqliteConnection};
+
+/// A message as the tests vary it.
+struct Seed<'a> {
+    thread: &'a str,
+    direction: &'a str,
+    sender: &'a str,
+    subject: &'a str,
+    body: &'a str,
+    day: u32,
+    disposition: &'a str,
+}
+
+const SUPPER: Seed = Seed {
+    thread: "t-carol",
+    direction: "inbound",
+    sender: "Carol Kern <carol@partner.test>",
+    subject: "Late supper",
+    body: "May we eat at ten? We are four.",
+    day: 1,
+    disposition: "run",
+};
+
+async fn connection(bench: &Bench) -> SqliteConnection {
+    let url = format!("sqlite://{}", bench.outside("data/attache.db").display());
+    SqliteConnection::connect(&url).await.expect("the database")
+}
+
+async fn thread(conn: &mut SqliteConnection, persona: &str, id: &str, people: &[&str]) {
+    let at = "2026-11-01T00:00:00.000Z";
+    for sql in [
+        "INSERT INTO conversations (id, persona_id, subject, created_at) VALUES ($1, $2, '', $3)",
+        "INSERT INTO threads (id, conversation_id, persona_id, subject, created_at, updated_at) VALUES ($1, $1, $2, '', $3, $3)",
+    ] {
+        sqlx::query(sql).bind(id).bind(persona).bind(at).execute(&mut *conn).await.expect("a row");
+    }
+    for person in people {
+        let sql = "INSERT INTO thread_participants (thread_id, address) VALUES ($1, $2)";
+        sqlx::query(sql).bind(id).bind(*person).execute(&mut *conn).await.expect("a row");
+    }
+}
+
+async fn message(conn: &mut SqliteConnection, persona: &str, id: &str, seed: Seed<'_>) {
+    let sql = "INSERT INTO messages (id, thread_id, persona_id, direction, message_id, sender, recipients_json, subject, \
+               text_body, received_at, trust, disposition) VALUES ($1, $2, $3, $4, $1, $5, $6, $7, $8, $9, 'contact', $10)";
+    let query = sqlx::query(sql).bind(id).bind(seed.thread).bind(persona).bind(seed.direction);
+    let query = query.bind(seed.sender).bind(r#"{"to": ["ada@engine.test"]}"#).bind(seed.subject);
+    let query = query.bind(seed.body).bind(format!("2026-11-{:02}T12:00:00.000Z", seed.day));
+    query.bind(seed.disposition).execute(conn).await.expect("a message");
+}
+
+/// Carol's thread with a question and its answer, the owner's own thread, and somebody else's persona.
+async fn bench() -> Bench {
+    let bench = Bench::new().await;
+    let mut conn = connection(&bench).await;
+    let conn = &mut conn;
+    thread(conn, "ada", "t-carol", &["carol@partner.test", "dan@partner.test"]).await;
+    thread(conn, "ada", "t-owner", &["owner@home.test"]).await;
+    thread(conn, "bob", "t-bob", &["carol@partner.test"]).await;
+    message(conn, "ada", "m1", SUPPER).await;
+    let ada = "Ada <ada@engine.test>";
+    let answer = Seed {
+        direction: "outbound",
+        sender: ada,
+        body: "Ten is fine, employees stay until eleven.",
+        day: 2,
+        disposition: "sent",
+        ..SUPPER
+    };
+    message(conn, "ada", "m2", answer).await;
+    let withheld = Seed {
+        direction: "outbound",
+        sender: ada,
+        body: "Supper draft",
+        day: 3,
+        disposition: "withheld:automatic",
+        ..SUPPER
+    };
+    message(conn, "ada", "m3", withheld).await;
+    let secret = Seed {
+        thread: "t-owner",
+        sender: "owner@home.test",
+        subject: "Plan",
+        body: "Supper secret: K_THREAD für Gäste",
+        day: 4,
+        ..SUPPER
+    };
+    message(conn, "ada", "m4", secret).await;
+    let prompt = Seed {
+        thread: "t-owner",
+        direction: "synthetic",
+        sender: "system",
+        body: "supper prompt",
+        day: 5,
+        ..SUPPER
+    };
+    message(conn, "ada", "m5", prompt).await;
+    message(conn, "bob", "m6", Seed { thread: "t-bob", day: 6, ..SUPPER }).await;
+    bench
+}
+
+async fn ids(bench: &Bench, args: Value) -> Vec<String> {
+    let result = bench.result("search_email", args).await;
+    let messages = result["messages"].as_array().expect("a list");
+    messages.iter().map(|m| m["id"].as_str().expect("an id").to_owned()).collect()
+}
+
+fn as_owner(bench: &mut Bench) {
+    bench.mail.answers = Some(answered("Owner@home.test"));
+}
+
+#[tokio::test]
+async fn an_owner_and_a_schedule_search_everything_of_this_persona() {
+    let mut bench = bench().await;
+    for answers in [Some(answered("Owner@Home.test")), None] {
+        bench.mail.answers = answers;
+        let mut found = ids(&bench, json!({"query": "supper"})).await;
+        found.sort();
+        assert_eq!(found, ["m1", "m2", "m3", "m4"]);
+    }
+    let all = bench.result("search_email", json!({"query": "draft"})).await;
+    assert_eq!(all["messages"][0]["sent"], false);
+}
+
+#[tokio::test]
+async fn others_search_only_threads_that_they_take_part_in() {
+    let mut bench = bench().await;
+    let mut found = ids(&bench, json!({"query": "supper"})).await;
+    found.sort();
+    assert_eq!(found, ["m1", "m2"]);
+    assert_eq!(ids(&bench, json!({"since": "2026-11-01"})).await, ["m2", "m1"]);
+    bench.mail.answers = Some(answered("mallory@evil.test"));
+    for args in [json!({"query": "K_THREAD"}), json!({"query": "supper"}), json!({"until": "2026-12-31"})] {
+        assert_eq!(ids(&bench, args).await, Vec::<String>::new());
+    }
+    let mut nobody = answered("carol@partner.test");
+    nobody.sender = None;
+    bench.mail.answers = Some(nobody);
+    assert_eq!(bench.failure("search_email", json!({"query": "supper"})).await.0, "search_not_allowed");
+}
+
+#[tokio::test]
+async fn filters_narrow_and_every_word_must_match() {
+    let mut bench = bench().await;
+    as_owner(&mut bench);
+    let cases = [
+        (json!({"query": "ten four"}), vec!["m1"]),
+        (json!({"query": "ten seven"}), vec![]),
+        (json!({"query": "employee"}), vec!["m2"]),
+        (json!({"query": "FUR gaste"}), vec!["m4"]),
+        (json!({"query": "carol@partner.test"}), vec!["m1"]),
+        (json!({"query": "supper", "from": "Kern"}), vec!["m1"]),
+        (json!({"from": "carol@partner.test"}), vec!["m1"]),
+        (json!({"from": "owner"}), vec!["m4"]),
+        (json!({"subject": "plan", "query": "secret"}), vec!["m4"]),
+        (json!({"subject": "secret"}), vec![]),
+        (json!({"since": "2026-11-03"}), vec!["m4", "m3"]),
+        (json!({"since": "2026-11-02", "until": "2026-11-03"}), vec!["m3", "m2"]),
+        (json!({"until": "2026-11-01T12:00:00Z"}), vec!["m1"]),
+        (json!({"query": "secret", "until": "2026-11-03"}), vec![]),
+        (json!({"query": "?!"}), vec![]),
+    ];
+    for (args, wanted) in cases {
+        assert_eq!(ids(&bench, args.clone()).await, wanted, "{args}");
+    }
+    assert_eq!(bench.failure("search_email", json!({"limit": 3})).await.0, "no_filter");
+    assert_eq!(bench.failure("search_email", json!({"query": " ", "from": null})).await.0, "no_filter");
+    assert_eq!(bench.failure("search_email", json!({"since": "soon"})).await.0, "bad_date");
+}
+
+#[tokio::test]
+async fn a_found_message_is_described_with_the_text_around_the_hit() {
+    let mut bench = bench().await;
+    as_owner(&mut bench);
+    let far = format!("{} needle\u{1b}[2J\u{202e} here {}", "hay ".repeat(2000), "hay ".repeat(2000));
+    let mut conn = connection(&bench).await;
+    message(&mut conn, "ada", "m7", Seed { body: &far, day: 7, ..SUPPER }).await;
+    let result = bench.result("search_email", json!({"query": "needle"})).await;
+    let snippet = result["messages"][0]["snippet"].as_str().expect("a snippet").to_owned();
+    assert!(snippet.contains("needle [2J here"), "{snippet:?}");
+    assert!(snippet.len() < 410, "{snippet}");
+    let wanted = json!({
+        "count": 1, "more": false,
+        "messages": [{
+            "id": "m7", "thread": "t-carol", "direction": "inbound", "date": "2026-11-07T12:00:00.000Z",
+            "from": "Carol Kern <carol@partner.test>", "to": "ada@engine.test", "subject": "Late supper",
+            "snippet": snippet,
+        }],
+    });
+    assert_eq!(result, wanted);
+}
+
+#[tokio::test]
+async fn the_answer_is_bounded_in_number_and_size() {
+    let mut bench = bench().await;
+    as_owner(&mut bench);
+    let mut conn = connection(&bench).await;
+    for n in 0..60 {
+        message(&mut conn, "ada", &format!("n{n:02}"), Seed { body: "tall hay", day: 8, ..SUPPER }).await;
+    }
+    for (asked, count) in [(json!(-5), 1), (json!(0), 1), (json!(3), 3), (json!(null), 10)] {
+        let result = bench.result("search_email", json!({"query": "hay", "limit": asked})).await;
+        assert_eq!((&result["count"], &result["more"]), (&json!(count), &json!(true)), "{asked}");
+    }
+    let result = bench.result("search_email", json!({"query": "hay", "limit": 50})).await;
+    assert!(result.to_string().len() <= 4096 && result["more"] == true, "{result}");
+    bench.limits.result_bytes_max = 1024 * 1024;
+    let result = bench.result("search_email", json!({"query": "hay", "limit": 9999})).await;
+    assert_eq!(result["count"], 50);
+}
+
+#[test]
+fn no_text_is_a_syntax_error() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let bench = runtime.block_on(bench());
+    let operators = prop::collection::vec(
+        prop::sample::select(vec![
+            "\"", "'", "(", ")", "*", "^", "-", "+", ":", "{", "}", "NEAR", "NEAR(", "AND", "OR", "NOT",
+            "subject", "sender :", "a", "ö", "\0", "\u{1}", ",", " ", "\u{301}", "½", "日本", "%", ";--",
+        ]),
+        0..12,
+    )
+    .prop_map(|pieces| pieces.concat());
+    let text = prop_oneof![operators, any::<String>()];
+    let mut runner =
+        proptest::test_runner::TestRunner::new(ProptestConfig { cases: 1500, ..ProptestConfig::default() });
+    let outcome = runner.run(&(text.clone(), prop::option::of(text)), |(query, from)| {
+        let search = MessageSearch {
+            query: Some(query.clone()),
+            subject: from.clone(),
+            from,
+            limit: 5,
+            ..MessageSearch::default()
+        };
+        let found = runtime.block_on(bench.persona.search_messages(&search));
+        prop_assert!(found.is_ok(), "{found:?}");
+        let terms: Vec<String> = query.split(' ').map(str::to_owned).collect();
+        let found = runtime.block_on(bench.persona.search_knowledge(&terms, 5));
+        prop_assert!(found.is_ok(), "{found:?}");
+        Ok(())
+    });
+    assert_eq!(outcome, Ok(()));
+}
