@@ -1,3 +1,4 @@
 //! Mail in and mail out. Ingresses hand letters to the one door; outbound works off committed deliveries.
 
 pub mod door;
+pub mod outbound;

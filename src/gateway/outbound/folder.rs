@@ -1,0 +1,70 @@
+//! The folder transport: each mail becomes `<delivery id>.eml`. For demos, tests and air gaps.
+//!
+//! Copy this file to start a new transport. Exactly-once: a mail that is delivered again overwrites itself with the
+//! same bytes, so the commit before the point of no return is not needed and not made.
+
+use super::{Attempt, Health, PointOfNoReturn, Setup, SetupError, Transport, Verdict};
+use crate::config::settings;
+use crate::store::ClaimedDelivery;
+use futures_util::future::BoxFuture;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Files written at once; the disk serves them one after another anyway.
+const WRITES_MAX: usize = 4;
+
+pub struct Folder {
+    path: PathBuf,
+}
+
+/// Builds this transport when the settings ask for it.
+pub(super) fn build(setup: &Setup<'_>) -> Option<Result<Arc<dyn Transport>, SetupError>> {
+    let settings::Transport::Folder(path) = setup.transport else { return None };
+    let made = std::fs::create_dir_all(path);
+    Some(match made {
+        Ok(()) => Ok(Arc::new(Folder { path: path.clone() })),
+        Err(source) => Err(SetupError::Folder { path: path.display().to_string(), source }),
+    })
+}
+
+impl Transport for Folder {
+    fn connections_max(&self) -> usize {
+        WRITES_MAX
+    }
+
+    fn send<'a>(
+        &'a self,
+        mail: &'a ClaimedDelivery,
+        _point: &'a dyn PointOfNoReturn,
+    ) -> BoxFuture<'a, Attempt> {
+        Box::pin(async move {
+            let folder = self.path.clone();
+            let name = mail.id.to_string();
+            let bytes = mail.bytes.clone();
+            let written = tokio::task::spawn_blocking(move || write(&folder, &name, &bytes)).await;
+            match written {
+                Ok(Ok(())) => Attempt::same_for_all(mail, &Verdict::delivered(None, "written")),
+                Ok(Err(error)) => unreachable(mail, &error.to_string()),
+                Err(_stopping) => unreachable(mail, "the engine is stopping"),
+            }
+        })
+    }
+}
+
+fn unreachable(mail: &ClaimedDelivery, why: &str) -> Attempt {
+    let verdict = Verdict::deferred(None, &format!("cannot write into the folder: {why}"));
+    Attempt { health: Health::Unreachable, ..Attempt::same_for_all(mail, &verdict) }
+}
+
+/// After this returns, the file is there in full and stays there through a power cut.
+fn write(folder: &Path, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+    let unfinished = folder.join(format!(".{name}.tmp"));
+    let mut file = File::create(&unfinished)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&unfinished, folder.join(format!("{name}.eml")))?;
+    // The rename itself is on disk only when the folder is.
+    File::open(folder)?.sync_all()
+}

@@ -1,0 +1,316 @@
+//! The smarthost transport: a few kept connections, one SMTP transaction per mail, a verdict per recipient.
+//!
+//! | what happened | what it means |
+//! | --- | --- |
+//! | no connection, no TLS, no greeting, 421 | deferred, and the transport is unreachable |
+//! | 530 or 535, or no AUTH mechanism of ours | deferred, and the credentials are refused |
+//! | 4xx, no reply in time, connection lost, reply not understood | deferred |
+//! | 5xx to RCPT | failed for that recipient |
+//! | 5xx to MAIL, DATA or the end of data | failed for every open recipient |
+//! | connection lost or no reply in time after the final dot | deferred, and a copy may exist |
+//!
+//! Absent on purpose: MX lookup, pipelining, fall-back from TLS to clear text, converting bodies.
+
+mod connection;
+mod stream;
+
+pub use connection::Timeouts;
+
+use super::{Attempt, Health, PointOfNoReturn, Setup, SetupError, Transport, Verdict};
+use crate::clock::Clock;
+use crate::config::settings;
+use crate::config::settings::{Smarthost, SmarthostTls};
+use crate::domain::Address;
+use crate::store::{ClaimedDelivery, RecipientState};
+use connection::{Connection, Fault, Peer, Reply};
+use futures_util::future::{BoxFuture, join_all};
+use lettre::transport::smtp::authentication::Credentials;
+use lettre::transport::smtp::client::{Certificate, TlsParameters};
+use lettre::transport::smtp::extension::ClientId;
+use secrecy::ExposeSecret;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A connection that nobody used for so long is closed: servers count idle clients against us.
+const IDLE_MAX: Duration = Duration::from_secs(5);
+/// Mails over one connection; many servers end it near there anyway.
+const MAILS_PER_CONNECTION_MAX: u32 = 100;
+
+pub struct SmtpTransport {
+    peer: Peer,
+    connections_max: usize,
+    idle: Mutex<Vec<Connection>>,
+    clock: Arc<dyn Clock>,
+}
+
+/// Builds this transport when the settings ask for it.
+pub(super) fn build(setup: &Setup<'_>) -> Option<Result<Arc<dyn Transport>, SetupError>> {
+    let settings::Transport::Smarthost(smarthost) = setup.transport else { return None };
+    let options = Options::default();
+    Some(match SmtpTransport::new(smarthost, setup.host_name, setup.clock.clone(), options) {
+        Ok(transport) => Ok(Arc::new(transport)),
+        Err(error) => Err(error),
+    })
+}
+
+/// What the settings leave to the defaults.
+#[derive(Default)]
+pub struct Options {
+    pub timeouts: Timeouts,
+    /// A certificate authority in PEM that is trusted beside the system's.
+    pub extra_root_pem: Option<Vec<u8>>,
+}
+
+impl SmtpTransport {
+    /// Errors: [`SetupError::ClearText`] for a host elsewhere without TLS, [`SetupError::Tls`].
+    pub fn new(
+        smarthost: &Smarthost,
+        host_name: &str,
+        clock: Arc<dyn Clock>,
+        options: Options,
+    ) -> Result<Self, SetupError> {
+        let connections_max = smarthost.connections_max.max(1);
+        let credentials = smarthost
+            .credentials
+            .as_ref()
+            .map(|(user, password)| Credentials::new(user.clone(), password.expose_secret().to_owned()));
+        let peer = Peer {
+            host: smarthost.host.clone(),
+            port: smarthost.port,
+            tls: smarthost.tls,
+            tls_parameters: tls_parameters(smarthost, options.extra_root_pem.as_deref())?,
+            hello: ClientId::Domain(host_name.to_owned()),
+            credentials,
+            timeouts: options.timeouts,
+        };
+        Ok(Self { peer, connections_max, idle: Mutex::default(), clock })
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection that was used last, unless it lay still for too long.
+    fn reuse(&self) -> Option<Connection> {
+        let now = self.clock.monotonic();
+        let connection = self.idle().pop()?;
+        // One that is too old is dropped with its elders by `close_idle`; here it would be doubtful.
+        if now.saturating_sub(connection.idle_since) < IDLE_MAX { Some(connection) } else { None }
+    }
+
+    /// Keeps a connection for the next mail, in a state in which MAIL is the next command.
+    async fn keep(&self, mut connection: Connection, transaction_open: bool) {
+        if connection.mails >= MAILS_PER_CONNECTION_MAX {
+            return connection.quit().await;
+        }
+        if transaction_open && connection.rset().await.is_err() {
+            return;
+        }
+        connection.idle_since = self.clock.monotonic();
+        self.idle().push(connection);
+    }
+
+    async fn send_mail(&self, mail: &ClaimedDelivery, point: &dyn PointOfNoReturn) -> Attempt {
+        let mut transaction = Transaction::new(mail);
+        if transaction.open.is_empty() {
+            return transaction.finish(None);
+        }
+        loop {
+            let (mut connection, reused) = match self.reuse() {
+                Some(connection) => (connection, true),
+                None => match Connection::open(&self.peer).await {
+                    Ok(connection) => (connection, false),
+                    Err(fault) => return transaction.finish(Some(fault)),
+                },
+            };
+            connection.mails += 1;
+            let fault = transaction.run(&mut connection, point).await.err();
+            let stale = matches!(fault, Some(Fault::Broken(_) | Fault::Unavailable(_)));
+            if stale && reused && !transaction.begun {
+                // The server had closed it meanwhile; nothing of this mail was said. Each round uses one up.
+                continue;
+            }
+            if matches!(fault, None | Some(Fault::Refused(_))) {
+                self.keep(connection, transaction.begun && !transaction.completed).await;
+            }
+            return transaction.finish(fault);
+        }
+    }
+}
+
+impl Transport for SmtpTransport {
+    fn connections_max(&self) -> usize {
+        self.connections_max
+    }
+
+    fn send<'a>(
+        &'a self,
+        mail: &'a ClaimedDelivery,
+        point: &'a dyn PointOfNoReturn,
+    ) -> BoxFuture<'a, Attempt> {
+        Box::pin(self.send_mail(mail, point))
+    }
+
+    fn close_idle(&self, all: bool) -> BoxFuture<'_, ()> {
+        let now = self.clock.monotonic();
+        let old = |connection: &mut Connection| all || now.saturating_sub(connection.idle_since) >= IDLE_MAX;
+        let closing: Vec<Connection> = self.idle().extract_if(.., old).collect();
+        Box::pin(async move {
+            join_all(closing.into_iter().map(Connection::quit)).await;
+        })
+    }
+}
+
+/// One mail over one connection.
+struct Transaction<'m> {
+    mail: &'m ClaimedDelivery,
+    verdicts: Vec<(String, Verdict)>,
+    /// Without a verdict yet.
+    open: Vec<&'m str>,
+    /// The server answered MAIL.
+    begun: bool,
+    /// The server answered the end of data, so that there is nothing to reset.
+    completed: bool,
+    possible_duplicate: bool,
+}
+
+impl<'m> Transaction<'m> {
+    /// Fails at once what must never reach a server: addresses that could carry commands, line ends that servers
+    /// read differently (RFC 5321 section 2.3.8).
+    fn new(mail: &'m ClaimedDelivery) -> Self {
+        let unsendable = if !has_clean_line_ends(&mail.bytes) {
+            Some("the mail has a bare CR or LF")
+        } else if !mail.envelope_from.is_empty() && Address::parse(&mail.envelope_from).is_err() {
+            Some("the envelope sender is not a mail address")
+        } else {
+            None
+        };
+        let (mut open, mut verdicts) = (Vec::new(), Vec::new());
+        for recipient in &mail.recipients {
+            let illegal = Address::parse(recipient).is_err().then_some("not a mail address");
+            match unsendable.or(illegal) {
+                Some(why) => verdicts.push((recipient.clone(), Verdict::failed(None, why))),
+                None => open.push(recipient.as_str()),
+            }
+        }
+        Self { mail, verdicts, open, begun: false, completed: false, possible_duplicate: false }
+    }
+
+    /// Goes through the phases. A fault concerns every recipient that is still open; after `Ok` none is.
+    async fn run(&mut self, connection: &mut Connection, point: &dyn PointOfNoReturn) -> Result<(), Fault> {
+        if !self.mail.bytes.is_ascii() && !connection.takes_eight_bit() {
+            // RFC 6152 section 3. The bytes are frozen, so there is nothing to convert.
+            self.settle(RecipientState::Failed, &local("the server takes no 8-bit mail"));
+            return Ok(());
+        }
+        let answer = connection.mail(&self.mail.envelope_from, &self.mail.bytes).await;
+        self.begun = matches!(answer, Ok(_) | Err(Fault::Refused(_)));
+        answer?;
+        self.recipients(connection).await?;
+        if self.open.is_empty() {
+            return Ok(());
+        }
+        connection.data().await?;
+        if let Err(error) = point.pass().await {
+            // Without the final dot the server has nothing; the connection must go.
+            return Err(Fault::Broken(local(&format!("not sent: {error}"))));
+        }
+        match connection.message(&self.mail.bytes).await {
+            Ok(reply) => {
+                self.completed = true;
+                self.settle(RecipientState::Delivered, &reply);
+                Ok(())
+            }
+            Err((fault, dot_sent)) => {
+                self.completed = matches!(fault, Fault::Refused(_));
+                self.possible_duplicate = dot_sent && matches!(fault, Fault::Broken(_));
+                Err(fault)
+            }
+        }
+    }
+
+    /// One RCPT for each open recipient; those who are refused get their verdict.
+    async fn recipients(&mut self, connection: &mut Connection) -> Result<(), Fault> {
+        let mut accepted = Vec::with_capacity(self.open.len());
+        for recipient in self.open.clone() {
+            match connection.rcpt(recipient).await {
+                Ok(_) => accepted.push(recipient),
+                Err(Fault::Refused(reply)) => {
+                    // RFC 5321 section 4.5.3.1.10: 552 here is an old spelling of "too many recipients".
+                    let verdict = match reply.code {
+                        Some(code) if code >= 500 && code != 552 => Verdict::failed(reply.code, &reply.text),
+                        _ => Verdict::deferred(reply.code, &reply.text),
+                    };
+                    self.verdicts.push((recipient.to_owned(), verdict));
+                }
+                Err(fault) => {
+                    self.open.retain(|open| !self.verdicts.iter().any(|(settled, _)| settled == open));
+                    return Err(fault);
+                }
+            }
+        }
+        self.open = accepted;
+        Ok(())
+    }
+
+    fn settle(&mut self, state: RecipientState, reply: &Reply) {
+        let verdict = match state {
+            RecipientState::Delivered => Verdict::delivered(reply.code, &reply.text),
+            RecipientState::Failed => Verdict::failed(reply.code, &reply.text),
+            _ => Verdict::deferred(reply.code, &reply.text),
+        };
+        self.verdicts.extend(self.open.drain(..).map(|open| (open.to_owned(), verdict.clone())));
+    }
+
+    fn finish(mut self, fault: Option<Fault>) -> Attempt {
+        let mut health = Health::Well;
+        if let Some(fault) = fault {
+            let permanent = matches!(&fault, Fault::Refused(reply) if reply.code.is_some_and(|c| c >= 500));
+            health = match fault {
+                Fault::Unavailable(_) => Health::Unreachable,
+                Fault::Credentials(_) => Health::CredentialsRefused,
+                Fault::Refused(_) | Fault::Broken(_) => Health::Well,
+            };
+            let state = if permanent { RecipientState::Failed } else { RecipientState::Deferred };
+            self.settle(state, fault.reply());
+        }
+        Attempt { verdicts: self.verdicts, possible_duplicate: self.possible_duplicate, health }
+    }
+}
+
+fn local(text: &str) -> Reply {
+    Reply { code: None, text: text.to_owned() }
+}
+
+/// Whether CR and LF occur only together.
+fn has_clean_line_ends(bytes: &[u8]) -> bool {
+    let bare_lf = bytes.iter().enumerate().any(|(i, b)| *b == b'\n' && (i == 0 || bytes[i - 1] != b'\r'));
+    let bare_cr = bytes.iter().enumerate().any(|(i, b)| *b == b'\r' && bytes.get(i + 1) != Some(&b'\n'));
+    !bare_lf && !bare_cr
+}
+
+fn tls_parameters(
+    smarthost: &Smarthost,
+    extra_root_pem: Option<&[u8]>,
+) -> Result<Option<TlsParameters>, SetupError> {
+    let host = || smarthost.host.clone();
+    if smarthost.tls == SmarthostTls::None {
+        return if is_loopback(&smarthost.host) {
+            Ok(None)
+        } else {
+            Err(SetupError::ClearText { host: host() })
+        };
+    }
+    let failed = |source| SetupError::Tls { host: host(), source };
+    let mut builder = TlsParameters::builder(host());
+    if let Some(pem) = extra_root_pem {
+        builder = builder.add_root_certificate(Certificate::from_pem(pem).map_err(failed)?);
+    }
+    Ok(Some(builder.build().map_err(failed)?))
+}
+
+fn is_loopback(host: &str) -> bool {
+    let literal = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || literal.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}

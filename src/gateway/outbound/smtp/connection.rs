@@ -1,0 +1,327 @@
+//! One connection to the smarthost: the phases of RFC 5321 over lettre's connection, each with a time-out of its own.
+//!
+//! lettre brings the codec, the reply parser, TLS and AUTH. Its `send` is not used: it has no per-phase time-outs,
+//! gives one answer for all recipients, and cannot tell a loss before the final dot from one after it. Absent on
+//! purpose: what a fault means for a mail ([`super`] decides), retries, pipelining.
+
+use super::stream::ClearTextStream;
+use crate::config::settings::SmarthostTls;
+use futures_util::FutureExt;
+use lettre::transport::smtp::Error as SmtpError;
+use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
+use lettre::transport::smtp::client::{AsyncSmtpConnection, AsyncTokioStream, TlsParameters};
+use lettre::transport::smtp::commands::{Data, Ehlo, Quit, Rset};
+use lettre::transport::smtp::extension::{ClientId, Extension};
+use lettre::transport::smtp::response::Response;
+use std::error::Error;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+/// Bytes of the mail that [`Timeouts::data_block`] covers.
+const BLOCK_BYTES: usize = 64 * 1024;
+
+/// Longest waits. The defaults are RFC 5321 section 4.5.3.2's, which end false alarms of slow but sane servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Name lookup and TCP connect; the RFC leaves it open, Postfix waits as long.
+    pub connect: Duration,
+    /// Greeting and the first EHLO together (lettre offers them as one step), and each TLS handshake.
+    pub greeting: Duration,
+    /// MAIL, RCPT, RSET, AUTH, later EHLO.
+    pub command: Duration,
+    /// DATA until 354.
+    pub data: Duration,
+    /// Each block of the mail.
+    pub data_block: Duration,
+    /// Final dot until the reply. Shorter ones make duplicates (RFC 1047).
+    pub data_done: Duration,
+    /// QUIT; nothing depends on its reply.
+    pub quit: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        let minutes = |n: u64| Duration::from_secs(n * 60);
+        Self {
+            connect: Duration::from_secs(30),
+            greeting: minutes(5),
+            command: minutes(5),
+            data: minutes(2),
+            data_block: minutes(3),
+            data_done: minutes(10),
+            quit: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Whom to connect to and how.
+pub(super) struct Peer {
+    pub host: String,
+    pub port: u16,
+    pub tls: SmarthostTls,
+    /// Present unless `tls` is `None`.
+    pub tls_parameters: Option<TlsParameters>,
+    pub hello: ClientId,
+    pub credentials: Option<Credentials>,
+    pub timeouts: Timeouts,
+}
+
+/// What the server said, or what we say when it said nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reply {
+    pub code: Option<u16>,
+    pub text: String,
+}
+
+/// Why a phase did not end with the reply that lets the conversation go on.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// 4xx or 5xx to this command; the connection is still good.
+    Refused(Reply),
+    /// No service: no connection, no TLS, no greeting, 421.
+    Unavailable(Reply),
+    /// The server wants other credentials than ours.
+    Credentials(Reply),
+    /// Connection lost, no reply in time, or none that can be parsed.
+    Broken(Reply),
+}
+
+impl Fault {
+    pub fn reply(&self) -> &Reply {
+        match self {
+            Self::Refused(reply)
+            | Self::Unavailable(reply)
+            | Self::Credentials(reply)
+            | Self::Broken(reply) => reply,
+        }
+    }
+    fn broken(text: impl Into<String>) -> Self {
+        Self::Broken(Reply { code: None, text: text.into() })
+    }
+    /// Before the first mail every fault is the service's, whatever the code.
+    fn into_unavailable(self) -> Self {
+        match self {
+            Self::Refused(reply) | Self::Broken(reply) => Self::Unavailable(reply),
+            other => other,
+        }
+    }
+}
+
+impl From<SmtpError> for Fault {
+    fn from(error: SmtpError) -> Self {
+        let Some(code) = error.status().map(u16::from) else { return Self::broken(error.to_string()) };
+        let text = error.source().map(ToString::to_string).unwrap_or_default();
+        let reply = Reply { code: Some(code), text };
+        match code {
+            421 => Self::Unavailable(reply),
+            // RFC 4954 section 6: both are about who we are, whatever the command was.
+            530 | 535 => Self::Credentials(reply),
+            _ => Self::Refused(reply),
+        }
+    }
+}
+
+impl From<Response> for Reply {
+    fn from(response: Response) -> Self {
+        let text = response.message().collect::<Vec<_>>().join(" ");
+        Self { code: Some(response.code().into()), text }
+    }
+}
+
+pub(super) struct Connection {
+    smtp: AsyncSmtpConnection,
+    timeouts: Timeouts,
+    size_offered: bool,
+    /// Mails that were tried over it.
+    pub mails: u32,
+    /// Monotonic.
+    pub idle_since: Duration,
+}
+
+impl Connection {
+    /// Connects, secures, greets and authenticates. Every fault but refused credentials is [`Fault::Unavailable`].
+    pub async fn open(peer: &Peer) -> Result<Self, Fault> {
+        // lettre's EHLO parser panics on a line of blanks; a server must not be able to end our task with that.
+        let opening = AssertUnwindSafe(Self::open_phases(peer)).catch_unwind();
+        opening
+            .await
+            .unwrap_or_else(|_panic| Err(Fault::broken("the server's EHLO reply cannot be parsed")))
+            .map_err(Fault::into_unavailable)
+    }
+
+    async fn open_phases(peer: &Peer) -> Result<Self, Fault> {
+        let limits = peer.timeouts;
+        let mut smtp = match (peer.tls, &peer.tls_parameters) {
+            (SmarthostTls::None, _) => greet(peer, Box::new(tcp(peer).await?)).await?,
+            (SmarthostTls::StartTls, Some(parameters)) => {
+                let mut smtp = greet(peer, Box::new(ClearTextStream::new(tcp(peer).await?))).await?;
+                if !smtp.can_starttls() {
+                    return Err(Fault::broken(
+                        "the server offers no STARTTLS, and mail is not sent in clear",
+                    ));
+                }
+                bounded(limits.greeting, smtp.starttls(parameters.clone(), &peer.hello)).await?;
+                smtp
+            }
+            (SmarthostTls::Implicit, Some(parameters)) => {
+                let server = (peer.host.as_str(), peer.port);
+                let tls = Some(parameters.clone());
+                let connecting =
+                    AsyncSmtpConnection::connect_tokio1(server, Some(limits.connect), &peer.hello, tls, None);
+                bounded(limits.connect + limits.greeting, connecting).await?
+            }
+            (_, None) => return Err(Fault::broken("TLS is wanted and not set up")),
+        };
+        if peer.tls != SmarthostTls::None && !smtp.is_encrypted() {
+            return Err(Fault::broken("the connection is not encrypted"));
+        }
+        // lettre reads the EHLO reply but forgets SIZE (RFC 1870); asking again is allowed (RFC 5321 section 4.1.4).
+        let offers = bounded(limits.command, smtp.command(Ehlo::new(peer.hello.clone()))).await?;
+        let size_offered = offers
+            .message()
+            .skip(1)
+            .any(|line| line.split(' ').next().is_some_and(|keyword| keyword.eq_ignore_ascii_case("SIZE")));
+        if let Some(credentials) = &peer.credentials {
+            authenticate(&mut smtp, credentials, limits.command).await?;
+        }
+        Ok(Self { smtp, timeouts: limits, size_offered, mails: 0, idle_since: Duration::ZERO })
+    }
+
+    /// Whether 8-bit bytes may be sent.
+    pub fn takes_eight_bit(&self) -> bool {
+        self.smtp.server_info().supports_feature(Extension::EightBitMime)
+    }
+
+    /// `sender` is a checked address or empty.
+    pub async fn mail(&mut self, sender: &str, bytes: &[u8]) -> Result<Reply, Fault> {
+        let size = if self.size_offered { format!(" SIZE={}", bytes.len()) } else { String::new() };
+        let body = if self.takes_eight_bit() && !bytes.is_ascii() { " BODY=8BITMIME" } else { "" };
+        let limit = self.timeouts.command;
+        self.command(limit, 2, format!("MAIL FROM:<{sender}>{size}{body}\r\n")).await
+    }
+
+    /// `recipient` is a checked address.
+    pub async fn rcpt(&mut self, recipient: &str) -> Result<Reply, Fault> {
+        let limit = self.timeouts.command;
+        self.command(limit, 2, format!("RCPT TO:<{recipient}>\r\n")).await
+    }
+
+    pub async fn data(&mut self) -> Result<Reply, Fault> {
+        self.command(self.timeouts.data, 3, Data).await
+    }
+
+    pub async fn rset(&mut self) -> Result<Reply, Fault> {
+        self.command(self.timeouts.command, 2, Rset).await
+    }
+
+    /// Says goodbye. Nothing depends on it: what was accepted is accepted.
+    pub async fn quit(mut self) {
+        let _unheard = self.command(self.timeouts.quit, 2, Quit).await;
+    }
+
+    /// Sends the mail, dot-stuffed, and the final dot. The flag of an error says whether the final dot may have been
+    /// sent.
+    pub async fn message(&mut self, bytes: &[u8]) -> Result<Reply, (Fault, bool)> {
+        let (block_limit, done_limit) = (self.timeouts.data_block, self.timeouts.data_done);
+        let progress = Notify::new();
+        let dot_sent = AtomicBool::new(false);
+        // lettre ends the data with CRLF of its own; without this the mail would grow by an empty line.
+        let mut blocks = bytes.strip_suffix(b"\r\n").unwrap_or(bytes).chunks(BLOCK_BYTES);
+        let observed = std::iter::from_fn(|| {
+            // lettre asks for a block when the one before is written, and sends the dot when there is none left.
+            progress.notify_one();
+            let block = blocks.next();
+            if block.is_none() {
+                dot_sent.store(true, Ordering::SeqCst);
+            }
+            block
+        });
+        let mut sending = pin!(self.smtp.message_iter(observed));
+        let fault = loop {
+            let limit = if dot_sent.load(Ordering::SeqCst) { done_limit } else { block_limit };
+            tokio::select! {
+                biased;
+                sent = &mut sending => match sent {
+                    Ok(response) if u16::from(response.code()) / 100 == 2 => return Ok(response.into()),
+                    Ok(response) => break unexpected(response),
+                    Err(error) => break error.into(),
+                },
+                () = progress.notified() => {}
+                () = tokio::time::sleep(limit) => break too_slow(limit),
+            }
+        };
+        Err((fault, dot_sent.load(Ordering::SeqCst)))
+    }
+
+    /// Sends one command; a positive reply of another class than `class` is no reply that we understand.
+    async fn command(
+        &mut self,
+        limit: Duration,
+        class: u16,
+        command: impl fmt::Display,
+    ) -> Result<Reply, Fault> {
+        let response = bounded(limit, self.smtp.command(command)).await?;
+        if u16::from(response.code()) / 100 == class {
+            Ok(response.into())
+        } else {
+            Err(unexpected(response))
+        }
+    }
+}
+
+fn unexpected(response: Response) -> Fault {
+    let reply = Reply::from(response);
+    Fault::broken(format!("unexpected reply: {} {}", reply.code.unwrap_or_default(), reply.text))
+}
+
+fn too_slow(limit: Duration) -> Fault {
+    Fault::broken(format!("no reply within {limit:?}"))
+}
+
+async fn bounded<T>(limit: Duration, phase: impl Future<Output = Result<T, SmtpError>>) -> Result<T, Fault> {
+    match timeout(limit, phase).await {
+        Ok(result) => Ok(result?),
+        Err(_elapsed) => Err(too_slow(limit)),
+    }
+}
+
+async fn tcp(peer: &Peer) -> Result<TcpStream, Fault> {
+    let connecting = TcpStream::connect((peer.host.as_str(), peer.port));
+    let connected = timeout(peer.timeouts.connect, connecting).await;
+    let connected = connected.map_err(|_elapsed| too_slow(peer.timeouts.connect))?;
+    let stream = connected.map_err(|error| Fault::broken(format!("cannot connect: {error}")))?;
+    // The mail and its final dot are two writes: Nagle's algorithm would hold the dot back for an acknowledgement that
+    // the server delays by 40 ms.
+    stream.set_nodelay(true).map_err(|error| Fault::broken(format!("cannot connect: {error}")))?;
+    Ok(stream)
+}
+
+async fn greet(peer: &Peer, stream: Box<dyn AsyncTokioStream>) -> Result<AsyncSmtpConnection, Fault> {
+    let greeting = AsyncSmtpConnection::connect_with_transport(stream, &peer.hello);
+    bounded(peer.timeouts.greeting, greeting).await
+}
+
+async fn authenticate(
+    smtp: &mut AsyncSmtpConnection,
+    credentials: &Credentials,
+    limit: Duration,
+) -> Result<(), Fault> {
+    let Err(error) = timeout(limit, smtp.auth(DEFAULT_MECHANISMS, credentials))
+        .await
+        .map_err(|_elapsed| too_slow(limit))?
+    else {
+        return Ok(());
+    };
+    // 454 passes; every other no, and a server without a mechanism of ours, needs a person.
+    let needs_a_person = error.is_permanent() || error.is_client();
+    Err(match Fault::from(error) {
+        Fault::Refused(reply) | Fault::Broken(reply) if needs_a_person => Fault::Credentials(reply),
+        other => other,
+    })
+}

@@ -1,0 +1,326 @@
+//! The outbound worker: claims due deliveries, sends them side by side, records what became of each recipient.
+//!
+//! It looks at its table; a wake-up is only a hint. Absent on purpose: SMTP (a [`Transport`]'s affair), notices to the
+//! owner.
+
+use super::breaker::{Breaker, Gate};
+use super::retry::{jitter, next_attempt_after};
+use super::{Attempt, Health, PointOfNoReturn, Transport, Verdict};
+use crate::clock::Clock;
+use crate::config::RetryPolicy;
+use crate::domain::{DeliveryId, Timestamp};
+use crate::store::{
+    ClaimedDelivery, DeliveryOutcome, DeliveryState, RecipientOutcome, RecipientState, Result, Store,
+    StoreError,
+};
+use futures_util::StreamExt;
+use futures_util::future::{BoxFuture, join_all};
+use futures_util::stream::FuturesUnordered;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, OnceCell, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+/// How often the table is looked at when nobody wakes us.
+const POLL: Duration = Duration::from_secs(1);
+/// How often deliveries are checked for old age while the transport rests.
+const EXPIRY_SWEEP: Duration = Duration::from_secs(60);
+/// Mails claimed for each connection, so that one commit claims several.
+const CLAIMS_PER_CONNECTION: usize = 4;
+
+/// Sends what the store has queued.
+pub struct Outbound {
+    store: Store,
+    transport: Arc<dyn Transport>,
+    retry: RetryPolicy,
+    clock: Arc<dyn Clock>,
+    places: Semaphore,
+    breaker: Mutex<Breaker>,
+    /// Outcomes that did not commit. They must not be forgotten: their mails may be with their recipients.
+    unrecorded: Mutex<Vec<DeliveryOutcome>>,
+    recovered: OnceCell<()>,
+    /// Monotonic time of the last look for old age.
+    swept: Mutex<Option<Duration>>,
+}
+
+impl Outbound {
+    /// Tells time by the store's clock.
+    pub fn new(store: Store, transport: Arc<dyn Transport>, retry: RetryPolicy) -> Self {
+        let clock = store.clock().clone();
+        let places = Semaphore::new(transport.connections_max().max(1));
+        let (breaker, unrecorded, swept) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self {
+            store,
+            transport,
+            retry,
+            clock,
+            places,
+            breaker,
+            unrecorded,
+            recovered: OnceCell::new(),
+            swept,
+        }
+    }
+
+    /// Sends what is due now, a few mails at once; returns how many were tried. Zero means nothing is due or the
+    /// transport rests.
+    ///
+    /// Errors: the store's; mails whose outcome was not stored are recorded by a later call.
+    pub async fn work_once(&self) -> Result<usize> {
+        let never = CancellationToken::new();
+        let mails = self.claim(self.claim_max()).await?;
+        let tried = mails.len();
+        for sent in join_all(mails.into_iter().map(|mail| self.deliver(mail, &never))).await {
+            sent?;
+        }
+        Ok(tried)
+    }
+
+    /// Works until `shutdown`; then finishes the mails under way, gives back the others, closes the connections.
+    pub async fn run(&self, wake: &Notify, shutdown: CancellationToken) {
+        let mut under_way = FuturesUnordered::new();
+        while !shutdown.is_cancelled() {
+            if under_way.len() <= self.claim_max() / 2 {
+                match self.claim_due(self.claim_max() - under_way.len()).await {
+                    Ok(mails) => {
+                        under_way.extend(mails.into_iter().map(|mail| self.deliver(mail, &shutdown)))
+                    }
+                    Err(error) => tracing::error!(%error, "cannot claim outbound mail"),
+                }
+            }
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                Some(sent) = under_way.next(), if !under_way.is_empty() => complain(sent),
+                () = wake.notified() => {}
+                () = tokio::time::sleep(self.until_next_look().await) => self.transport.close_idle(false).await,
+            }
+        }
+        while let Some(sent) = under_way.next().await {
+            complain(sent);
+        }
+        self.close().await;
+    }
+
+    /// Closes unused connections politely.
+    pub async fn close(&self) {
+        self.transport.close_idle(true).await;
+    }
+
+    fn claim_max(&self) -> usize {
+        self.transport.connections_max().max(1) * CLAIMS_PER_CONNECTION
+    }
+
+    /// As [`Outbound::claim`], without troubling the writer when nothing is due.
+    async fn claim_due(&self, limit: usize) -> Result<Vec<ClaimedDelivery>> {
+        let idle = self.recovered.initialized() && lock(&self.unrecorded).is_empty();
+        if idle && self.store.next_delivery_due().await?.is_none_or(|due| due > self.clock.now()) {
+            return Ok(Vec::new());
+        }
+        self.claim(limit).await
+    }
+
+    async fn claim(&self, limit: usize) -> Result<Vec<ClaimedDelivery>> {
+        self.recovered.get_or_try_init(|| self.recover()).await?;
+        self.record_leftovers().await?;
+        let limit = match self.gate() {
+            Gate::Open => limit,
+            Gate::Probe => 1,
+            Gate::Paused(_) => {
+                self.expire().await?;
+                return Ok(Vec::new());
+            }
+        };
+        self.store.claim_deliveries(limit, self.clock.now()).await
+    }
+
+    async fn recover(&self) -> Result<()> {
+        let found = self.store.recover_deliveries().await?;
+        if found.unsent + found.possible_duplicates > 0 {
+            let (unsent, possible_duplicates) = (found.unsent, found.possible_duplicates);
+            tracing::warn!(
+                unsent,
+                possible_duplicates,
+                "outbound mail of an engine that stopped is queued again"
+            );
+        }
+        Ok(())
+    }
+
+    /// Old age also comes while nothing can be tried.
+    async fn expire(&self) -> Result<()> {
+        let now = self.clock.monotonic();
+        let due = lock(&self.swept).is_none_or(|last| now.saturating_sub(last) >= EXPIRY_SWEEP);
+        if due {
+            let expired = self.store.expire_deliveries(self.retry.give_up_after).await?;
+            *lock(&self.swept) = Some(now);
+            if expired > 0 {
+                tracing::error!(
+                    expired,
+                    "outbound mail given up: the transport was not available for too long"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    async fn deliver(&self, mail: ClaimedDelivery, stop: &CancellationToken) -> Result<()> {
+        let place = self.places.acquire().await;
+        let outcome = match self.gate() {
+            _ if stop.is_cancelled() => give_back(&mail, self.clock.now()),
+            Gate::Paused(left) => give_back(&mail, self.clock.now().plus(left)),
+            Gate::Open | Gate::Probe => {
+                let point = Commit { store: &self.store, id: &mail.id };
+                let attempt = self.transport.send(&mail, &point).await;
+                self.judge(&mail, attempt)
+            }
+        };
+        // The connection is free while the outcome commits.
+        drop(place);
+        self.record(outcome).await
+    }
+
+    /// Turns verdicts into what is stored: when to go on, whether the attempt counts, who is given up.
+    fn judge(&self, mail: &ClaimedDelivery, attempt: Attempt) -> DeliveryOutcome {
+        let now = self.clock.now();
+        let age = now.since(mail.created_at);
+        let pause = self.note_health(&attempt);
+        let wait = match pause {
+            Some(pause) => (age < self.retry.give_up_after).then_some(pause),
+            None => {
+                let chance = jitter(&mail.id, mail.attempt);
+                next_attempt_after(mail.attempt, age, self.retry.give_up_after, chance)
+            }
+        };
+        let recipients: Vec<RecipientOutcome> = attempt
+            .verdicts
+            .into_iter()
+            .map(|(recipient, verdict)| {
+                let gives_up = wait.is_none() && verdict.state == RecipientState::Deferred;
+                let verdict = if gives_up {
+                    Verdict::failed(verdict.code, &format!("gave up: {}", verdict.reply))
+                } else {
+                    verdict
+                };
+                RecipientOutcome { recipient, state: verdict.state, code: verdict.code, reply: verdict.reply }
+            })
+            .collect();
+        log_outcome(mail, &recipients);
+        DeliveryOutcome {
+            id: mail.id.clone(),
+            recipients,
+            next_attempt_at: now.plus(wait.unwrap_or_default()),
+            counts: pause.is_none(),
+            possible_duplicate: attempt.possible_duplicate,
+        }
+    }
+
+    /// Tells the breaker; returns the pause when the transport rests from now on.
+    fn note_health(&self, attempt: &Attempt) -> Option<Duration> {
+        let now = self.clock.monotonic();
+        let mut breaker = lock(&self.breaker);
+        let rested = matches!(breaker.gate(now), Gate::Paused(_));
+        let pause = match attempt.health {
+            Health::Well => {
+                breaker.well();
+                None
+            }
+            Health::Unreachable => breaker.unreachable(now),
+            Health::CredentialsRefused => Some(breaker.refused(now)),
+        };
+        if let (Some(pause), false) = (pause, rested) {
+            let reason = attempt.verdicts.last().map_or("", |(_, verdict)| &verdict.reply);
+            tracing::error!(
+                pause_s = pause.as_secs(),
+                reason,
+                "outbound mail rests: the transport does not work"
+            );
+        }
+        pause
+    }
+
+    async fn record(&self, outcome: DeliveryOutcome) -> Result<()> {
+        match self.store.record_outcome(outcome.clone()).await {
+            Ok(DeliveryState::Failed) => {
+                tracing::error!(delivery = %outcome.id, "outbound mail failed for a recipient");
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+            Err(StoreError::WrongState { id, .. }) => {
+                tracing::warn!(delivery = %id, "outcome of an outbound mail came too late");
+                Ok(())
+            }
+            Err(error) => {
+                lock(&self.unrecorded).push(outcome);
+                Err(error)
+            }
+        }
+    }
+
+    async fn record_leftovers(&self) -> Result<()> {
+        let leftovers = std::mem::take(&mut *lock(&self.unrecorded));
+        // All are tried: each puts itself back when it fails.
+        for recorded in join_all(leftovers.into_iter().map(|outcome| self.record(outcome))).await {
+            recorded?;
+        }
+        Ok(())
+    }
+
+    fn gate(&self) -> Gate {
+        lock(&self.breaker).gate(self.clock.monotonic())
+    }
+
+    /// Up to [`POLL`], less when a mail is due before.
+    async fn until_next_look(&self) -> Duration {
+        match self.store.next_delivery_due().await {
+            Ok(Some(due)) if matches!(self.gate(), Gate::Open) => {
+                // Due mail that is not claimed yet waits for room; its place wakes the loop.
+                let left = due.since(self.clock.now());
+                if left.is_zero() { POLL } else { left.min(POLL) }
+            }
+            _ => POLL,
+        }
+    }
+}
+
+/// Marks the delivery `committing`.
+struct Commit<'a> {
+    store: &'a Store,
+    id: &'a DeliveryId,
+}
+
+impl PointOfNoReturn for Commit<'_> {
+    fn pass(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(self.store.mark_committing(std::slice::from_ref(self.id)))
+    }
+}
+
+/// As if it had not been claimed.
+fn give_back(mail: &ClaimedDelivery, next_attempt_at: Timestamp) -> DeliveryOutcome {
+    let (id, recipients) = (mail.id.clone(), Vec::new());
+    DeliveryOutcome { id, recipients, next_attempt_at, counts: false, possible_duplicate: false }
+}
+
+/// Once per attempt; no addresses, and no replies, since servers quote addresses in them.
+fn log_outcome(mail: &ClaimedDelivery, recipients: &[RecipientOutcome]) {
+    let count = |state| recipients.iter().filter(|recipient| recipient.state == state).count();
+    tracing::info!(
+        delivery = %mail.id,
+        persona = %mail.persona,
+        attempt = mail.attempt,
+        delivered = count(RecipientState::Delivered),
+        deferred = count(RecipientState::Deferred),
+        failed = count(RecipientState::Failed),
+        code = recipients.last().and_then(|recipient| recipient.code),
+        "outbound mail was tried"
+    );
+}
+
+fn complain(sent: Result<()>) {
+    if let Err(error) = sent {
+        tracing::error!(%error, "the outcome of an outbound mail is not stored yet");
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
