@@ -150,6 +150,7 @@ CREATE TABLE run_turns (
   persona_id TEXT NOT NULL,
   request_json TEXT NOT NULL,       -- the exact body that was sent
   request_sha256 TEXT NOT NULL,
+  context_json TEXT,                -- first turn: the normalised request, from which a resumed run goes on
   response_json TEXT,               -- the normalised response; NULL while open or after an error
   provider TEXT NOT NULL,
   model TEXT NOT NULL,

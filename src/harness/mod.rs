@@ -1,3 +1,7 @@
 //! Runs: claims one, assembles its context, loops model and tools, commits the outcome.
 
 pub mod providers;
+pub mod resolvers;
+pub mod prompt;
+pub mod context;
+pub mod meter;

@@ -202,7 +202,7 @@ pub(super) async fn place_message(
         new_conversation: place.new_conversation.clone(),
         new_thread: place.new_thread.clone(),
     };
-    Ok(threads::place(conn, &placing).await?.thread)
+    threads::place(conn, &placing).await
 }
 
 /// A row of `messages`, whichever way it travels.

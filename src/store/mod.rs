@@ -4,20 +4,27 @@
 //! forget the filter. [`Store`] itself offers what the engine does across personas: claims, sweeps, listings for
 //! the operator.
 
-mod knowledge;
-mod messages;
 mod open;
-mod runs;
-mod search;
-mod schedules;
-mod threads;
 mod writer;
+mod messages;
+mod threads;
+mod runs;
+mod journal;
+mod history;
+mod search;
+mod knowledge;
 mod deliveries;
 mod outbox;
+mod schedules;
 
 pub use deliveries::{
     ClaimedDelivery, DeliveryOutcome, DeliveryState, NewDelivery, RecipientOutcome, RecipientState,
     RecoveredDeliveries,
+};
+pub use history::{AttachmentInfo, PastMessage, StoredMessage};
+pub use journal::{
+    AssembledContext, Entry, Finished, JournalSoFar, NewOutbound, RunKey, Step, StepKind, TurnAnswered,
+    TurnFailed, TurnStarted,
 };
 pub use knowledge::{KnowledgeChunk, KnowledgeFile, KnowledgeHit};
 pub use messages::{Content, NewAttachment, NewInbound, NewSynthetic, Place, StoredInbound};

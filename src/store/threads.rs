@@ -28,12 +28,6 @@ pub(super) struct Placing<'a> {
     pub new_thread: ThreadId,
 }
 
-/// Where a message belongs.
-pub(super) struct Placed {
-    pub conversation: ConversationId,
-    pub thread: ThreadId,
-}
-
 pub(super) const LINKED_CONVERSATIONS: &str = "
     SELECT DISTINCT conversation_id FROM message_links
     WHERE persona_id = $1 AND rfc_message_id IN (SELECT value FROM json_each($2)) ORDER BY 1";
@@ -76,7 +70,7 @@ pub(super) const FOLD_PARTICIPANTS: &str = "DELETE FROM thread_participants WHER
 pub(super) const FOLD_THREAD: &str = "DELETE FROM threads WHERE id = $1";
 
 /// Finds or makes the conversation and the thread of a message, joining conversations that it ties together.
-pub(super) async fn place(conn: &mut SqliteConnection, placing: &Placing<'_>) -> Result<Placed> {
+pub(super) async fn place(conn: &mut SqliteConnection, placing: &Placing<'_>) -> Result<ThreadId> {
     let ids = json_list(placing.mentioned.iter().map(String::as_str).chain([placing.own_id]));
     let found =
         sqlx::query(LINKED_CONVERSATIONS).bind(placing.persona).bind(&ids).fetch_all(&mut *conn).await?;
@@ -106,7 +100,7 @@ pub(super) async fn place(conn: &mut SqliteConnection, placing: &Placing<'_>) ->
     };
     let people = json_list(placing.participants.iter().map(String::as_str));
     sqlx::query(INSERT_PARTICIPANTS).bind(&thread).bind(people).execute(&mut *conn).await?;
-    Ok(Placed { conversation: ConversationId::new(conversation), thread: ThreadId::new(thread) })
+    Ok(ThreadId::new(thread))
 }
 
 async fn new_conversation(conn: &mut SqliteConnection, placing: &Placing<'_>) -> Result<String> {

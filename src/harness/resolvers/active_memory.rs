@@ -1,0 +1,34 @@
+//! `active-memory`: the persona's short working memory, `active.md` in its folder.
+
+use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, cut_to_tokens, read_text};
+use futures_util::future::BoxFuture;
+
+const FILE_BYTES_MAX: u64 = 64 * 1024;
+
+pub struct ActiveMemory;
+
+impl Resolver for ActiveMemory {
+    fn name(&self) -> &'static str {
+        "active-memory"
+    }
+
+    fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
+        Box::pin(async move {
+            let broken = |error: std::io::Error| ResolveError::Config {
+                resolver: "active-memory".to_owned(),
+                problem: format!("active.md of `{}`: {error}", call.persona.id),
+            };
+            let source = format!("personas/{}/active.md", call.persona.id);
+            let text =
+                read_text(call.folder, "active.md", FILE_BYTES_MAX).map_err(broken)?.unwrap_or_default();
+            let text = text.trim();
+            if text.is_empty() {
+                return Ok(Contribution::nothing(format!("no text in `{source}`")));
+            }
+            let cut = cut_to_tokens(text, call.budget_tokens);
+            let note = cut.is_some().then(|| "cut at its budget".to_owned());
+            let piece = Piece::ActiveMemory(cut.unwrap_or_else(|| text.to_owned()));
+            Ok(Contribution { pieces: vec![(source, piece)], note })
+        })
+    }
+}

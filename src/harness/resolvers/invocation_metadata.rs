@@ -1,0 +1,71 @@
+//! `invocation-metadata`: subject, date, people, attachments, persona and thread, at the head of the input.
+//!
+//! These are the sender's words, so they stand in the user's message and never in the system text.
+
+use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall};
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use std::fmt::Write;
+
+/// Attachments listed by name; more are counted.
+const ATTACHMENTS_LISTED_MAX: usize = 50;
+/// A header longer than this is cut: a subject is a line, not a letter.
+const VALUE_CHARS_MAX: usize = 1000;
+
+pub struct InvocationMetadata;
+
+/// The shape of `messages.recipients_json`.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Recipients {
+    to: Vec<String>,
+    cc: Vec<String>,
+    reply_to: Vec<String>,
+}
+
+impl Resolver for InvocationMetadata {
+    fn name(&self) -> &'static str {
+        "invocation-metadata"
+    }
+
+    fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
+        Box::pin(async move {
+            let source = call.subject.message.id.to_string();
+            Ok(Contribution::one(source, Piece::Metadata(describe(&call))))
+        })
+    }
+}
+
+fn describe(call: &ResolverCall<'_>) -> String {
+    let message = &call.subject.message;
+    let people: Recipients = serde_json::from_str(&message.recipients_json).unwrap_or_default();
+    let local = message.received_at.to_utc().with_timezone(&call.persona.timezone);
+    let mut text = String::new();
+    let mut line = |name: &str, value: &str| {
+        let one_line: String = value.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let value: String = one_line.chars().take(VALUE_CHARS_MAX).collect();
+        if !value.trim().is_empty() {
+            // Writing to a String cannot fail.
+            let _infallible = writeln!(text, "{name}: {}", value.trim());
+        }
+    };
+    line("trigger", call.subject.trigger.as_str());
+    line("subject", &message.subject);
+    line("date", &local.format("%a, %d %b %Y %H:%M %z").to_string());
+    line("from", &message.sender);
+    line("to", &people.to.join(", "));
+    line("cc", &people.cc.join(", "));
+    line("reply-to", &people.reply_to.join(", "));
+    for attachment in call.subject.attachments.iter().take(ATTACHMENTS_LISTED_MAX) {
+        let described =
+            format!("{} ({}, {} bytes)", attachment.filename, attachment.content_type, attachment.size_bytes);
+        line("attachment", &described);
+    }
+    let unlisted = call.subject.attachments.len().saturating_sub(ATTACHMENTS_LISTED_MAX);
+    if unlisted > 0 {
+        line("attachment", &format!("and {unlisted} more"));
+    }
+    line("persona", &format!("{} <{}>", call.persona.name, call.persona.address));
+    line("thread", message.thread.as_str());
+    text
+}

@@ -1,0 +1,159 @@
+//! Resolvers: each contributes one kind of thing to a run's context. One file each, and the list of them.
+//!
+//! `load_file.rs` is the template: copy it to start a new one.
+
+pub mod load_file;
+pub mod persona;
+pub mod active_memory;
+pub mod thread_history;
+pub mod invocation_metadata;
+pub mod current_input;
+
+use crate::config::Persona;
+use crate::domain::{Timestamp, Trigger};
+use crate::harness::providers::contract::Message;
+use crate::store::{AttachmentInfo, PersonaStore, StoreError, StoredMessage};
+use cap_std::fs_utf8::Dir;
+use futures_util::future::BoxFuture;
+
+/// Every resolver, in the order in which the sample pipeline uses them.
+pub static RESOLVERS: &[&dyn Resolver] = &[
+    &load_file::LoadFile,
+    &persona::PersonaText,
+    &active_memory::ActiveMemory,
+    &thread_history::ThreadHistory,
+    &invocation_metadata::InvocationMetadata,
+    &current_input::CurrentInput,
+];
+
+/// One contributor to a run's context.
+///
+/// Implementations are unit structs; everything they may look at arrives in [`ResolverCall`]. They read and never
+/// write, keep to `budget_tokens` by leaving out whole pieces where they can choose, and say what they left out.
+/// Contributing nothing is ordinary (`Contribution::nothing` with the reason); an error is a broken configuration
+/// or a failed store. The caller adds the source's name to the report and trims history further if it must.
+pub trait Resolver: Send + Sync {
+    /// The name in `configs/context.json`, lower case with hyphens.
+    fn name(&self) -> &'static str;
+    /// How many arguments it takes.
+    fn arguments(&self) -> std::ops::RangeInclusive<usize> {
+        0..=0
+    }
+    fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>>;
+}
+
+/// Everything a resolver may look at.
+#[derive(Clone, Copy)]
+pub struct ResolverCall<'a> {
+    /// Arguments with their placeholders filled in.
+    pub args: &'a [String],
+    /// Estimated tokens that this step may contribute.
+    pub budget_tokens: usize,
+    pub persona: &'a Persona,
+    /// The persona's rows.
+    pub store: &'a PersonaStore,
+    /// The persona's folder.
+    pub folder: &'a Dir,
+    /// The workspace, for standing texts.
+    pub workspace: &'a Dir,
+    pub subject: &'a Subject,
+    pub now: Timestamp,
+}
+
+/// What the run is about: its triggering message.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    pub trigger: Trigger,
+    pub message: StoredMessage,
+    pub attachments: Vec<AttachmentInfo>,
+    /// The thread has messages before this one.
+    pub has_past: bool,
+}
+
+/// One piece of context.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Piece {
+    /// The persona's short working memory.
+    ActiveMemory(String),
+    /// A section of the system text. `required` ones are never dropped.
+    System { text: String, required: bool },
+    /// Whole exchanges, oldest first.
+    History(Vec<Exchange>),
+    /// Facts about the triggering message, for the head of the input.
+    Metadata(String),
+    /// The text of the input.
+    Input(String),
+}
+
+/// A trigger of the past with everything that it caused: never parted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Exchange {
+    pub messages: Vec<Message>,
+    pub tokens: usize,
+}
+
+/// What a resolver gives.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Contribution {
+    /// Each with the place it came from: a file, a message id.
+    pub pieces: Vec<(String, Piece)>,
+    /// Why there is nothing, or what was left out.
+    pub note: Option<String>,
+}
+
+impl Contribution {
+    pub fn nothing(why: impl Into<String>) -> Self {
+        Self { pieces: Vec::new(), note: Some(why.into()) }
+    }
+    pub fn one(source: impl Into<String>, piece: Piece) -> Self {
+        Self { pieces: vec![(source.into(), piece)], note: None }
+    }
+}
+
+/// Why a context cannot be assembled.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// The operator must change a file; the run fails with class `config`.
+    #[error("resolver `{resolver}`: {problem}")]
+    Config { resolver: String, problem: String },
+    #[error("the store failed")]
+    Store(#[from] StoreError),
+}
+
+/// The resolver of that name.
+pub fn find(name: &str) -> Option<&'static dyn Resolver> {
+    RESOLVERS.iter().copied().find(|resolver| resolver.name() == name)
+}
+
+/// Tokens of a text, estimated at 3.5 characters each and rounded up; budgets only, never billing.
+pub fn estimate_tokens(text: &str) -> usize {
+    (text.chars().count() * 2).div_ceil(7)
+}
+
+/// Cuts a text to about that many tokens, at a character, and says how much is missing.
+pub fn cut_to_tokens(text: &str, tokens: usize) -> Option<String> {
+    let chars_max = tokens * 7 / 2;
+    let (end, _) = text.char_indices().nth(chars_max)?;
+    let missing = text[end..].chars().count();
+    Some(format!("{}\n[… {missing} more characters are stored and not shown]", &text[..end]))
+}
+
+/// Reads a text file through a folder's capability: `None` when there is no such file.
+pub(in crate::harness) fn read_text(
+    folder: &Dir,
+    path: &str,
+    bytes_max: u64,
+) -> std::io::Result<Option<String>> {
+    use std::io::Read;
+    let file = match folder.open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(bytes_max).read_to_end(&mut bytes)?;
+    Ok(Some(String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').replace("\r\n", "\n")))
+}

@@ -1,0 +1,32 @@
+//! `persona`: who the persona is, from `PERSONA.md` in its folder. Never dropped.
+
+use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, read_text};
+use futures_util::future::BoxFuture;
+
+const FILE_BYTES_MAX: u64 = 128 * 1024;
+
+pub struct PersonaText;
+
+impl Resolver for PersonaText {
+    fn name(&self) -> &'static str {
+        "persona"
+    }
+
+    fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
+        Box::pin(async move {
+            let read = read_text(call.folder, "PERSONA.md", FILE_BYTES_MAX);
+            let broken = |error: std::io::Error| ResolveError::Config {
+                resolver: "persona".to_owned(),
+                problem: format!("PERSONA.md of `{}`: {error}", call.persona.id),
+            };
+            let source = format!("personas/{}/PERSONA.md", call.persona.id);
+            Ok(match read.map_err(broken)? {
+                Some(text) if !text.trim().is_empty() => {
+                    let text = text.trim_end().to_owned();
+                    Contribution::one(source, Piece::System { text, required: true })
+                }
+                _ => Contribution::nothing(format!("no text in `{source}`")),
+            })
+        })
+    }
+}

@@ -1,0 +1,164 @@
+//! `thread-history`: the last exchanges of the thread with their tool traces, as the model saw them happen.
+//!
+//! Work is bounded by [`MESSAGES_MAX`], whatever the length of the thread. An exchange is a triggering message with
+//! its tool calls, results and answer; it is taken or left whole, so no result ever loses its call.
+
+use super::{Contribution, Exchange, Piece, ResolveError, Resolver, ResolverCall, estimate_tokens};
+use crate::domain::MessageId;
+use crate::harness::providers::contract::{Block, Message, Role, ToolArgs};
+use crate::store::{PastMessage, Step, StepKind};
+use futures_util::future::BoxFuture;
+use std::collections::HashMap;
+
+/// Messages looked at.
+const MESSAGES_MAX: u32 = 60;
+/// Characters shown of one past message.
+const MESSAGE_CHARS_MAX: u32 = 8_000;
+/// Characters shown of one call's arguments or one result.
+const PAYLOAD_CHARS_MAX: u32 = 4_000;
+
+pub struct ThreadHistory;
+
+impl Resolver for ThreadHistory {
+    fn name(&self) -> &'static str {
+        "thread-history"
+    }
+
+    fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
+        Box::pin(async move {
+            let trigger = &call.subject.message;
+            let past = call
+                .store
+                .past_messages(&trigger.thread, trigger.seq, MESSAGES_MAX, MESSAGE_CHARS_MAX)
+                .await?;
+            if past.is_empty() {
+                return Ok(Contribution::nothing("first message of its thread"));
+            }
+            let ids: Vec<&MessageId> =
+                past.iter().filter(|m| m.direction != "outbound").map(|m| &m.id).collect();
+            let mut traces: HashMap<MessageId, Vec<Step>> = HashMap::new();
+            for (message, step) in call.store.past_steps(&ids, PAYLOAD_CHARS_MAX).await? {
+                traces.entry(message).or_default().push(step);
+            }
+            let exchanges = exchanges(&past, &traces);
+            let (kept, left_out) = newest_within(exchanges, call.budget_tokens);
+            let note = (left_out > 0).then(|| format!("{left_out} older exchanges left out"));
+            let source = format!("thread {}", trigger.thread);
+            Ok(Contribution { pieces: vec![(source, Piece::History(kept))], note })
+        })
+    }
+}
+
+/// The newest exchanges that fit, oldest first, and how many did not.
+pub fn newest_within(mut exchanges: Vec<Exchange>, budget_tokens: usize) -> (Vec<Exchange>, usize) {
+    let mut used = 0;
+    let fitting = exchanges.iter().rev().take_while(|exchange| {
+        used += exchange.tokens;
+        used <= budget_tokens
+    });
+    let left_out = exchanges.len() - fitting.count();
+    (exchanges.split_off(left_out), left_out)
+}
+
+/// Groups what happened under the message that caused it; an answer written later stands with its question.
+fn exchanges(past: &[PastMessage], traces: &HashMap<MessageId, Vec<Step>>) -> Vec<Exchange> {
+    let mut answers: HashMap<&MessageId, Vec<&PastMessage>> = HashMap::new();
+    let shown: Vec<&MessageId> = past.iter().filter(|m| m.direction != "outbound").map(|m| &m.id).collect();
+    let mut heads = Vec::new();
+    for message in past {
+        match &message.trigger {
+            Some(trigger) if message.direction == "outbound" && shown.contains(&trigger) => {
+                answers.entry(trigger).or_default().push(message);
+            }
+            _ => heads.push(message),
+        }
+    }
+    let mut counter = 0;
+    heads
+        .into_iter()
+        .map(|head| {
+            let steps = traces.get(&head.id).map_or(&[][..], Vec::as_slice);
+            let answers = answers.get(&head.id).map_or(&[][..], Vec::as_slice);
+            let messages = exchange_messages(head, steps, answers, &mut counter);
+            let tokens = messages.iter().map(message_tokens).sum();
+            Exchange { messages, tokens }
+        })
+        .collect()
+}
+
+fn exchange_messages(
+    head: &PastMessage,
+    steps: &[Step],
+    answers: &[&PastMessage],
+    counter: &mut usize,
+) -> Vec<Message> {
+    if head.direction == "outbound" {
+        // The persona wrote first: its own words, with nothing before them.
+        return vec![Message::assistant(headed(head))];
+    }
+    let mut messages = vec![Message::user(headed(head))];
+    for step in steps.iter().filter(|step| step.kind == StepKind::Call) {
+        let id = format!("h{counter}");
+        *counter += 1;
+        let args = payload_args(&step.payload_json);
+        let call =
+            Block::ToolCall { id: id.clone(), name: step.tool_name.clone(), args, provider_state: None };
+        messages.push(Message { role: Role::Assistant, blocks: vec![call] });
+        let result = steps.iter().find(|r| r.kind == StepKind::Result && r.tool_call_id == step.tool_call_id);
+        let content = result.map_or("{\"ok\":false}", |r| r.payload_json.as_str()).to_owned();
+        let is_error = !content.starts_with("{\"ok\":true");
+        let result = Block::ToolResult { call_id: id, name: step.tool_name.clone(), content, is_error };
+        messages.push(Message { role: Role::User, blocks: vec![result] });
+    }
+    // What `send_email` sent stands in its call already; the closing words stand there only here.
+    let sent_by_tool = steps.iter().any(|step| step.tool_name == "send_email");
+    for answer in answers {
+        let closing = answer.disposition.starts_with("withheld:") || !sent_by_tool;
+        if closing && !answer.text.trim().is_empty() {
+            messages.push(Message::assistant(answer.text.trim()));
+        }
+    }
+    messages
+}
+
+/// A past message with the little head that tells it from its neighbours.
+fn headed(message: &PastMessage) -> String {
+    let when = message.received_at.to_utc().format("%a, %d %b %Y %H:%M");
+    let subject: String = message.subject.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text = message.text.trim();
+    match message.direction.as_str() {
+        "inbound" => format!("[{when} UTC, from {}, subject: {subject}]\n{text}", message.sender),
+        "synthetic" => format!("[{when} UTC, scheduled: {subject}]\n{text}"),
+        _ => text.to_owned(),
+    }
+}
+
+/// The arguments of a recorded call; a payload that was cut is shown as text rather than not at all.
+fn payload_args(payload: &str) -> ToolArgs {
+    let parsed: Option<serde_json::Value> = serde_json::from_str(payload).ok();
+    match parsed.as_ref().and_then(|value| value.get("args")) {
+        Some(serde_json::Value::Object(args)) => ToolArgs::Object(args.clone()),
+        _ => {
+            let shown = serde_json::Value::String(payload.to_owned());
+            ToolArgs::Object(serde_json::Map::from_iter([("shortened".to_owned(), shown)]))
+        }
+    }
+}
+
+fn message_tokens(message: &Message) -> usize {
+    message.blocks.iter().map(block_tokens).sum::<usize>() + 4
+}
+
+fn block_tokens(block: &Block) -> usize {
+    match block {
+        Block::Text { text } | Block::Thinking { text, .. } => estimate_tokens(text),
+        Block::ToolCall { name, args, .. } => {
+            let written = match args {
+                ToolArgs::Object(map) => serde_json::to_string(map).unwrap_or_default(),
+                ToolArgs::Malformed { raw, .. } => raw.clone(),
+            };
+            estimate_tokens(name) + estimate_tokens(&written)
+        }
+        Block::ToolResult { content, .. } => estimate_tokens(content),
+    }
+}

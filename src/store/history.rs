@@ -1,0 +1,182 @@
+//! What a run reads of its thread: the triggering message, and the last exchanges with their tool traces.
+//!
+//! Every query is bounded by a number of rows found through an index, so its work does not grow with the thread.
+
+use super::journal::{Step, StepKind};
+use super::threads::json_list;
+use super::{PersonaStore, Result, StoreError};
+use crate::domain::{MessageId, RunId, ThreadId, Timestamp};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+/// A message as a run reads it.
+#[derive(Debug, Clone)]
+pub struct StoredMessage {
+    pub seq: i64,
+    pub id: MessageId,
+    pub thread: ThreadId,
+    /// `inbound`, `outbound` or `synthetic`.
+    pub direction: String,
+    pub rfc_message_id: String,
+    pub in_reply_to: Option<String>,
+    pub references: Vec<String>,
+    pub sender: String,
+    pub recipients_json: String,
+    pub subject: String,
+    pub text_body: String,
+    pub fresh_text: Option<String>,
+    pub received_at: Timestamp,
+    pub trust: String,
+    /// The run that wrote an outbound message.
+    pub run: Option<RunId>,
+    pub disposition: String,
+    pub metadata_json: String,
+}
+
+/// An attachment without its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttachmentInfo {
+    pub filename: String,
+    pub content_type: String,
+    pub size_bytes: u64,
+}
+
+/// A message of the thread's past and which trigger it belongs to.
+#[derive(Debug, Clone)]
+pub struct PastMessage {
+    pub seq: i64,
+    pub id: MessageId,
+    pub direction: String,
+    pub sender: String,
+    pub subject: String,
+    /// Without quoted history; cut at the length asked for.
+    pub text: String,
+    pub received_at: Timestamp,
+    /// For an outbound message: the message whose run wrote it.
+    pub trigger: Option<MessageId>,
+    pub disposition: String,
+}
+
+pub(super) const MESSAGE: &str = "
+    SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
+      text_body, fresh_text, received_at, trust, run_id, disposition, metadata_json
+    FROM messages WHERE id = $1 AND persona_id = $2";
+pub(super) const ATTACHMENT_INFOS: &str = "
+    SELECT filename, content_type, size_bytes FROM attachments WHERE message_id = $1 AND persona_id = $2 ORDER BY id";
+/// A run sees the letters before its own, and every answer so far, also one written after its letter came in.
+pub(super) const PAST_MESSAGES: &str = "
+    SELECT m.seq, m.id, m.direction, m.sender, m.subject, substr(coalesce(m.fresh_text, m.text_body), 1, $5) AS text,
+      m.received_at, r.trigger_message_id, m.disposition
+    FROM messages m LEFT JOIN runs r ON r.id = m.run_id
+    WHERE m.thread_id = $1 AND m.persona_id = $2 AND (m.direction = 'outbound' OR m.seq < $3)
+    ORDER BY m.seq DESC LIMIT $4";
+pub(super) const PAST_STEPS: &str = "
+    SELECT parent_message_id, step_index, event_type, tool_name, tool_call_id, substr(payload_json, 1, $3)
+    FROM thread_tool_events WHERE parent_message_id IN (SELECT value FROM json_each($1)) AND persona_id = $2
+    ORDER BY parent_message_id, run_id, step_index";
+
+impl PersonaStore {
+    /// One message of this persona.
+    pub async fn message(&self, id: &MessageId) -> Result<StoredMessage> {
+        let row = sqlx::query(MESSAGE).bind(id.as_str()).bind(self.persona.as_str());
+        let row = row.fetch_optional(self.store.readers()).await?;
+        let row = row.ok_or_else(|| StoreError::Missing { kind: "message", id: id.to_string() })?;
+        stored_message(&row)
+    }
+
+    /// The attachments of a message, without their bytes.
+    pub async fn attachment_infos(&self, message: &MessageId) -> Result<Vec<AttachmentInfo>> {
+        let rows = sqlx::query(ATTACHMENT_INFOS).bind(message.as_str()).bind(self.persona.as_str());
+        let rows = rows.fetch_all(self.store.readers()).await?;
+        let info = |row: &SqliteRow| AttachmentInfo {
+            filename: row.get(0),
+            content_type: row.get(1),
+            size_bytes: row.get::<i64, _>(2).unsigned_abs(),
+        };
+        Ok(rows.iter().map(info).collect())
+    }
+
+    /// The last `limit` messages of a thread that a run on the message with `before_seq` may see, oldest first,
+    /// each text cut at `chars_max` characters.
+    pub async fn past_messages(
+        &self,
+        thread: &ThreadId,
+        before_seq: i64,
+        limit: u32,
+        chars_max: u32,
+    ) -> Result<Vec<PastMessage>> {
+        let rows =
+            sqlx::query(PAST_MESSAGES).bind(thread.as_str()).bind(self.persona.as_str()).bind(before_seq);
+        let rows = rows.bind(limit).bind(chars_max).fetch_all(self.store.readers()).await?;
+        rows.iter().rev().map(past_message).collect()
+    }
+
+    /// The tool traces under these messages, grouped by message, each payload cut at `chars_max` characters.
+    pub async fn past_steps(
+        &self,
+        messages: &[&MessageId],
+        chars_max: u32,
+    ) -> Result<Vec<(MessageId, Step)>> {
+        if messages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids = json_list(messages.iter().map(|id| id.as_str()));
+        let rows = sqlx::query(PAST_STEPS).bind(ids).bind(self.persona.as_str()).bind(chars_max);
+        let rows = rows.fetch_all(self.store.readers()).await?;
+        let step = |row: &SqliteRow| {
+            let kind = if row.get::<&str, _>(2) == "tool_call" { StepKind::Call } else { StepKind::Result };
+            let step = Step {
+                step_index: row.get(1),
+                kind,
+                tool_name: row.get(3),
+                tool_call_id: row.get(4),
+                payload_json: row.get(5),
+            };
+            (MessageId::new(row.get::<String, _>(0)), step)
+        };
+        Ok(rows.iter().map(step).collect())
+    }
+}
+
+/// Reads a row of [`MESSAGE`]'s columns.
+pub(super) fn stored_message(row: &SqliteRow) -> Result<StoredMessage> {
+    Ok(StoredMessage {
+        seq: row.get("seq"),
+        id: MessageId::new(row.get::<String, _>("id")),
+        thread: ThreadId::new(row.get::<String, _>("thread_id")),
+        direction: row.get("direction"),
+        rfc_message_id: row.get("message_id"),
+        in_reply_to: row.get("in_reply_to"),
+        references: serde_json::from_str(row.get("references_json"))
+            .map_err(|_| StoreError::Unreadable { what: "references of a message" })?,
+        sender: row.get("sender"),
+        recipients_json: row.get("recipients_json"),
+        subject: row.get("subject"),
+        text_body: row.get("text_body"),
+        fresh_text: row.get("fresh_text"),
+        received_at: timestamp(row, "received_at")?,
+        trust: row.get("trust"),
+        run: row.get::<Option<String>, _>("run_id").map(RunId::new),
+        disposition: row.get("disposition"),
+        metadata_json: row.get("metadata_json"),
+    })
+}
+
+fn past_message(row: &SqliteRow) -> Result<PastMessage> {
+    Ok(PastMessage {
+        seq: row.get("seq"),
+        id: MessageId::new(row.get::<String, _>("id")),
+        direction: row.get("direction"),
+        sender: row.get("sender"),
+        subject: row.get("subject"),
+        text: row.get("text"),
+        received_at: timestamp(row, "received_at")?,
+        trigger: row.get::<Option<String>, _>("trigger_message_id").map(MessageId::new),
+        disposition: row.get("disposition"),
+    })
+}
+
+/// A time column.
+pub(super) fn timestamp(row: &SqliteRow, column: &str) -> Result<Timestamp> {
+    Timestamp::parse(row.get(column)).ok_or(StoreError::Unreadable { what: "time" })
+}

@@ -1,0 +1,402 @@
+//! The journal of a run: turns, steps, mails and the end, each group of entries in one fenced transaction.
+//!
+//! What makes a run survivable and replayable is the order of these commits: a request before it is sent, a
+//! response before any of its calls starts, a call before its tool runs, a result together with its effect.
+
+use super::deliveries::{self, NewDelivery};
+use super::messages::{self, Content, MessageRow, Place};
+use super::runs::fenced;
+use super::threads::{self, json_list};
+use super::{PersonaStore, Result};
+use crate::domain::{
+    CostSource, ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadId, Timestamp, Usage,
+};
+use sqlx::{Row, SqliteConnection};
+
+/// Which run writes, and under which message its steps stand.
+#[derive(Debug, Clone)]
+pub struct RunKey {
+    pub run: RunId,
+    pub trigger_message: MessageId,
+}
+
+/// One thing that happened in a run.
+#[derive(Debug, Clone)]
+pub enum Entry {
+    TurnStarted(TurnStarted),
+    TurnAnswered(TurnAnswered),
+    TurnFailed(TurnFailed),
+    Step(Step),
+    Mail(Box<NewOutbound>),
+    Finished(Finished),
+}
+
+/// A provider call is about to be made.
+#[derive(Debug, Clone)]
+pub struct TurnStarted {
+    pub turn_index: u32,
+    /// Tries of this turn, counted from 1 over the whole run.
+    pub attempt: u32,
+    /// The exact body.
+    pub request_json: String,
+    pub request_sha256: String,
+    pub provider: String,
+    pub model: String,
+    /// First turn of a run: the assembled context and its report.
+    pub context: Option<AssembledContext>,
+}
+
+/// What a resumed run starts from instead of assembling again.
+#[derive(Debug, Clone)]
+pub struct AssembledContext {
+    /// The normalised first request.
+    pub request_json: String,
+    pub report_json: String,
+}
+
+#[derive(Debug, Clone)]
+pub struct TurnAnswered {
+    pub turn_index: u32,
+    pub attempt: u32,
+    /// The normalised response.
+    pub response_json: String,
+    pub usage: Usage,
+    pub cost_source: CostSource,
+}
+
+#[derive(Debug, Clone)]
+pub struct TurnFailed {
+    pub turn_index: u32,
+    pub attempt: u32,
+    pub class: ErrorClass,
+    pub message: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepKind {
+    Call,
+    Result,
+}
+
+impl StepKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StepKind::Call => "tool_call",
+            StepKind::Result => "tool_result",
+        }
+    }
+}
+
+/// One row of `thread_tool_events`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    pub step_index: u32,
+    pub kind: StepKind,
+    pub tool_name: String,
+    pub tool_call_id: String,
+    pub payload_json: String,
+}
+
+/// A message that a run sends, or would have sent.
+#[derive(Debug, Clone)]
+pub struct NewOutbound {
+    pub id: MessageId,
+    /// `None`: into the run's thread; `Some`: a mail to somebody else, in a conversation of its own.
+    pub place: Option<Place>,
+    /// Added to the thread's participants.
+    pub participants: Vec<String>,
+    pub content: Content,
+    /// `None` when it is withheld.
+    pub delivery: Option<NewDelivery>,
+    /// `sent` (queued to be) or `withheld:<rule>`.
+    pub disposition: String,
+}
+
+#[derive(Debug, Clone)]
+pub struct Finished {
+    pub state: RunState,
+    pub stop_reason: StopReason,
+    pub error: Option<(ErrorClass, String)>,
+}
+
+pub(super) const OWN_RUN: &str = "
+    SELECT thread_id FROM runs WHERE id = $1 AND epoch = $2 AND state = 'running' AND persona_id = $3";
+pub(super) const START_TURN: &str = "
+    INSERT INTO run_turns (run_id, turn_index, attempt, persona_id, request_json, request_sha256, provider, model,
+      state, started_at, context_json) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'started', $9, $10)";
+pub(super) const NOTE_CONTEXT: &str = "
+    UPDATE runs SET provider = $2, model = $3, context_report_json = $4 WHERE id = $1";
+pub(super) const ANSWER_TURN: &str = "
+    UPDATE run_turns SET state = 'answered', response_json = $4, finished_at = $5, input_tokens = $6,
+      cache_read_tokens = $7, cache_write_tokens = $8, output_tokens = $9, reasoning_tokens = $10, cost_micros = $11
+    WHERE run_id = $1 AND turn_index = $2 AND attempt = $3";
+pub(super) const ADD_USAGE: &str = "
+    UPDATE runs SET input_tokens = input_tokens + $2, cache_read_tokens = cache_read_tokens + $3,
+      cache_write_tokens = cache_write_tokens + $4, output_tokens = output_tokens + $5,
+      reasoning_tokens = reasoning_tokens + $6,
+      cost_micros = CASE WHEN $7 IS NULL THEN cost_micros ELSE coalesce(cost_micros, 0) + $7 END
+    WHERE id = $1";
+pub(super) const INSERT_LEDGER: &str = "
+    INSERT INTO usage_ledger (run_id, persona_id, turn_index, attempt, provider, model, input_tokens,
+      cache_read_tokens, cache_write_tokens, output_tokens, cost_micros, cost_source, created_at)
+    SELECT run_id, persona_id, turn_index, attempt, provider, model, input_tokens, cache_read_tokens,
+      cache_write_tokens, output_tokens, cost_micros, $4, $5
+    FROM run_turns WHERE run_id = $1 AND turn_index = $2 AND attempt = $3";
+pub(super) const FAIL_TURN: &str = "
+    UPDATE run_turns SET state = 'failed', error_class = $4, error_message = $5, finished_at = $6
+    WHERE run_id = $1 AND turn_index = $2 AND attempt = $3";
+pub(super) const INSERT_STEP: &str = "
+    INSERT INTO thread_tool_events (id, thread_id, persona_id, parent_message_id, run_id, step_index, event_type,
+      tool_name, tool_call_id, payload_json, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+pub(super) const LINK_OUTBOUND: &str = "
+    INSERT OR IGNORE INTO message_links (persona_id, rfc_message_id, conversation_id)
+    SELECT $1, $2, conversation_id FROM threads WHERE id = $3";
+pub(super) const FINISH_RUN: &str = "
+    UPDATE runs SET state = $3, stop_reason = $4, error_class = $5, error_message = $6, finished_at = $7
+    WHERE id = $1 AND epoch = $2 AND state = 'running'";
+
+impl PersonaStore {
+    /// Commits what happened in a run, all of it or nothing.
+    ///
+    /// Errors: [`super::StoreError::WrongState`] when the run is no longer this engine's.
+    pub async fn journal(&self, key: &RunKey, entries: Vec<Entry>) -> Result<()> {
+        let (persona, key, epoch) = (self.persona.clone(), key.clone(), self.store.epoch());
+        let clock = self.store.clock().clone();
+        let ids: Vec<String> = entries.iter().map(|_| clock.new_id()).collect();
+        let now = clock.now();
+        self.store
+            .write(move |conn| {
+                Box::pin(async move {
+                    let own = sqlx::query(OWN_RUN).bind(key.run.as_str()).bind(epoch).bind(persona.as_str());
+                    let own = own.fetch_optional(&mut *conn).await?;
+                    fenced(u64::from(own.is_some()), key.run.as_str())?;
+                    let thread = ThreadId::new(own.map(|row| row.get::<String, _>(0)).unwrap_or_default());
+                    let scribe = Scribe { persona, key, epoch, thread, now, stamp: now.to_string() };
+                    for (entry, id) in entries.iter().zip(&ids) {
+                        scribe.write(conn, entry, id).await?;
+                    }
+                    Ok(())
+                })
+            })
+            .await
+    }
+}
+
+struct Scribe {
+    persona: PersonaId,
+    key: RunKey,
+    epoch: i64,
+    thread: ThreadId,
+    now: Timestamp,
+    stamp: String,
+}
+
+impl Scribe {
+    async fn write(&self, conn: &mut SqliteConnection, entry: &Entry, id: &str) -> Result<()> {
+        match entry {
+            Entry::TurnStarted(turn) => self.turn_started(conn, turn).await,
+            Entry::TurnAnswered(turn) => self.turn_answered(conn, turn).await,
+            Entry::TurnFailed(turn) => self.turn_failed(conn, turn).await,
+            Entry::Step(step) => self.step(conn, step, id).await,
+            Entry::Mail(mail) => self.mail(conn, mail).await,
+            Entry::Finished(end) => self.finished(conn, end).await,
+        }
+    }
+
+    async fn turn_started(&self, conn: &mut SqliteConnection, turn: &TurnStarted) -> Result<()> {
+        let run = self.key.run.as_str();
+        let insert = sqlx::query(START_TURN).bind(run).bind(turn.turn_index).bind(turn.attempt);
+        let insert = insert.bind(self.persona.as_str()).bind(&turn.request_json).bind(&turn.request_sha256);
+        let insert = insert.bind(&turn.provider).bind(&turn.model).bind(&self.stamp);
+        insert.bind(turn.context.as_ref().map(|c| c.request_json.as_str())).execute(&mut *conn).await?;
+        if let Some(context) = &turn.context {
+            let note = sqlx::query(NOTE_CONTEXT).bind(run).bind(&turn.provider).bind(&turn.model);
+            note.bind(&context.report_json).execute(conn).await?;
+        }
+        Ok(())
+    }
+
+    async fn turn_answered(&self, conn: &mut SqliteConnection, turn: &TurnAnswered) -> Result<()> {
+        let (run, used) = (self.key.run.as_str(), UsageRow::from(turn.usage));
+        let answer = sqlx::query(ANSWER_TURN).bind(run).bind(turn.turn_index).bind(turn.attempt);
+        let answer =
+            answer.bind(&turn.response_json).bind(&self.stamp).bind(used.input).bind(used.cache_read);
+        let answer = answer.bind(used.cache_write).bind(used.output).bind(used.reasoning).bind(used.cost);
+        answer.execute(&mut *conn).await?;
+        let add =
+            sqlx::query(ADD_USAGE).bind(run).bind(used.input).bind(used.cache_read).bind(used.cache_write);
+        add.bind(used.output).bind(used.reasoning).bind(used.cost).execute(&mut *conn).await?;
+        let source = match turn.cost_source {
+            CostSource::Provider => "provider",
+            CostSource::PriceTable => "price_table",
+            CostSource::None => "unknown",
+        };
+        let ledger = sqlx::query(INSERT_LEDGER).bind(run).bind(turn.turn_index).bind(turn.attempt);
+        ledger.bind(source).bind(&self.stamp).execute(conn).await?;
+        Ok(())
+    }
+
+    async fn turn_failed(&self, conn: &mut SqliteConnection, turn: &TurnFailed) -> Result<()> {
+        let fail =
+            sqlx::query(FAIL_TURN).bind(self.key.run.as_str()).bind(turn.turn_index).bind(turn.attempt);
+        fail.bind(turn.class.as_str()).bind(&turn.message).bind(&self.stamp).execute(conn).await?;
+        Ok(())
+    }
+
+    async fn step(&self, conn: &mut SqliteConnection, step: &Step, id: &str) -> Result<()> {
+        let insert = sqlx::query(INSERT_STEP).bind(id).bind(self.thread.as_str()).bind(self.persona.as_str());
+        let insert = insert.bind(self.key.trigger_message.as_str()).bind(self.key.run.as_str());
+        let insert = insert.bind(step.step_index).bind(step.kind.as_str()).bind(&step.tool_name);
+        insert.bind(&step.tool_call_id).bind(&step.payload_json).bind(&self.stamp).execute(conn).await?;
+        Ok(())
+    }
+
+    async fn mail(&self, conn: &mut SqliteConnection, mail: &NewOutbound) -> Result<()> {
+        let thread = match &mail.place {
+            Some(place) => {
+                messages::place_message(conn, &self.persona, place, &mail.content, self.now).await?
+            }
+            None => self.extend_thread(conn, mail).await?,
+        };
+        let row = MessageRow {
+            id: &mail.id,
+            thread: &thread,
+            persona: &self.persona,
+            direction: "outbound",
+            content: &mail.content,
+            raw_id: None,
+            run: Some(&self.key.run),
+            dedup_key: None,
+            ack_confirmed: true,
+            disposition: &mail.disposition,
+        };
+        messages::insert_message(conn, &row, self.now).await?;
+        match &mail.delivery {
+            Some(delivery) => deliveries::insert(conn, delivery, self.now).await,
+            None => {
+                let subject = ("message", mail.id.as_str());
+                messages::audit(conn, Some(&self.persona), subject, &mail.disposition, self.now).await
+            }
+        }
+    }
+
+    /// The mail's own Message-ID becomes part of the conversation, its recipients part of the thread.
+    async fn extend_thread(&self, conn: &mut SqliteConnection, mail: &NewOutbound) -> Result<ThreadId> {
+        let link = sqlx::query(LINK_OUTBOUND).bind(self.persona.as_str()).bind(&mail.content.rfc_message_id);
+        link.bind(self.thread.as_str()).execute(&mut *conn).await?;
+        if mail.delivery.is_some() && !mail.participants.is_empty() {
+            let people = json_list(mail.participants.iter().map(String::as_str));
+            let add = sqlx::query(threads::INSERT_PARTICIPANTS).bind(self.thread.as_str()).bind(people);
+            add.execute(&mut *conn).await?;
+        }
+        let touch = sqlx::query(threads::TOUCH_THREAD).bind(self.thread.as_str()).bind(&self.stamp);
+        touch.execute(conn).await?;
+        Ok(self.thread.clone())
+    }
+
+    async fn finished(&self, conn: &mut SqliteConnection, end: &Finished) -> Result<()> {
+        let (class, message) = match &end.error {
+            Some((class, message)) => (Some(class.as_str()), Some(message.as_str())),
+            None => (None, None),
+        };
+        let finish =
+            sqlx::query(FINISH_RUN).bind(self.key.run.as_str()).bind(self.epoch).bind(end.state.as_str());
+        let finish = finish.bind(end.stop_reason.as_str()).bind(class).bind(message).bind(&self.stamp);
+        fenced(finish.execute(conn).await?.rows_affected(), self.key.run.as_str())
+    }
+}
+
+/// Usage as SQLite integers.
+struct UsageRow {
+    input: i64,
+    cache_read: i64,
+    cache_write: i64,
+    output: i64,
+    reasoning: i64,
+    cost: Option<i64>,
+}
+
+impl From<Usage> for UsageRow {
+    fn from(usage: Usage) -> Self {
+        // A provider may report nonsense; a trillion tokens is as good as any larger number, and sums stay sums.
+        let clamp = |n: u64| i64::try_from(n.min(1_000_000_000_000)).unwrap_or(0);
+        Self {
+            input: clamp(usage.input_tokens),
+            cache_read: clamp(usage.cache_read_tokens),
+            cache_write: clamp(usage.cache_write_tokens),
+            output: clamp(usage.output_tokens),
+            reasoning: clamp(usage.reasoning_tokens),
+            cost: usage.cost_micros,
+        }
+    }
+}
+
+/// What the journal of a run holds, for going on after a crash.
+#[derive(Debug, Clone, Default)]
+pub struct JournalSoFar {
+    /// The normalised first request; `None` when no turn was started.
+    pub first_request_json: Option<String>,
+    /// Answered turns in order: index and normalised response.
+    pub answers: Vec<(u32, String)>,
+    /// Highest attempt per started turn.
+    pub attempts: Vec<(u32, u32)>,
+    /// Steps in order.
+    pub steps: Vec<Step>,
+    /// Mails of this run so far.
+    pub mails: u32,
+    /// One of them answered the trigger.
+    pub replied: bool,
+}
+
+pub(super) const JOURNAL_TURNS: &str = "
+    SELECT turn_index, attempt, state, response_json, context_json FROM run_turns
+    WHERE run_id = $1 AND persona_id = $2 ORDER BY turn_index, attempt";
+pub(super) const JOURNAL_STEPS: &str = "
+    SELECT step_index, event_type, tool_name, tool_call_id, payload_json FROM thread_tool_events
+    WHERE run_id = $1 AND persona_id = $2 ORDER BY step_index";
+pub(super) const JOURNAL_MAILS: &str = "
+    SELECT count(*), coalesce(sum(m.thread_id = r.thread_id), 0) FROM messages m JOIN runs r ON r.id = m.run_id
+    WHERE m.run_id = $1 AND m.persona_id = $2 AND m.disposition = 'sent'";
+
+impl PersonaStore {
+    /// Reads the journal of a run.
+    pub async fn journal_so_far(&self, run: &RunId) -> Result<JournalSoFar> {
+        let mut so_far = JournalSoFar::default();
+        let turns = sqlx::query(JOURNAL_TURNS).bind(run.as_str()).bind(self.persona.as_str());
+        for row in turns.fetch_all(self.store.readers()).await? {
+            let (index, attempt): (u32, u32) = (row.get(0), row.get(1));
+            so_far.attempts.retain(|(turn, _)| *turn != index);
+            so_far.attempts.push((index, attempt));
+            if let Some(context) = row.get::<Option<String>, _>(4) {
+                so_far.first_request_json = Some(context);
+            }
+            if row.get::<&str, _>(2) == "answered" {
+                so_far.answers.push((index, row.get::<Option<String>, _>(3).unwrap_or_default()));
+            }
+        }
+        if so_far.attempts.is_empty() {
+            return Ok(so_far);
+        }
+        so_far.steps = self.steps_of_run(run).await?;
+        let mails = sqlx::query(JOURNAL_MAILS).bind(run.as_str()).bind(self.persona.as_str());
+        let mails = mails.fetch_one(self.store.readers()).await?;
+        so_far.mails = mails.get(0);
+        so_far.replied = mails.get::<i64, _>(1) > 0;
+        Ok(so_far)
+    }
+
+    /// The steps of a run, in order.
+    pub async fn steps_of_run(&self, run: &RunId) -> Result<Vec<Step>> {
+        let steps = sqlx::query(JOURNAL_STEPS).bind(run.as_str()).bind(self.persona.as_str());
+        let rows = steps.fetch_all(self.store.readers()).await?;
+        let step = |row: &sqlx::sqlite::SqliteRow| Step {
+            step_index: row.get(0),
+            kind: if row.get::<&str, _>(1) == "tool_call" { StepKind::Call } else { StepKind::Result },
+            tool_name: row.get(2),
+            tool_call_id: row.get(3),
+            payload_json: row.get(4),
+        };
+        Ok(rows.iter().map(step).collect())
+    }
+}
