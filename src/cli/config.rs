@@ -1,13 +1,16 @@
-//! `attache config check`: reads the whole configuration and lists every problem.
+//! `attache config check|show|schema`: what is wrong, what holds, and what may be written.
 
-use super::{Command, Context, Exit};
-use clap::ArgMatches;
+use super::{Command, Context, Exit, Failure};
+use crate::config::{effective, schema};
+use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
+use serde_json::{Map, Value};
 
 pub struct ConfigCommand;
 
 impl Command for ConfigCommand {
     fn clap(&self) -> clap::Command {
+        let kinds = schema::KINDS.iter().map(|kind| kind.name);
         clap::Command::new("config")
             .about("Check and show the configuration")
             .subcommand_required(true)
@@ -16,11 +19,30 @@ impl Command for ConfigCommand {
                 clap::Command::new("check")
                     .about("List everything that is wrong; exit code 65 if anything is"),
             )
+            .subcommand(
+                clap::Command::new("show")
+                    .about("Show the effective settings by file, defaults included, secrets left out"),
+            )
+            .subcommand(
+                clap::Command::new("schema")
+                    .about("Print the JSON Schema of a configuration file, or of all of them")
+                    .arg(Arg::new("file").value_name("FILE").value_parser(kinds.collect::<Vec<_>>()))
+                    .arg(
+                        Arg::new("write")
+                            .long("write")
+                            .action(ArgAction::SetTrue)
+                            .conflicts_with("file")
+                            .help("Write them to `configs/schema/` of the workspace instead"),
+                    ),
+            )
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             match args.subcommand() {
                 Some(("check", _)) => check(context),
+                Some(("show", _)) => show(context),
+                Some(("schema", args)) if args.get_flag("write") => write_schemas(context),
+                Some(("schema", args)) => print_schema(context, args.get_one::<String>("file")),
                 _ => Ok(Exit::Usage),
             }
         })
@@ -28,17 +50,77 @@ impl Command for ConfigCommand {
 }
 
 fn check(context: &Context) -> anyhow::Result<Exit> {
-    let problems = match context.config() {
-        Ok(_) => Vec::new(),
-        Err(errors) => errors.problems,
-    };
+    context.require_workspace()?;
+    let problems = context.config().err().map(|errors| errors.problems).unwrap_or_default();
+    let exit = if problems.is_empty() { Exit::Ok } else { Exit::BadData };
     if context.json() {
         context.screen.json(&problems)?;
-    } else if problems.is_empty() {
-        context.screen.line("the configuration is good")?;
+        return Ok(exit);
     }
-    for problem in problems.iter().filter(|_| !context.json()) {
+    for problem in &problems {
         context.screen.line(problem.to_string())?;
     }
-    Ok(if problems.is_empty() { Exit::Ok } else { Exit::BadData })
+    match problems.len() {
+        0 => context.screen.line("the configuration is good")?,
+        1 => context.screen.line("1 problem")?,
+        many => context.screen.line(format!("{many} problems"))?,
+    }
+    Ok(exit)
+}
+
+fn show(context: &Context) -> anyhow::Result<Exit> {
+    context.require_workspace()?;
+    let files = effective(&context.config()?);
+    if context.json() {
+        context.screen.json(&files)?;
+        return Ok(Exit::Ok);
+    }
+    for (file, settings) in &files {
+        context.screen.heading(file)?;
+        let mut lines = Vec::new();
+        flatten(String::new(), settings, &mut lines);
+        for (path, value) in lines {
+            context.screen.line(format!("  {path} = {value}"))?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// One `path = value` line per setting; lists stay whole.
+fn flatten(path: String, value: &Value, lines: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(members) if !members.is_empty() => {
+            for (key, member) in members {
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                flatten(path, member, lines);
+            }
+        }
+        Value::Null => lines.push((path, "(none)".to_owned())),
+        other => lines.push((path, other.to_string())),
+    }
+}
+
+fn print_schema(context: &Context, name: Option<&String>) -> anyhow::Result<Exit> {
+    let named = |kind: &&schema::Kind| name.is_some_and(|name| name == kind.name);
+    match schema::KINDS.iter().find(named) {
+        Some(kind) => context.screen.json(&(kind.schema)())?,
+        None => {
+            let all = schema::KINDS.iter().map(|kind| (kind.name.to_owned(), (kind.schema)()));
+            context.screen.json(&all.collect::<Map<_, _>>())?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn write_schemas(context: &Context) -> anyhow::Result<Exit> {
+    let folder = context.require_workspace()?.join("configs/schema");
+    let failed = |source: std::io::Error| {
+        Failure::new(Exit::CannotCreate, format!("cannot write to `{}`", folder.display())).because(source)
+    };
+    std::fs::create_dir_all(&folder).map_err(failed)?;
+    for kind in schema::KINDS {
+        std::fs::write(folder.join(format!("{}.json", kind.name)), kind.text()).map_err(failed)?;
+        context.screen.line(format!("configs/schema/{}.json", kind.name))?;
+    }
+    Ok(Exit::Ok)
 }

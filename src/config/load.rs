@@ -1,8 +1,17 @@
-//! The road from files to settings: read every file, check every file, and only then build [`Config`].
+//! The road from files to settings: read every file, check every file, and only then hand out a [`Config`].
 
+use super::check::{self, Page};
+use super::document::child;
 use super::problem::{ConfigErrors, Problem};
-use super::settings::Config;
+use super::secrets::{self, Secrets};
+use super::settings::{Config, Gateway, Inference, Persona, Personas};
+use super::{context, gateway, inference, persona, security};
+use crate::domain::{Address, PersonaId};
+use std::collections::BTreeMap;
 use std::path::Path;
+
+/// Folders below `personas/` that are read; more are a mistake.
+const PERSONAS_MAX: usize = 10_000;
 
 /// The names that files may use; they live on higher floors, so they are an argument.
 #[derive(Debug, Clone, Default)]
@@ -10,7 +19,7 @@ pub struct Vocabulary {
     pub providers: Vec<&'static str>,
     pub resolvers: Vec<&'static str>,
     pub tools: Vec<&'static str>,
-    /// Provider and the variable that holds its key.
+    /// Provider and the variable that holds its key. A provider that needs none is not listed.
     pub key_variables: Vec<(&'static str, &'static str)>,
 }
 
@@ -18,15 +27,174 @@ pub struct Vocabulary {
 ///
 /// `workspace` must be absolute. Errors: every problem of every file, at once.
 pub fn load(workspace: &Path, vocabulary: &Vocabulary) -> Result<Config, ConfigErrors> {
-    let _pending = vocabulary;
-    let message = format!("`{}` is not loaded yet", workspace.display());
-    let problem = Problem {
-        file: "configs".to_owned(),
-        line: None,
-        column: None,
-        path: String::new(),
-        message,
-        hint: None,
+    load_with(workspace, vocabulary, &secrets::environment)
+}
+
+/// [`load`] with another environment: variable name -> value.
+pub fn load_with(
+    workspace: &Path,
+    vocabulary: &Vocabulary,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Config, ConfigErrors> {
+    let mut problems = Vec::new();
+    let secrets = Secrets::read(workspace, environment, &mut problems);
+    let persona_ids = list_personas(workspace, &mut problems);
+    let mut desk = Desk { workspace, vocabulary, secrets: &secrets, persona_ids, problems };
+
+    let gateway_page = desk.read::<gateway::Typed>(gateway::FILE);
+    let inference_page = desk.read::<inference::Typed>(inference::FILE);
+    let context_page = desk.read::<context::Typed>(context::FILE);
+    let security_page = desk.read::<security::Typed>(security::FILE);
+    desk.report_unknown_secrets(gateway_page.as_ref());
+
+    let gateway = gateway_page.as_ref().map(|page| gateway::settle(page, &mut desk));
+    let inference = inference_page.as_ref().map(|page| inference::settle(page, &mut desk));
+    let context = context_page.as_ref().map(|page| context::settle(page, &mut desk));
+    let security = security_page.as_ref().map(|page| security::settle(page, &mut desk));
+    // Without a mail domain, addresses can still be checked in a domain that nobody has (RFC 2606 section 2).
+    let domain = gateway.as_ref().map_or("unknown.invalid", |(gateway, _)| gateway.mail_domain.as_str());
+    let pages = desk.read_personas(domain);
+
+    check_addresses(gateway_page.as_ref(), gateway.as_ref().map(|(gateway, _)| gateway), &pages, &mut desk);
+    if let (Some(page), Some(inference)) = (&inference_page, &inference) {
+        check_providers(page, inference, &pages, &mut desk);
+    }
+    let personas = Personas::new(pages.into_iter().map(|(_, persona)| persona).collect());
+    if let Some(errors) = ConfigErrors::of(std::mem::take(&mut desk.problems)) {
+        return Err(errors);
+    }
+    let unsaid = |what: &str| ConfigErrors { problems: vec![Problem::of_file("configs", what)] };
+    let (gateway, limits) = gateway.ok_or_else(|| unsaid("the gateway's file is missing"))?;
+    Ok(Config {
+        workspace: workspace.to_owned(),
+        gateway,
+        inference: inference.ok_or_else(|| unsaid("the inference file is missing"))?,
+        context: context.ok_or_else(|| unsaid("the context file is missing"))?,
+        security: security.ok_or_else(|| unsaid("the security file is missing"))?,
+        limits,
+        personas: personas.map_err(|error| unsaid(&error.to_string()))?,
+    })
+}
+
+/// What every file's checks may look at, and where they report.
+pub struct Desk<'a> {
+    pub workspace: &'a Path,
+    pub vocabulary: &'a Vocabulary,
+    pub secrets: &'a Secrets<'a>,
+    pub persona_ids: Vec<PersonaId>,
+    problems: Vec<Problem>,
+}
+
+impl Desk<'_> {
+    pub fn report(&mut self, problem: Problem) {
+        self.problems.push(problem);
+    }
+    pub fn knows_provider(&self, name: &str) -> bool {
+        self.vocabulary.providers.contains(&name)
+    }
+    /// The variable that holds a provider's key.
+    pub fn key_variable(&self, provider: &str) -> Option<&'static str> {
+        self.vocabulary
+            .key_variables
+            .iter()
+            .find(|(name, _)| *name == provider)
+            .map(|(_, variable)| *variable)
+    }
+    fn read<T: schemars::JsonSchema + serde::de::DeserializeOwned>(&mut self, file: &str) -> Option<Page<T>> {
+        check::read(self.workspace, file, &mut self.problems)
+    }
+    fn report_unknown_secrets(&mut self, gateway: Option<&Page<gateway::Typed>>) {
+        let password = gateway.map_or(gateway::PASSWORD_VARIABLE, |page| page.typed.password_variable());
+        let keys = self.vocabulary.key_variables.iter().map(|(_, variable)| *variable);
+        let known = keys.chain([password]).collect::<Vec<_>>();
+        self.problems.extend(self.secrets.unknown(&known));
+    }
+    fn read_personas(&mut self, domain: &str) -> Vec<(Page<persona::Typed>, Persona)> {
+        let mut read = Vec::new();
+        for id in self.persona_ids.clone() {
+            let page = self.read::<persona::Typed>(&persona::file(id.as_str()));
+            let settled = page.and_then(|page| persona::settle(&page, &id, domain, self).map(|p| (page, p)));
+            read.extend(settled);
+        }
+        read
+    }
+}
+
+/// The ids of all personas: the folders below `personas/`, in order. Plain files and dot folders are no personas.
+fn list_personas(workspace: &Path, problems: &mut Vec<Problem>) -> Vec<PersonaId> {
+    let folders = std::fs::read_dir(workspace.join("personas")).map(|entries| {
+        let folders = entries.flatten().filter(|entry| entry.path().is_dir());
+        folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>()
+    });
+    let mut names = match folders {
+        Ok(names) => names,
+        Err(error) => {
+            problems.push(Problem::of_file("personas", format!("cannot be read: {error}")));
+            return Vec::new();
+        }
     };
-    Err(ConfigErrors { problems: vec![problem] })
+    names.retain(|name| !name.starts_with('.'));
+    names.sort();
+    if names.len() > PERSONAS_MAX {
+        problems.push(Problem::of_file("personas", format!("holds more than {PERSONAS_MAX} folders")));
+        names.truncate(PERSONAS_MAX);
+    }
+    let mut ids = Vec::new();
+    for name in names {
+        match PersonaId::parse(&name) {
+            Ok(id) => ids.push(id),
+            Err(error) => problems.push(Problem::of_file(&format!("personas/{name}"), error.to_string())),
+        }
+    }
+    ids
+}
+
+/// No two personas share an address, and no owner writes from one: the engine would talk to itself.
+fn check_addresses(
+    page: Option<&Page<gateway::Typed>>,
+    gateway: Option<&Gateway>,
+    personas: &[(Page<persona::Typed>, Persona)],
+    desk: &mut Desk<'_>,
+) {
+    let mut taken: BTreeMap<String, &PersonaId> = BTreeMap::new();
+    for (page, persona) in personas {
+        let own = std::iter::once(("/address".to_owned(), &persona.address));
+        let aliases = persona.aliases.iter().enumerate().map(|(i, a)| (child("/aliases", i), a));
+        for (pointer, address) in own.chain(aliases) {
+            if let Some(other) = taken.insert(address.key(), &persona.id) {
+                let message = format!("`{address}` belongs to persona `{other}` already");
+                desk.report(page.blame(&pointer, message).hint("give one of the two another address"));
+            }
+        }
+    }
+    let Some((page, gateway)) = page.zip(gateway) else { return };
+    let owned = |owner: &&Address| taken.contains_key(&owner.key());
+    if let Some(owner) = gateway.owners.iter().find(owned) {
+        desk.report(page.blame("/owners", format!("`{owner}` is a persona's address, not an owner's")));
+    }
+}
+
+/// Every provider that is in use can answer, and a persona that changes it names a model of it.
+fn check_providers(
+    page: &Page<inference::Typed>,
+    inference: &Inference,
+    personas: &[(Page<persona::Typed>, Persona)],
+    desk: &mut Desk<'_>,
+) {
+    if let Some((message, hint)) = inference::unready(&inference.provider, inference, desk) {
+        desk.report(page.blame("/provider", message).hint(hint));
+    }
+    for (page, persona) in personas {
+        let Some(provider) = persona.provider.as_deref().filter(|name| *name != inference.provider) else {
+            continue;
+        };
+        if let Some((message, hint)) = inference::unready(provider, inference, desk) {
+            desk.report(page.blame("/provider", message).hint(hint));
+        }
+        if persona.model.is_none() && !page.has("/model") {
+            let message = format!("provider `{provider}` needs a `model` beside it");
+            let hint = format!("`{}` is a model of `{}`", inference.model, inference.provider);
+            desk.report(page.blame("/provider", message).hint(hint));
+        }
+    }
 }

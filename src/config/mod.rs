@@ -1,13 +1,32 @@
 //! Files as typed -> settings as meant. Only [`settings`] leaves this folder.
+//!
+//! Every file has one module with both stages: `Typed` (serde, `deny_unknown_fields`, `Option`s, the source of its
+//! JSON Schema) and `settle`, which says what was meant. Nothing here falls back silently.
 
-mod load;
-mod problem;
 pub mod settings;
+mod load;
+mod check;
+mod document;
+mod problem;
+mod gateway;
+mod inference;
+mod context;
+mod security;
+mod persona;
+mod limits;
+mod secrets;
+mod step;
+mod span;
+mod net;
+pub mod schema;
+mod show;
 
-pub use load::{Vocabulary, load};
+pub use load::{Vocabulary, load, load_with};
 pub use problem::{ConfigErrors, Problem};
 pub use settings::{
     Access, Budget, Config, ContextProfile, ContextStep, Gateway, Inference, Limits, ListenerKind, Persona,
     Personas, ProviderSettings, ReplyMode, RetryPolicy, Security, Smarthost, SmarthostTls, SmtpListener,
     Transport, WatchedFolder,
 };
+pub use show::{effective, show_persona};
+pub use step::PLACEHOLDERS;

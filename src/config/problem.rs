@@ -19,8 +19,42 @@ pub struct Problem {
     pub hint: Option<String>,
 }
 
+impl Problem {
+    /// A problem of a file as a whole.
+    pub fn of_file(file: &str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { file: file.to_owned(), line: None, column: None, path: String::new(), message, hint: None }
+    }
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+    /// Suggests the name nearest to what was typed, or lists the names when none is near.
+    #[must_use]
+    pub fn did_you_mean<'n>(self, typed: &str, names: impl IntoIterator<Item = &'n str>) -> Self {
+        let names = names.into_iter().collect::<Vec<_>>();
+        match nearest(typed, &names) {
+            Some(name) => self.hint(format!("did you mean `{name}`?")),
+            None if names.is_empty() => self,
+            None => self.hint(format!("there are: {}", names.join(", "))),
+        }
+    }
+}
+
+/// The name that a typing error most likely meant, if any is near enough.
+fn nearest<'n>(typed: &str, names: &[&'n str]) -> Option<&'n str> {
+    let typed = typed.to_ascii_lowercase().replace('-', "_");
+    let distance =
+        |name: &str| strsim::damerau_levenshtein(&typed, &name.to_ascii_lowercase().replace('-', "_"));
+    let best = names.iter().map(|name| (distance(name), *name)).min()?;
+    // A third of the letters may be wrong, and one always.
+    let near = best.0 <= (best.1.chars().count() / 3).max(1);
+    near.then_some(best.1)
+}
+
 impl fmt::Display for Problem {
-    /// `configs/gateway.json:12:7: outbound.tsl: unknown key; did you mean `tls`?`
+    /// ``configs/gateway.json:12:7: outbound.tsl: unknown key; did you mean `tls`?``
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
         if let (Some(line), Some(column)) = (self.line, self.column) {
@@ -43,6 +77,15 @@ pub struct ConfigErrors {
     pub problems: Vec<Problem>,
 }
 
+impl ConfigErrors {
+    /// Orders the problems; `None` when there are none.
+    pub fn of(mut problems: Vec<Problem>) -> Option<Self> {
+        problems.sort();
+        problems.dedup();
+        (!problems.is_empty()).then_some(Self { problems })
+    }
+}
+
 impl std::error::Error for ConfigErrors {}
 
 impl fmt::Display for ConfigErrors {
@@ -54,5 +97,18 @@ impl fmt::Display for ConfigErrors {
                 many.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_typing_error_finds_its_name_and_nonsense_does_not() {
+        let names = ["tls", "port", "host", "connections_max"];
+        assert_eq!(nearest("tsl", &names), Some("tls"));
+        assert_eq!(nearest("connection-max", &names), Some("connections_max"));
+        assert_eq!(nearest("colour", &names), None);
     }
 }

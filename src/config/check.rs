@@ -1,0 +1,282 @@
+//! Finds everything that is wrong with one file before it is read into its type.
+//!
+//! serde stops at the first mistake; the JSON Schema of the same type finds them all. What is wrong is then cut
+//! out, so that the rest can be read and checked further in the same pass.
+
+use super::document::{Document, Spot, child, last_key};
+use super::problem::Problem;
+use super::{schema, span};
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::{JsonType, ValidationError};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::path::Path;
+
+/// A file as typed, and where everything in it stands.
+pub struct Page<T> {
+    /// Without the members that have problems already.
+    pub typed: T,
+    pub document: Document,
+}
+
+impl<T> Page<T> {
+    /// A problem with the value at a JSON pointer.
+    pub fn blame(&self, pointer: &str, message: impl Into<String>) -> Problem {
+        self.document.blame(pointer, Spot::Value, message)
+    }
+    /// Whether something stands at a JSON pointer, be it right or wrong.
+    pub fn has(&self, pointer: &str) -> bool {
+        self.document.value.pointer(pointer).is_some_and(|value| !value.is_null())
+    }
+}
+
+/// Reads one file into its type and reports everything that is wrong with it; `None` when nothing can be read.
+pub fn read<T: JsonSchema + DeserializeOwned>(
+    workspace: &Path,
+    file: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<Page<T>> {
+    match Document::read(workspace, file) {
+        Ok(document) => type_check(document, problems),
+        Err(problem) => {
+            problems.push(*problem);
+            None
+        }
+    }
+}
+
+fn type_check<T: JsonSchema + DeserializeOwned>(
+    document: Document,
+    problems: &mut Vec<Problem>,
+) -> Option<Page<T>> {
+    problems.extend(document.repeated());
+    let faults = find_faults(&document, &schema::of::<T>());
+    let mut sound = document.value.clone();
+    for fault in &faults {
+        cut_out(&mut sound, &fault.pointer);
+    }
+    let already_reported = !faults.is_empty();
+    problems.extend(faults.into_iter().map(|fault| fault.problem));
+    match serde_path_to_error::deserialize(sound) {
+        Ok(typed) => Some(Page { typed, document }),
+        Err(_missing) if already_reported => None,
+        Err(error) => {
+            let pointer = pointer_of(error.path());
+            problems.push(document.blame(&pointer, Spot::Value, error.into_inner().to_string()));
+            None
+        }
+    }
+}
+
+/// A problem, and the member that must be cut out to read the rest.
+struct Fault {
+    pointer: String,
+    problem: Problem,
+}
+
+fn find_faults(document: &Document, schema: &Value) -> Vec<Fault> {
+    let mut faults = document
+        .pointers()
+        .filter(|pointer| looks_secret(&last_key(pointer)))
+        .map(|pointer| Fault { pointer: pointer.to_owned(), problem: secret_in_file(document, pointer) })
+        .collect::<Vec<_>>();
+    let inspection = Inspection { document, schema };
+    match jsonschema::validator_for(schema) {
+        Ok(validator) => {
+            validator.iter_errors(&document.value).for_each(|e| inspection.explain(&e, &mut faults));
+        }
+        Err(error) => {
+            let problem = Problem::of_file(&document.file, format!("its schema cannot be used: {error}"));
+            faults.push(Fault { pointer: String::new(), problem });
+        }
+    }
+    faults
+}
+
+/// Keys under which people write secrets. `password_variable` and `tokens_max` are none.
+fn looks_secret(key: &str) -> bool {
+    const ENDINGS: &[&str] =
+        &["api_key", "apikey", "password", "passwd", "passphrase", "secret", "token", "private_key"];
+    let key = key.to_ascii_lowercase().replace('-', "_");
+    ENDINGS.iter().any(|ending| key.ends_with(ending))
+}
+
+fn secret_in_file(document: &Document, pointer: &str) -> Problem {
+    document
+        .blame(pointer, Spot::Key, "a secret must not stand in a configuration file")
+        .hint("put it into the environment or into `.secrets` (mode 0600), for example ANTHROPIC_API_KEY=…")
+}
+
+struct Inspection<'a> {
+    document: &'a Document,
+    schema: &'a Value,
+}
+
+impl Inspection<'_> {
+    fn explain(&self, error: &ValidationError<'_>, faults: &mut Vec<Fault>) {
+        let pointer = error.instance_path().as_str();
+        match error.kind() {
+            ValidationErrorKind::AdditionalProperties { unexpected } => {
+                for key in unexpected.iter().filter(|key| !looks_secret(key)) {
+                    let pointer = child(pointer, key);
+                    let problem = self.document.blame(&pointer, Spot::Key, "unknown key");
+                    let problem = problem.did_you_mean(key, self.known_keys(error));
+                    faults.push(Fault { pointer, problem });
+                }
+            }
+            ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+                self.explain_choice(error, context, faults);
+            }
+            ValidationErrorKind::Required { property } => {
+                let name = property.as_str().unwrap_or_default();
+                let problem = self.document.blame(pointer, Spot::Value, format!("`{name}` is missing"));
+                faults.push(Fault { pointer: pointer.to_owned(), problem });
+            }
+            _ => {
+                let problem = self.worded(error);
+                faults.push(Fault { pointer: pointer.to_owned(), problem });
+            }
+        }
+    }
+
+    /// Several forms were possible: the errors of the form that was meant, or else all forms together.
+    fn explain_choice(
+        &self,
+        error: &ValidationError<'_>,
+        forms: &[Vec<ValidationError<'static>>],
+        faults: &mut Vec<Fault>,
+    ) {
+        let pointer = error.instance_path().as_str();
+        let here = |e: &&ValidationError<'_>| e.instance_path().as_str() == pointer;
+        let is_other_form = |form: &&Vec<ValidationError<'_>>| {
+            form.iter().filter(here).any(|e| {
+                use ValidationErrorKind as Kind;
+                matches!(e.kind(), Kind::Type { .. } | Kind::Constant { .. } | Kind::Enum { .. })
+            })
+        };
+        let meant = forms.iter().filter(|form| !is_other_form(form)).collect::<Vec<_>>();
+        if let [only] = meant.as_slice() {
+            return only.iter().for_each(|e| self.explain(e, faults));
+        }
+        let leaves = forms.iter().flatten().filter(here).collect::<Vec<_>>();
+        let options = leaves.iter().flat_map(|e| options(e)).collect::<Vec<_>>();
+        let typed = error.instance();
+        let problem = match typed.as_str() {
+            Some(text) if !options.is_empty() => self.unknown_value(pointer, text, &options),
+            _ => {
+                let types = leaves.iter().flat_map(|e| expected_types(e)).collect::<Vec<_>>();
+                let strings = (!options.is_empty() && types.is_empty()).then_some(JsonType::String);
+                self.wrong_type(pointer, typed, types.into_iter().chain(strings))
+            }
+        };
+        faults.push(Fault { pointer: pointer.to_owned(), problem });
+    }
+
+    fn worded(&self, error: &ValidationError<'_>) -> Problem {
+        let pointer = error.instance_path().as_str();
+        let blame = |message: String| self.document.blame(pointer, Spot::Value, message);
+        let typed = error.instance();
+        match error.kind() {
+            ValidationErrorKind::Type { .. } => self.wrong_type(pointer, typed, expected_types(error)),
+            ValidationErrorKind::Enum { .. } | ValidationErrorKind::Constant { .. } => {
+                self.unknown_value(pointer, typed.as_str().unwrap_or_default(), &options(error))
+            }
+            ValidationErrorKind::Pattern { pattern } if pattern == span::PATTERN => {
+                blame(format!("`{}` is not a duration", typed.as_str().unwrap_or_default()))
+                    .hint("write a whole number and ms, s, m, h or d, such as `30s` or `5d`")
+            }
+            ValidationErrorKind::Minimum { limit } => blame(format!("must be at least {limit}")),
+            ValidationErrorKind::Maximum { limit } => blame(format!("must be at most {limit}")),
+            ValidationErrorKind::MinLength { .. } | ValidationErrorKind::MinItems { .. } => {
+                blame("must not be empty".to_owned())
+            }
+            _ => blame(error.masked_with("it").to_string()),
+        }
+    }
+
+    fn wrong_type(
+        &self,
+        pointer: &str,
+        found: &Value,
+        expected: impl IntoIterator<Item = JsonType>,
+    ) -> Problem {
+        // `null` is always allowed where a value may be left out; nobody needs to be told.
+        let mut names =
+            expected.into_iter().filter(|t| *t != JsonType::Null).map(type_name).collect::<Vec<_>>();
+        names.dedup();
+        let found = type_name(JsonType::from(found));
+        self.document.blame(pointer, Spot::Value, format!("expected {}, found {found}", names.join(" or ")))
+    }
+
+    fn unknown_value(&self, pointer: &str, typed: &str, options: &[String]) -> Problem {
+        let problem = self.document.blame(pointer, Spot::Value, format!("unknown value `{typed}`"));
+        problem.did_you_mean(typed, options.iter().map(String::as_str))
+    }
+
+    /// The keys that the object of an `additionalProperties` error may have.
+    fn known_keys(&self, error: &ValidationError<'_>) -> Vec<&str> {
+        let path = error.schema_path().as_str();
+        let object = path.rsplit_once('/').and_then(|(object, _)| self.schema.pointer(object));
+        let properties = object.and_then(|object| object.get("properties")).and_then(Value::as_object);
+        properties
+            .into_iter()
+            .flat_map(|p| p.keys())
+            .map(String::as_str)
+            .filter(|k| *k != "$schema")
+            .collect()
+    }
+}
+
+fn options(error: &ValidationError<'_>) -> Vec<String> {
+    let texts = |value: &Value| match value {
+        Value::Array(all) => all.iter().filter_map(|v| v.as_str().map(str::to_owned)).collect(),
+        Value::String(one) => vec![one.clone()],
+        _ => Vec::new(),
+    };
+    match error.kind() {
+        ValidationErrorKind::Enum { options } => texts(options),
+        ValidationErrorKind::Constant { expected_value } => texts(expected_value),
+        _ => Vec::new(),
+    }
+}
+
+fn expected_types(error: &ValidationError<'_>) -> Vec<JsonType> {
+    match error.kind() {
+        ValidationErrorKind::Type { kind: TypeKind::Single(one) } => vec![*one],
+        ValidationErrorKind::Type { kind: TypeKind::Multiple(set) } => set.iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn type_name(json_type: JsonType) -> &'static str {
+    match json_type {
+        JsonType::Array => "a list",
+        JsonType::Boolean => "true or false",
+        JsonType::Integer => "a whole number",
+        JsonType::Null => "null",
+        JsonType::Number => "a number",
+        JsonType::Object => "an object",
+        JsonType::String => "a string",
+    }
+}
+
+/// Removes the member at `pointer`. A bad item takes its whole list with it, or its neighbours would move.
+fn cut_out(value: &mut Value, pointer: &str) {
+    let is_index = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let parts = pointer.split('/').skip(1).take_while(|part| !is_index(part)).collect::<Vec<_>>();
+    let Some((last, parents)) = parts.split_last() else { return };
+    let parent = parents.iter().map(|part| format!("/{part}")).collect::<String>();
+    if let Some(Value::Object(members)) = value.pointer_mut(&parent) {
+        members.shift_remove(&last_key(last));
+    }
+}
+
+fn pointer_of(path: &serde_path_to_error::Path) -> String {
+    use serde_path_to_error::Segment;
+    path.iter().fold(String::new(), |pointer, segment| match segment {
+        Segment::Seq { index } => child(&pointer, index),
+        Segment::Map { key } => child(&pointer, key),
+        Segment::Enum { .. } | Segment::Unknown => pointer,
+    })
+}

@@ -1,0 +1,137 @@
+//! `personas/<id>/persona.json`: who a persona is and what it may use.
+
+use super::check::Page;
+use super::document::child;
+use super::load::Desk;
+use super::settings::{Persona, ReplyMode};
+use crate::domain::{Address, PersonaId};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Longest display name.
+const NAME_CHARS_MAX: usize = 100;
+
+/// Who a persona is and what it may use.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "personas/<id>/persona.json")]
+pub struct Typed {
+    #[serde(rename = "$schema")]
+    _schema: Option<String>,
+    /// Display name, as correspondents see it.
+    #[schemars(required)]
+    name: Option<String>,
+    /// Mail address; a local part alone lives at the gateway's `mail_domain`.
+    #[schemars(required)]
+    address: Option<String>,
+    /// Further addresses that reach it.
+    aliases: Option<Vec<String>>,
+    /// What becomes of the model's final text: `final` mails it into the thread, `tool_only` leaves sending to
+    /// `send_email`. Default: `final`.
+    reply: Option<TypedReply>,
+    /// Instead of the provider of `configs/inference.json`; needs `model`.
+    provider: Option<String>,
+    /// Instead of the model of `configs/inference.json`.
+    #[schemars(length(min = 1))]
+    model: Option<String>,
+    /// Names of the tools it may use. Default: all.
+    tools: Option<Vec<String>>,
+    /// IANA zone of its dates, and of its responsibilities that name none. Default: UTC.
+    timezone: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum TypedReply {
+    Final,
+    ToolOnly,
+}
+
+/// Path of a persona's file below the workspace.
+pub fn file(id: &str) -> String {
+    format!("personas/{id}/persona.json")
+}
+
+/// What the file means, at this mail domain. `None` when it has no usable address.
+pub fn settle(page: &Page<Typed>, id: &PersonaId, mail_domain: &str, desk: &mut Desk<'_>) -> Option<Persona> {
+    let typed = &page.typed;
+    if let Some(name) = &typed.name
+        && (name.trim().is_empty()
+            || name.chars().count() > NAME_CHARS_MAX
+            || name.contains(char::is_control))
+    {
+        let message = format!("a name has 1 to {NAME_CHARS_MAX} characters and no control characters");
+        desk.report(page.blame("/name", message));
+    }
+    check_names(page, desk);
+    let aliases = typed.aliases.iter().flatten().enumerate();
+    let aliases =
+        aliases.filter_map(|(i, text)| address(page, &child("/aliases", i), text, mail_domain, desk));
+    let aliases = aliases.collect();
+    let timezone = match typed.timezone.as_deref().map(str::parse) {
+        None => chrono_tz::UTC,
+        Some(Ok(zone)) => zone,
+        Some(Err(_)) => {
+            unknown_zone(page, desk);
+            chrono_tz::UTC
+        }
+    };
+    Some(Persona {
+        id: id.clone(),
+        name: typed.name.clone().unwrap_or_default(),
+        address: address(page, "/address", typed.address.as_deref()?, mail_domain, desk)?,
+        aliases,
+        reply: match typed.reply {
+            None | Some(TypedReply::Final) => ReplyMode::Final,
+            Some(TypedReply::ToolOnly) => ReplyMode::ToolOnly,
+        },
+        provider: typed.provider.clone(),
+        model: typed.model.clone(),
+        tools: typed.tools.clone(),
+        timezone,
+        folder: desk.workspace.join("personas").join(id.as_str()),
+    })
+}
+
+fn address(
+    page: &Page<Typed>,
+    pointer: &str,
+    text: &str,
+    mail_domain: &str,
+    desk: &mut Desk<'_>,
+) -> Option<Address> {
+    let whole = if text.contains('@') { text.to_owned() } else { format!("{text}@{mail_domain}") };
+    match Address::parse(&whole) {
+        Ok(address) => Some(address),
+        Err(error) => {
+            desk.report(page.blame(pointer, error.to_string()));
+            None
+        }
+    }
+}
+
+/// Checks the names that live on higher floors.
+fn check_names(page: &Page<Typed>, desk: &mut Desk<'_>) {
+    if let Some(provider) = page.typed.provider.as_deref().filter(|name| !desk.knows_provider(name)) {
+        let problem = page.blame("/provider", format!("no provider `{provider}`"));
+        desk.report(problem.did_you_mean(provider, desk.vocabulary.providers.iter().copied()));
+    }
+    for (index, tool) in page.typed.tools.iter().flatten().enumerate() {
+        if !desk.vocabulary.tools.contains(&tool.as_str()) {
+            let problem = page.blame(&child("/tools", index), format!("no tool `{tool}`"));
+            desk.report(problem.did_you_mean(tool, desk.vocabulary.tools.iter().copied()));
+        }
+    }
+}
+
+fn unknown_zone(page: &Page<Typed>, desk: &mut Desk<'_>) {
+    let typed = page.typed.timezone.as_deref().unwrap_or_default();
+    let zones = chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name()).collect::<Vec<_>>();
+    let near = zones.iter().min_by_key(|zone| strsim::damerau_levenshtein(typed, zone)).copied();
+    let near = near.filter(|zone| strsim::damerau_levenshtein(typed, zone) <= zone.len() / 3);
+    let problem = page.blame("/timezone", format!("no time zone `{typed}`"));
+    desk.report(match near {
+        Some(zone) => problem.hint(format!("did you mean `{zone}`?")),
+        None => problem.hint("write an IANA name such as `Europe/Berlin`"),
+    });
+}

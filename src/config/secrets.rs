@@ -1,0 +1,113 @@
+//! Secrets: the environment first, then `.secrets`. Values are never printed and never part of a problem.
+
+use super::problem::Problem;
+use secrecy::SecretString;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// File of `KEY=VALUE` lines in the workspace.
+pub const FILE: &str = ".secrets";
+
+/// Reads one variable of the environment. The only such place; tests hand in another one.
+pub fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// What the environment and `.secrets` hold.
+pub struct Secrets<'e> {
+    environment: &'e dyn Fn(&str) -> Option<String>,
+    /// Name -> line and value.
+    file: BTreeMap<String, (usize, SecretString)>,
+}
+
+impl<'e> Secrets<'e> {
+    /// Reads `.secrets`, when there is one.
+    pub fn read(
+        workspace: &Path,
+        environment: &'e dyn Fn(&str) -> Option<String>,
+        problems: &mut Vec<Problem>,
+    ) -> Self {
+        let path = workspace.join(FILE);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => {
+                problems.extend(open_to_others(&path));
+                text
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => {
+                problems.push(Problem::of_file(FILE, format!("cannot be read: {error}")));
+                String::new()
+            }
+        };
+        Self { environment, file: parse(&text, problems) }
+    }
+
+    /// The secret of that name; an empty variable counts as none.
+    pub fn get(&self, name: &str) -> Option<SecretString> {
+        let from_environment = (self.environment)(name).filter(|value| !value.trim().is_empty());
+        from_environment
+            .map(|value| SecretString::from(value.trim()))
+            .or_else(|| self.file.get(name).map(|(_, value)| value.clone()))
+    }
+
+    /// Names in `.secrets` that nothing will ever look up.
+    pub fn unknown<'a>(&'a self, known: &'a [&'a str]) -> impl Iterator<Item = Problem> + 'a {
+        let strangers = self.file.iter().filter(|(name, _)| !known.contains(&name.as_str()));
+        strangers.map(|(name, (line, _))| {
+            at_line(*line, format!("nothing reads `{name}`")).did_you_mean(name, known.iter().copied())
+        })
+    }
+}
+
+fn parse(text: &str, problems: &mut Vec<Problem>) -> BTreeMap<String, (usize, SecretString)> {
+    let mut found = BTreeMap::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let Some((name, value)) = line.split_once('=').filter(|(name, _)| is_name(name.trim_end())) else {
+            problems.push(at_line(index + 1, "not a line of the form KEY=VALUE".to_owned()));
+            continue;
+        };
+        let (name, value) = (name.trim_end(), unquoted(value.trim()));
+        if value.is_empty() {
+            problems.push(at_line(index + 1, format!("`{name}` has no value")));
+        } else if found.insert(name.to_owned(), (index + 1, SecretString::from(value))).is_some() {
+            problems.push(at_line(index + 1, format!("`{name}` is written twice")));
+        }
+    }
+    found
+}
+
+fn at_line(line: usize, message: String) -> Problem {
+    let mut problem = Problem::of_file(FILE, message);
+    (problem.line, problem.column) = (Some(line), Some(1));
+    problem
+}
+
+fn is_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_uppercase())
+        && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+}
+
+fn unquoted(value: &str) -> &str {
+    let inside = |quote: char| value.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
+    inside('"').or_else(|| inside('\'')).unwrap_or(value)
+}
+
+/// The file must be its owner's alone, as ssh asks of its keys.
+#[cfg(unix)]
+fn open_to_others(path: &Path) -> Option<Problem> {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    (mode & 0o077 != 0).then(|| {
+        Problem::of_file(FILE, format!("others may read it: its mode is {mode:04o}"))
+            .hint("run `chmod 600 .secrets`, and change the keys if others had access")
+    })
+}
+
+#[cfg(not(unix))]
+fn open_to_others(_: &Path) -> Option<Problem> {
+    None
+}

@@ -1,0 +1,171 @@
+//! The effective settings as JSON, for `attache config show`. Secrets appear as `"[set]"` or `null`.
+
+use super::settings::{
+    Budget, Config, ContextStep, Gateway, Inference, Limits, Persona, ReplyMode, Smarthost, SmarthostTls,
+    Transport,
+};
+use super::span::spell;
+use super::{context, gateway, inference, persona, security};
+use crate::domain::PersonaId;
+use serde_json::{Map, Value, json};
+
+/// Every setting under the file it comes from.
+pub fn effective(config: &Config) -> Map<String, Value> {
+    let mut files = Map::new();
+    files.insert(gateway::FILE.to_owned(), show_gateway(&config.gateway, &config.limits));
+    files.insert(inference::FILE.to_owned(), show_inference(&config.inference));
+    let profiles = config.context.iter();
+    let profiles = profiles.map(|(name, p)| (name.clone(), p.steps.iter().map(show_step).collect::<Value>()));
+    files.insert(context::FILE.to_owned(), Value::Object(profiles.collect()));
+    let access = &config.security.access;
+    let access = json!({
+        "allow_by_default": access.allow_by_default, "allow": access.allow, "deny": access.deny,
+    });
+    let send_allow = &config.security.send_allow;
+    files.insert(security::FILE.to_owned(), json!({"access": access, "send_allow": send_allow}));
+    for persona in config.personas.iter() {
+        files.insert(persona::file(persona.id.as_str()), show_persona(persona));
+    }
+    files
+}
+
+/// One persona's settings.
+pub fn show_persona(persona: &Persona) -> Value {
+    json!({
+        "id": persona.id.as_str(),
+        "name": persona.name,
+        "address": persona.address.to_string(),
+        "aliases": persona.aliases.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "reply": match persona.reply {
+            ReplyMode::Final => "final",
+            ReplyMode::ToolOnly => "tool_only",
+        },
+        "provider": persona.provider,
+        "model": persona.model,
+        "tools": persona.tools,
+        "timezone": persona.timezone.name(),
+    })
+}
+
+fn show_gateway(gateway: &Gateway, limits: &Limits) -> Value {
+    let listeners = gateway.listeners.iter();
+    let listeners = listeners.map(|l| json!({"kind": "smtp", "address": l.address.to_string()}));
+    let folders = gateway.folders.iter().map(|folder| {
+        let fallback = folder.fallback.as_ref().map(PersonaId::as_str);
+        json!({"path": folder.path, "fallback": fallback, "poll": spell(folder.poll)})
+    });
+    json!({
+        "mail_domain": gateway.mail_domain,
+        "host_name": gateway.host_name,
+        "owners": gateway.owners.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "listeners": listeners.collect::<Vec<_>>(),
+        "folders": folders.collect::<Vec<_>>(),
+        "outbound": gateway.outbound.as_ref().map(|transport| match transport {
+            Transport::Folder(path) => json!({"kind": "folder", "path": path}),
+            Transport::Smarthost(smarthost) => show_smarthost(smarthost),
+        }),
+        "retry": {"give_up_after": spell(gateway.retry.give_up_after)},
+        "limits": show_limits(limits),
+    })
+}
+
+fn show_smarthost(smarthost: &Smarthost) -> Value {
+    json!({
+        "kind": "smarthost",
+        "host": smarthost.host,
+        "port": smarthost.port,
+        "tls": match smarthost.tls {
+            SmarthostTls::None => "none",
+            SmarthostTls::StartTls => "starttls",
+            SmarthostTls::Implicit => "implicit",
+        },
+        "user": smarthost.credentials.as_ref().map(|(user, _)| user),
+        "password": set(smarthost.credentials.is_some()),
+        "connections_max": smarthost.connections_max,
+    })
+}
+
+fn show_limits(limits: &Limits) -> Value {
+    json!({
+        "letter_bytes_max": limits.letter_bytes_max,
+        "line_bytes_max": limits.line_bytes_max,
+        "header_bytes_max": limits.header_bytes_max,
+        "command_line_bytes_max": limits.command_line_bytes_max,
+        "recipients_max": limits.recipients_max,
+        "connections_max": limits.connections_max,
+        "connections_per_address_max": limits.connections_per_address_max,
+        "session_errors_max": limits.session_errors_max,
+        "session_duration_max": spell(limits.session_duration_max),
+        "session_idle_max": spell(limits.session_idle_max),
+        "mime_depth_max": limits.mime_depth_max,
+        "mime_parts_max": limits.mime_parts_max,
+        "received_headers_max": limits.received_headers_max,
+        "html_bytes_max": limits.html_bytes_max,
+        "html_depth_max": limits.html_depth_max,
+        "references_max": limits.references_max,
+        "tool_result_bytes_max": limits.tool_result_bytes_max,
+        "file_bytes_max": limits.file_bytes_max,
+        "memory_bytes_max": limits.memory_bytes_max,
+        "attachments_bytes_max": limits.attachments_bytes_max,
+        "free_disk_bytes_min": limits.free_disk_bytes_min,
+        "duplicate_window": spell(limits.duplicate_window),
+        "drain_max": spell(limits.drain_max),
+    })
+}
+
+fn show_inference(inference: &Inference) -> Value {
+    let providers = inference.providers.iter().map(|(name, settings)| {
+        let shown = json!({
+            "base_url": settings.base_url,
+            "api_key": set(settings.api_key.is_some()),
+            "script": settings.script,
+            "legacy_max_tokens": settings.legacy_max_tokens,
+            "no_stream_usage": settings.no_stream_usage,
+        });
+        (name.clone(), shown)
+    });
+    json!({
+        "provider": inference.provider,
+        "model": inference.model,
+        "max_output_tokens": inference.max_output_tokens,
+        "temperature": inference.temperature,
+        "max_tool_turns": inference.budget.turns_max,
+        "budget": show_budget(&inference.budget),
+        "timeouts": {"idle": spell(inference.idle_timeout), "call": spell(inference.call_timeout)},
+        "retry": {
+            "call_attempts_max": inference.call_attempts_max,
+            "run_attempts_max": inference.run_attempts_max,
+            "inline_wait_max": spell(inference.inline_wait_max),
+        },
+        "concurrency": {
+            "runs_max": inference.concurrent_runs_max,
+            "runs_per_persona_max": inference.concurrent_runs_per_persona_max,
+        },
+        "providers": providers.collect::<Map<_, _>>(),
+    })
+}
+
+fn show_budget(budget: &Budget) -> Value {
+    json!({
+        "tool_calls_max": budget.tool_calls_max,
+        "tool_failures_max": budget.tool_failures_max,
+        "tokens_max": budget.tokens_max,
+        "cost_usd_max": budget.cost_micros_max.map(|micros| format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)),
+        "duration_max": spell(budget.duration_max),
+        "context_tokens_max": budget.context_tokens_max,
+        "mails_max": budget.mails_max,
+    })
+}
+
+fn show_step(step: &ContextStep) -> Value {
+    json!({
+        "use": step.resolver,
+        "args": step.args,
+        "budget_tokens": step.budget_tokens,
+        "required": step.required,
+    })
+}
+
+fn set(is_set: bool) -> Option<&'static str> {
+    is_set.then_some("[set]")
+}
