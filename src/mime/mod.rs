@@ -1,1 +1,30 @@
-//! To come.
+//! Letters to emails, emails to letter bytes.
+//!
+//! In: [`parse`] walks the MIME structure itself, within limits, and lets mail-parser read fields, charsets and
+//! transfer encodings. Out: [`compose`] freezes the bytes of one mail; the same arguments give the same bytes.
+//!
+//! Absent on purpose: sockets, clocks, configuration files, and every judgement about who may write.
+
+mod attachments;
+mod automatic;
+mod body;
+mod compose;
+mod fields;
+mod filename;
+mod html;
+mod limits;
+mod markdown;
+mod parse;
+mod quotes;
+mod structure;
+mod tags;
+mod threading;
+mod transfer;
+
+pub use compose::{Automatic, ComposeError, Outgoing, OutgoingAttachment, compose};
+pub use filename::safe_filename;
+pub use html::html_to_text;
+pub use limits::ParseLimits;
+pub use parse::{ParseError, ParsedLetter, parse, parse_letter};
+pub use quotes::fresh_text;
+pub use threading::{new_message_id, reply_references, reply_subject};

@@ -1,0 +1,78 @@
+//! Parts that are not the body, decoded and named.
+
+use super::filename::Names;
+use super::structure::{Kind, Part};
+use super::transfer;
+use crate::domain::Attachment;
+
+/// Decodes the given parts, in order, under names that are unique in this email.
+pub(super) fn build(parts: &[Part<'_>], indices: &[usize]) -> Vec<Attachment> {
+    let mut names = Names::default();
+    indices
+        .iter()
+        .enumerate()
+        .filter_map(|(position, index)| parts.get(*index).map(|part| (position, part)))
+        .map(|(position, part)| attachment(parts, part, position + 1, &mut names))
+        .collect()
+}
+
+fn attachment(parts: &[Part<'_>], part: &Part<'_>, number: usize, names: &mut Names) -> Attachment {
+    let declared_name = declared_name(part);
+    let filename = match part.kind {
+        Kind::Message if declared_name.is_empty() => names.give(&subject_name(parts, part), "forwarded.eml"),
+        _ => names.give(&declared_name, &format!("attachment-{number}.{}", extension(&part.media))),
+    };
+    Attachment {
+        filename,
+        declared_name,
+        content_type: part.media.clone(),
+        content_id: content_id(part),
+        bytes: transfer::content(part).into_owned(),
+    }
+}
+
+/// What the sender called it: the file name of the disposition, else the name of the type (RFC 2183 section 2.3).
+pub(super) fn declared_name(part: &Part<'_>) -> String {
+    let disposition = part.fields.content_type("content-disposition");
+    let filename = disposition.as_ref().and_then(|d| d.attribute("filename"));
+    filename.or_else(|| part.parameter("name")).unwrap_or_default().to_owned()
+}
+
+/// The forwarded message's subject as a file name; empty when it has none.
+fn subject_name(parts: &[Part<'_>], part: &Part<'_>) -> String {
+    let inner = part.children.first().and_then(|child| parts.get(*child));
+    let subject = inner.and_then(|inner| inner.fields.text("subject")).unwrap_or_default();
+    // A slash in a subject is no path.
+    let subject = subject.replace(['/', '\\'], "-");
+    if subject.trim().is_empty() { String::new() } else { format!("{}.eml", subject.trim()) }
+}
+
+/// For parts without a name: an extension that programs know, or `bin`.
+fn extension(media: &str) -> &'static str {
+    match media {
+        "text/plain" => "txt",
+        "text/html" => "html",
+        "text/csv" => "csv",
+        "text/calendar" => "ics",
+        "text/vcard" | "text/x-vcard" | "text/directory" => "vcf",
+        "text/rfc822-headers" | "message/delivery-status" | "message/disposition-notification" => "txt",
+        "message/rfc822" | "message/global" => "eml",
+        "image/jpeg" | "image/jpg" => "jpg",
+        "image/png" => "png",
+        "image/gif" => "gif",
+        "image/svg+xml" => "svg",
+        "application/pdf" => "pdf",
+        "application/json" => "json",
+        "application/zip" => "zip",
+        "application/ms-tnef" => "dat",
+        "application/pgp-signature" => "asc",
+        "application/pkcs7-signature" | "application/x-pkcs7-signature" => "p7s",
+        "audio/mpeg" => "mp3",
+        "video/mp4" => "mp4",
+        _ => "bin",
+    }
+}
+
+fn content_id(part: &Part<'_>) -> Option<String> {
+    part.fields.ids("content-id").into_iter().next()
+}

@@ -1,0 +1,161 @@
+//! Which parts of a letter are its words, and how they read one after the other.
+
+use super::attachments::declared_name;
+use super::html::{self, Fidelity};
+use super::limits::ParseLimits;
+use super::structure::{Kind, Part};
+use super::transfer;
+
+/// The words of a letter, and the parts that are none.
+#[derive(Debug, Default)]
+pub(super) struct Body {
+    /// Every inline `text/plain` part outside forwarded messages, joined.
+    pub(super) plain: String,
+    /// Every inline `text/html` part outside forwarded messages, joined.
+    pub(super) html: Option<String>,
+    /// How the letter's own words read: of alternatives the plain one, of HTML its text.
+    pub(super) own: String,
+    /// Messages inside the letter, rendered with their own headers, in order.
+    pub(super) forwarded: Vec<String>,
+    /// Indices of the letter's own attachments, in order.
+    pub(super) attachments: Vec<usize>,
+    /// Indices of attachments of messages inside the letter.
+    pub(super) inner_attachments: Vec<usize>,
+    /// Some HTML was stripped of its tags without being understood.
+    pub(super) html_stripped: bool,
+}
+
+/// Reads a letter that was taken apart.
+pub(super) fn read(parts: &[Part<'_>], limits: &ParseLimits) -> Body {
+    let mut reader = Reader { parts, limits, texts: Vec::new(), body: Body::default() };
+    reader.texts = parts.iter().map(|part| is_inline_text(part).then(|| transfer::text(part))).collect();
+    let own = reader.readable(0, true);
+    reader.body.own = joined([own]);
+    reader.collect(0);
+    reader.body
+}
+
+/// Text that is shown where it stands, not offered as a file.
+fn is_inline_text(part: &Part<'_>) -> bool {
+    let is_text = matches!(part.media.as_str(), "text/plain" | "text/html");
+    // A multipart without a single delimiter shows what it holds (RFC 2046 asks for nothing here).
+    let is_broken = part.kind == Kind::Multipart && part.children.is_empty();
+    (is_text || is_broken) && !is_file(part)
+}
+
+fn is_file(part: &Part<'_>) -> bool {
+    let disposition = part.fields.content_type("content-disposition");
+    disposition.is_some_and(|d| d.is_attachment()) || !declared_name(part).is_empty()
+}
+
+struct Reader<'p> {
+    parts: &'p [Part<'p>],
+    limits: &'p ParseLimits,
+    /// Decoded inline texts by part index.
+    texts: Vec<Option<String>>,
+    body: Body,
+}
+
+impl Reader<'_> {
+    /// The text of a part and of what is inside it. Recursion is bounded by the depth limit of the walk.
+    fn readable(&mut self, index: usize, is_own: bool) -> String {
+        let Some(part) = self.parts.get(index) else { return String::new() };
+        match part.kind {
+            Kind::Message => {
+                let rendered = self.forwarded(index);
+                if is_own {
+                    self.body.forwarded.push(rendered);
+                    return String::new();
+                }
+                rendered
+            }
+            Kind::Multipart if part.is_multipart("alternative") => {
+                let child = self.best_alternative(&part.children);
+                child.map(|child| self.readable(child, is_own)).unwrap_or_default()
+            }
+            Kind::Multipart if !part.children.is_empty() => {
+                let texts: Vec<String> =
+                    part.children.iter().map(|child| self.readable(*child, is_own)).collect();
+                joined(texts)
+            }
+            _ => self.leaf(index),
+        }
+    }
+
+    fn leaf(&mut self, index: usize) -> String {
+        let (Some(part), Some(Some(text))) = (self.parts.get(index), self.texts.get(index)) else {
+            return String::new();
+        };
+        if part.media != "text/html" {
+            return text.clone();
+        }
+        let (readable, fidelity) = html::to_text(text, self.limits);
+        self.body.html_stripped |= fidelity == Fidelity::Stripped;
+        readable
+    }
+
+    /// The alternative to read: the first that has plain words, else the last that has any (RFC 2046 section 5.1.4
+    /// puts the richest last).
+    fn best_alternative(&self, children: &[usize]) -> Option<usize> {
+        let plain = children.iter().find(|child| self.has_words(**child, "text/plain"));
+        let rich = || children.iter().rev().find(|child| self.has_words(**child, "text/html"));
+        plain.or_else(rich).or(children.first()).copied()
+    }
+
+    fn has_words(&self, index: usize, media: &str) -> bool {
+        let Some(part) = self.parts.get(index) else { return false };
+        let own = self.texts.get(index).and_then(Option::as_ref);
+        let says = own.is_some_and(|text| part.media == media && !text.trim().is_empty());
+        says || part.children.iter().any(|child| self.has_words(*child, media))
+    }
+
+    /// A message inside the letter: its headers, its text, the names of its files.
+    fn forwarded(&mut self, index: usize) -> String {
+        let child = self.parts.get(index).and_then(|part| part.children.first()).copied();
+        let Some(inner) = child.and_then(|child| self.parts.get(child)) else { return String::new() };
+        let mut lines = vec!["---------- Forwarded message ----------".to_owned()];
+        for (name, title) in
+            [("from", "From"), ("date", "Date"), ("subject", "Subject"), ("to", "To"), ("cc", "Cc")]
+        {
+            if let Some(value) = inner.fields.text(name).filter(|v| !v.is_empty()) {
+                lines.push(format!("{title}: {value}"));
+            }
+        }
+        let text = child.map(|child| self.readable(child, false)).unwrap_or_default();
+        let end = "---------- End of forwarded message ----------";
+        format!("{}\n\n{}\n\n{end}", lines.join("\n"), text.trim_matches('\n'))
+    }
+
+    /// Fills the plain and HTML bodies and the lists of attachments, in the order of the parts.
+    fn collect(&mut self, root: usize) {
+        let mut plain = Vec::new();
+        let mut html = Vec::new();
+        let mut pending = vec![(root, false)];
+        while let Some((index, is_inner)) = pending.pop() {
+            let Some(part) = self.parts.get(index) else { continue };
+            let inside_message = is_inner || part.kind == Kind::Message;
+            pending.extend(part.children.iter().rev().map(|child| (*child, inside_message)));
+            let list = if is_inner { &mut self.body.inner_attachments } else { &mut self.body.attachments };
+            match self.texts.get(index) {
+                Some(Some(text)) if !is_inner && part.media == "text/html" => html.push(text.clone()),
+                Some(Some(text)) if !is_inner => plain.push(text.clone()),
+                Some(Some(_)) => {}
+                _ if part.kind == Kind::Multipart => {}
+                _ => list.push(index),
+            }
+        }
+        self.body.plain = joined(plain);
+        self.body.html = (!html.is_empty()).then(|| html.join("\n"));
+    }
+}
+
+/// Texts below each other, a blank line between them; blank ones and blank edges are left out.
+pub(super) fn joined(texts: impl IntoIterator<Item = String>) -> String {
+    let blank_edges = |text: String| {
+        let start = text.find(|c: char| !c.is_whitespace()).unwrap_or(text.len());
+        let start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+        text[start..].trim_end().to_owned()
+    };
+    let texts: Vec<String> = texts.into_iter().map(blank_edges).filter(|t| !t.is_empty()).collect();
+    texts.join("\n\n")
+}

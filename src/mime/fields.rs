@@ -1,0 +1,221 @@
+//! Header sections: where fields begin and end, and what their values say.
+//!
+//! The cutting is ours, so that it is linear and the same for every part; the grammar of a value is mail-parser's.
+
+use crate::domain::{Mailbox, Timestamp};
+use mail_parser::parsers::MessageStream;
+use mail_parser::{ContentType, HeaderValue};
+use std::borrow::Cow;
+
+/// Longest structured value (`Content-Type`, `Content-Disposition`, an encoded subject) that is looked at: the
+/// parameter grammar of the library is quadratic in the number of parameters.
+const STRUCTURED_BYTES_MAX: usize = 16 * 1024;
+/// Longest address list that is looked at: several thousand recipients.
+const ADDRESSES_BYTES_MAX: usize = 256 * 1024;
+/// Longest Message-ID that is kept; RFC 5322 section 2.1.1 allows no longer line.
+const ID_BYTES_MAX: usize = 998;
+
+/// The fields of one header section in their order.
+#[derive(Debug, Default)]
+pub(super) struct Fields<'a> {
+    /// Lower-case name, value without the line end.
+    all: Vec<(String, &'a [u8])>,
+}
+
+impl<'a> Fields<'a> {
+    /// Cuts a header section off the front of `bytes`; returns it with the offset at which the body starts.
+    pub(super) fn cut(bytes: &'a [u8]) -> (Self, usize) {
+        let mut fields = Self::default();
+        let mut start = 0;
+        while start < bytes.len() {
+            let end = line_end(bytes, start);
+            let line = trim_line_end(&bytes[start..end]);
+            if line.is_empty() {
+                return (fields, end);
+            }
+            // An mbox separator is no field, quoted or not, wherever the mailbox program left it.
+            let is_mbox_line = line.starts_with(b"From ") || line.starts_with(b">From ");
+            match field_name(line) {
+                _ if is_mbox_line => start = end,
+                Some(colon) => {
+                    let end = field_end(bytes, end);
+                    let name = String::from_utf8_lossy(&line[..colon]).trim_end().to_ascii_lowercase();
+                    fields.all.push((name, trim_line_end(&bytes[start + colon + 1..end])));
+                    start = end;
+                }
+                // A stray line between fields: a line that was wrapped without a fold. What is neither a field nor
+                // followed by one belongs to the body already (the separator was lost).
+                None if begins_known_field(&bytes[end..]) => start = end,
+                None => return (fields, start),
+            }
+        }
+        (fields, bytes.len())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.all.iter().map(|(name, _)| name.as_str())
+    }
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.names().any(|n| n == name)
+    }
+    pub(super) fn count(&self, name: &str) -> usize {
+        self.names().filter(|n| *n == name).count()
+    }
+    /// Values of every field of that (lower-case) name.
+    pub(super) fn values(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+        self.all.iter().filter(move |(n, _)| n == name).map(|(_, value)| *value)
+    }
+    pub(super) fn first(&self, name: &str) -> Option<&'a [u8]> {
+        self.values(name).next()
+    }
+
+    /// First field of that name: unfolded, encoded words decoded, control characters gone.
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        self.first(name).map(unstructured)
+    }
+    /// First field of that name as a lower-case token without comments or parameters.
+    pub(super) fn token(&self, name: &str) -> Option<String> {
+        let text = self.text(name)?;
+        let token = text.split([';', '(']).next().unwrap_or_default().trim().to_ascii_lowercase();
+        (!token.is_empty()).then_some(token)
+    }
+    /// Mailboxes of all fields of that name; groups are flattened. Entries without an address are kept, because what
+    /// stands in `From` beside an address makes it worth less.
+    pub(super) fn mailboxes(&self, name: &str) -> Vec<Mailbox> {
+        self.values(name).flat_map(mailboxes).collect()
+    }
+    /// As [`Self::mailboxes`], without entries that have no address: empty groups, `undisclosed-recipients:;`.
+    pub(super) fn recipients(&self, name: &str) -> Vec<Mailbox> {
+        self.mailboxes(name).into_iter().filter(|m| !m.spec.is_empty()).collect()
+    }
+    /// Ids of all fields of that name.
+    pub(super) fn ids(&self, name: &str) -> Vec<String> {
+        self.values(name).flat_map(ids).collect()
+    }
+    pub(super) fn content_type(&self, name: &str) -> Option<ContentType<'static>> {
+        let value = terminated(self.first(name)?, STRUCTURED_BYTES_MAX);
+        match MessageStream::new(&value).parse_content_type() {
+            HeaderValue::ContentType(parsed) => Some(owned(parsed)),
+            _ => None,
+        }
+    }
+    pub(super) fn date(&self, name: &str) -> Option<Timestamp> {
+        let value = self.first(name)?;
+        let terminated = terminated(value, STRUCTURED_BYTES_MAX);
+        match MessageStream::new(&terminated).parse_date() {
+            HeaderValue::DateTime(date) if date.is_valid() && date.year >= 1970 => {
+                Some(Timestamp::from_millis(date.to_timestamp().saturating_mul(1000)))
+            }
+            _ => Timestamp::parse(String::from_utf8_lossy(value).trim()),
+        }
+    }
+}
+
+fn owned(content_type: ContentType<'_>) -> ContentType<'static> {
+    match HeaderValue::ContentType(content_type).into_owned() {
+        HeaderValue::ContentType(owned) => owned,
+        // `into_owned` keeps the variant.
+        _ => ContentType { c_type: Cow::Borrowed(""), c_subtype: None, attributes: None },
+    }
+}
+
+/// Index after the line feed of the line that starts at `start`.
+fn line_end(bytes: &[u8], start: usize) -> usize {
+    bytes[start..].iter().position(|b| *b == b'\n').map_or(bytes.len(), |at| start + at + 1)
+}
+
+pub(super) fn trim_line_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Index of the colon, when the line begins a field (RFC 5322 section 2.2; section 4.5 allows blanks before it).
+fn field_name(line: &[u8]) -> Option<usize> {
+    let colon = line.iter().position(|b| *b == b':')?;
+    let name = line[..colon].trim_ascii_end();
+    (!name.is_empty() && name.iter().all(u8::is_ascii_graphic)).then_some(colon)
+}
+
+/// Whether the first line begins a field that mail has; a word and a colon may also begin a sentence.
+fn begins_known_field(bytes: &[u8]) -> bool {
+    const SHORT: [&str; 8] = ["from", "to", "cc", "subject", "date", "received", "sender", "references"];
+    let line = trim_line_end(&bytes[..line_end(bytes, 0)]);
+    field_name(line).is_some_and(|colon| {
+        let name = String::from_utf8_lossy(&line[..colon]).trim_end().to_ascii_lowercase();
+        name.contains('-') || SHORT.contains(&name.as_str())
+    })
+}
+
+/// Index after the last continuation line of a field whose first line ends at `end`.
+fn field_end(bytes: &[u8], mut end: usize) -> usize {
+    while matches!(bytes.get(end), Some(b' ' | b'\t')) {
+        let next = line_end(bytes, end);
+        end = next;
+    }
+    end
+}
+
+/// A copy that ends in a line feed, as the library's field parsers want it, and is no longer than `max`.
+fn terminated(value: &[u8], max: usize) -> Vec<u8> {
+    let mut copy = value[..value.len().min(max)].to_vec();
+    copy.extend_from_slice(b"\r\n");
+    copy
+}
+
+/// Decodes an unstructured value.
+pub(super) fn unstructured(value: &[u8]) -> String {
+    let value = terminated(value, STRUCTURED_BYTES_MAX);
+    let parsed = MessageStream::new(&value).parse_unstructured();
+    let text = parsed.as_text().unwrap_or_default();
+    one_line(text)
+}
+
+/// Control characters and line separators become blanks, ends are trimmed: what may stand on one line.
+pub(super) fn one_line(text: &str) -> String {
+    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    let replaced: String = text.chars().map(|c| if breaks(c) { ' ' } else { c }).collect();
+    replaced.trim().to_owned()
+}
+
+fn mailboxes(value: &[u8]) -> Vec<Mailbox> {
+    let value = terminated(value, ADDRESSES_BYTES_MAX);
+    let HeaderValue::Address(parsed) = MessageStream::new(&value).parse_address() else {
+        return Vec::new();
+    };
+    let mailbox = |addr: &mail_parser::Addr<'_>| Mailbox {
+        name: one_line(addr.name().unwrap_or_default()),
+        spec: one_line(addr.address().unwrap_or_default()),
+    };
+    parsed.iter().map(mailbox).filter(|m| !m.name.is_empty() || !m.spec.is_empty()).collect()
+}
+
+/// Message-IDs of one value: what stands between angle brackets, else every word (RFC 5322 section 3.6.4; the
+/// phrases and bare ids of the obsolete syntax are met in real mail). Case is kept, blanks inside brackets are folds.
+pub(super) fn ids(value: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(value);
+    let mut found = Vec::new();
+    let mut rest = text.as_ref();
+    while let Some(open) = rest.find('<') {
+        let inside = &rest[open + 1..];
+        let Some(close) = inside.find('>') else { break };
+        // `<a <b>`: the first bracket was noise.
+        let id = inside[..close].rsplit('<').next().unwrap_or_default();
+        found.push(clean_id(id));
+        rest = &inside[close + 1..];
+    }
+    if found.is_empty() {
+        let words = text.split_whitespace().map(|w| w.trim_matches(['<', '>', ',', ';', '"']));
+        let words: Vec<&str> = words.filter(|w| !w.is_empty()).collect();
+        let only_ids = words.len() == 1 || words.iter().all(|w| w.contains('@'));
+        found = words.into_iter().filter(|_| only_ids).map(clean_id).collect();
+    }
+    found.retain(|id| !id.is_empty() && id.len() <= ID_BYTES_MAX);
+    found
+}
+
+fn clean_id(id: &str) -> String {
+    id.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect()
+}

@@ -1,0 +1,63 @@
+//! HTML mail as text that reads well, in bounded time and memory.
+//!
+//! html5ever is quadratic in nesting depth and can be made to rebuild formatting elements without end, so it never
+//! sees what a stranger wrote: `tags` rewrites it first, in one pass, as shallow well-formed HTML of a dozen
+//! elements. ammonia stays behind it as a second fence.
+
+use super::limits::ParseLimits;
+use super::tags::{self, TooDeep};
+use super::transfer::plain_lines;
+
+/// How much of the markup was understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fidelity {
+    Rendered,
+    /// Too large or too deep: tags were cut out and nothing else.
+    Stripped,
+}
+
+/// No wrapping: the reader's width is not ours to choose.
+const WIDTH: usize = 1_000_000;
+
+/// HTML as readable text, within the default limits.
+pub fn html_to_text(html: &str) -> String {
+    to_text(html, &ParseLimits::default()).0
+}
+
+pub(super) fn to_text(html: &str, limits: &ParseLimits) -> (String, Fidelity) {
+    if html.len() <= limits.html_bytes_max
+        && let Some(text) = rendered(html, limits.html_depth_max)
+    {
+        return (text, Fidelity::Rendered);
+    }
+    (tidy_lines(&mail_parser::decoders::html::html_to_text(html)), Fidelity::Stripped)
+}
+
+fn rendered(html: &str, depth_max: usize) -> Option<String> {
+    let shallow = match tags::rewrite(html, depth_max) {
+        Ok(shallow) => shallow,
+        Err(TooDeep) => return None,
+    };
+    let clean = ammonia::clean(&shallow);
+    let config = html2text::config::plain_no_decorate().allow_width_overflow();
+    let text = config.string_from_read(clean.as_bytes(), WIDTH).ok()?;
+    Some(tidy_lines(&text))
+}
+
+/// No blanks at line ends, at most one blank line in a row, none at the edges.
+fn tidy_lines(text: &str) -> String {
+    let text = plain_lines(text);
+    let mut out = String::with_capacity(text.len());
+    let mut blank = true;
+    for line in text.lines() {
+        let line = line.trim_end();
+        if line.is_empty() && blank {
+            continue;
+        }
+        blank = line.is_empty();
+        out.push_str(line);
+        out.push('\n');
+    }
+    out.truncate(out.trim_end().len());
+    out
+}

@@ -1,0 +1,121 @@
+//! From letter bytes to an [`Email`], with every guard before any library sees them.
+
+use super::fields::Fields;
+use super::limits::ParseLimits;
+use super::structure::{self, Part};
+use super::{attachments, automatic, body, quotes, threading};
+use crate::domain::Email;
+
+/// Why a letter did not become an email.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    /// Built to hurt a reader, or passed on in circles: refuse it (554 5.6.0).
+    #[error("{0}")]
+    Hostile(&'static str),
+    /// Not mail at all: keep the bytes, run nothing.
+    #[error("{0}")]
+    NotAnEmail(&'static str),
+}
+
+/// An email with what its bodies were before they were made readable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParsedLetter {
+    pub email: Email,
+    /// All inline `text/plain` parts of the letter itself, joined; no HTML, nothing of forwarded messages.
+    pub plain: String,
+    /// How many of the email's attachments, counted from the first, are the letter's own; the others belong to
+    /// messages inside it.
+    pub own_attachments: usize,
+}
+
+/// Longest readable text; the rest stays in the raw letter.
+const TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Parses a letter. Linear in its size for a given depth limit; never panics.
+pub fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Email, ParseError> {
+    parse_letter(bytes, limits).map(|parsed| parsed.email)
+}
+
+/// As [`parse`], with the split into bodies kept.
+pub fn parse_letter(bytes: &[u8], limits: &ParseLimits) -> Result<ParsedLetter, ParseError> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let parts = structure::walk(bytes, limits)?;
+    let Some(letter) = parts.first().filter(|letter| !letter.fields.is_empty()) else {
+        return Err(ParseError::NotAnEmail("no header field"));
+    };
+    if letter.fields.count("received") > limits.received_max {
+        return Err(ParseError::Hostile("too many hops"));
+    }
+    let read = body::read(&parts, limits);
+    let mut defects = defects(&letter.fields);
+    if read.html_stripped {
+        defects.push("HTML was too large or too deep to be rendered".to_owned());
+    }
+    let mut email = headers(letter, limits);
+    let fresh = quotes::fresh_text(&read.own, &email.subject);
+    email.text = bounded(with_forwarded(read.own, &read.forwarded), &mut defects);
+    email.fresh_text = bounded(with_forwarded(fresh, &read.forwarded), &mut Vec::new());
+    email.html = read.html;
+    let indices = [read.attachments.as_slice(), &read.inner_attachments].concat();
+    email.attachments = attachments::build(&parts, &indices);
+    email.automatic = automatic::signs(letter);
+    email.list_id = automatic::list_id(letter);
+    if email.date.is_none() {
+        defects.push("no readable Date".to_owned());
+    }
+    email.defects = defects;
+    Ok(ParsedLetter { email, plain: read.plain, own_attachments: read.attachments.len() })
+}
+
+/// The fields of the letter's own header.
+fn headers(letter: &Part<'_>, limits: &ParseLimits) -> Email {
+    let fields = &letter.fields;
+    let capped = |name| threading::keep_first_and_last(fields.ids(name), limits.references_max);
+    Email {
+        message_id: fields.ids("message-id").into_iter().next(),
+        in_reply_to: capped("in-reply-to"),
+        references: capped("references"),
+        from: fields.mailboxes("from"),
+        from_header_count: fields.count("from"),
+        reply_to: fields.recipients("reply-to"),
+        to: fields.recipients("to"),
+        cc: fields.recipients("cc"),
+        subject: fields.text("subject").unwrap_or_default(),
+        date: fields.date("date"),
+        ..Email::default()
+    }
+}
+
+/// RFC 5322 section 3.6 says how often a field may occur.
+fn defects(fields: &Fields<'_>) -> Vec<String> {
+    const ONCE: [(&str, &str); 8] = [
+        ("from", "From"),
+        ("date", "Date"),
+        ("message-id", "Message-ID"),
+        ("subject", "Subject"),
+        ("to", "To"),
+        ("in-reply-to", "In-Reply-To"),
+        ("references", "References"),
+        ("content-type", "Content-Type"),
+    ];
+    let repeated = ONCE.iter().filter(|(name, _)| fields.count(name) > 1);
+    let mut found: Vec<String> = repeated.map(|(_, title)| format!("more than one {title} field")).collect();
+    for (name, title) in [("from", "From"), ("message-id", "Message-ID")] {
+        if !fields.has(name) {
+            found.push(format!("no {title} field"));
+        }
+    }
+    found
+}
+
+fn with_forwarded(own: String, forwarded: &[String]) -> String {
+    body::joined(std::iter::once(own).chain(forwarded.iter().cloned()))
+}
+
+fn bounded(mut text: String, defects: &mut Vec<String>) -> String {
+    if text.len() > TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+        defects.push("text was cut at 4 MiB".to_owned());
+    }
+    text
+}

@@ -1,0 +1,156 @@
+//! The MIME structure of a letter as a flat list of parts, built within limits.
+//!
+//! Written by hand because mail-parser 0.11 nests messages as boxed values whose drop overflows the stack at a few
+//! thousand levels, and because it finds `Content-Type` under spellings that no pre-scan would count. Here nothing
+//! recurses, every level costs one pass over its own lines, and a limit ends the walk at once.
+
+use super::fields::{Fields, trim_line_end};
+use super::limits::ParseLimits;
+use super::parse::ParseError;
+use mail_parser::ContentType;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Content; nothing inside.
+    Leaf,
+    Multipart,
+    /// `message/rfc822` or `message/global` whose content is readable as it stands; one child.
+    Message,
+}
+
+/// One body part, or the letter itself.
+#[derive(Debug)]
+pub(super) struct Part<'a> {
+    pub(super) fields: Fields<'a>,
+    /// Lower-case media type with its subtype, for example `text/plain`; the default when none or a bad one was given.
+    pub(super) media: String,
+    pub(super) content_type: Option<ContentType<'static>>,
+    /// What follows the header section, not decoded.
+    pub(super) body: &'a [u8],
+    pub(super) kind: Kind,
+    /// Indices into the list, in order.
+    pub(super) children: Vec<usize>,
+}
+
+impl Part<'_> {
+    /// A parameter of `Content-Type`, decoded.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        self.content_type.as_ref().and_then(|c| c.attribute(name))
+    }
+    pub(super) fn is_multipart(&self, subtype: &str) -> bool {
+        self.media.strip_prefix("multipart/") == Some(subtype)
+    }
+}
+
+/// A range that waits to become a part.
+struct Pending<'a> {
+    bytes: &'a [u8],
+    parent: Option<usize>,
+    depth: usize,
+    default_media: &'static str,
+}
+
+/// Takes a letter apart. The first part is the letter itself; parts stand before what is inside them.
+pub(super) fn walk<'a>(letter: &'a [u8], limits: &ParseLimits) -> Result<Vec<Part<'a>>, ParseError> {
+    let mut parts: Vec<Part<'a>> = Vec::new();
+    let mut pending = vec![Pending { bytes: letter, parent: None, depth: 0, default_media: TEXT }];
+    while let Some(next) = pending.pop() {
+        if next.depth > limits.depth_max {
+            return Err(ParseError::Hostile("body parts are nested too deeply"));
+        }
+        if parts.len() >= limits.parts_max {
+            return Err(ParseError::Hostile("too many body parts"));
+        }
+        let (fields, body_start) = Fields::cut(next.bytes);
+        if body_start > limits.header_bytes_max && !fields.is_empty() {
+            return Err(ParseError::Hostile("header section is too large"));
+        }
+        let index = parts.len();
+        let part = part(fields, &next.bytes[body_start..], next.default_media);
+        let room = limits.parts_max - index;
+        // Pushed in reverse, so that the first child is taken from the stack first.
+        for bytes in inside(&part, room)?.into_iter().rev() {
+            let default_media = if part.is_multipart("digest") { "message/rfc822" } else { TEXT };
+            pending.push(Pending { bytes, parent: Some(index), depth: next.depth + 1, default_media });
+        }
+        if let Some(parent) = next.parent {
+            parts[parent].children.push(index);
+        }
+        parts.push(part);
+    }
+    Ok(parts)
+}
+
+const TEXT: &str = "text/plain";
+
+fn part<'a>(fields: Fields<'a>, body: &'a [u8], default_media: &str) -> Part<'a> {
+    let content_type = fields.content_type("content-type");
+    let declared = content_type.as_ref().map(|c| match c.subtype() {
+        Some(subtype) => format!("{}/{subtype}", c.ctype()),
+        None => c.ctype().to_owned(),
+    });
+    let media = match declared {
+        // RFC 2045 section 5.2: nonsense is treated as text, an unknown type with a subtype is content of its own.
+        Some(media) if media.contains('/') => media.to_ascii_lowercase(),
+        Some(media) if media.eq_ignore_ascii_case("text") => TEXT.to_owned(),
+        Some(_) if fields.has("content-disposition") => "application/octet-stream".to_owned(),
+        _ => default_media.to_owned(),
+    };
+    let encoding = fields.token("content-transfer-encoding").unwrap_or_default();
+    let is_plain = !matches!(encoding.as_str(), "base64" | "quoted-printable");
+    let kind = match media.as_str() {
+        "message/rfc822" | "message/global" if is_plain => Kind::Message,
+        m if m.starts_with("multipart/") => Kind::Multipart,
+        _ => Kind::Leaf,
+    };
+    Part { fields, media, content_type, body, kind, children: Vec::new() }
+}
+
+/// The byte ranges of what is directly inside a part.
+fn inside<'a>(part: &Part<'a>, room: usize) -> Result<Vec<&'a [u8]>, ParseError> {
+    match (part.kind, part.parameter("boundary")) {
+        (Kind::Message, _) => Ok(vec![part.body]),
+        (Kind::Multipart, Some(boundary)) if !boundary.trim_end().is_empty() => {
+            between_boundaries(part.body, boundary.trim_end().as_bytes(), room)
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// What stands between delimiter lines (RFC 2046 section 5.1.1). The line end before a delimiter is part of it; an
+/// end of the body stands in for a missing close delimiter.
+fn between_boundaries<'a>(body: &'a [u8], boundary: &[u8], room: usize) -> Result<Vec<&'a [u8]>, ParseError> {
+    let mut found = Vec::new();
+    let mut open: Option<usize> = None;
+    let mut start = 0;
+    for line in body.split_inclusive(|b| *b == b'\n') {
+        let after = start + line.len();
+        if let Some(is_close) = delimiter(line, boundary) {
+            if let Some(from) = open {
+                found.push(trim_line_end(&body[from..start.max(from)]));
+            }
+            open = Some(after);
+            if is_close {
+                return Ok(found);
+            }
+            if found.len() >= room {
+                return Err(ParseError::Hostile("too many body parts"));
+            }
+        }
+        start = after;
+    }
+    if let Some(from) = open {
+        found.push(&body[from..]);
+    }
+    Ok(found)
+}
+
+/// Whether a line is a delimiter, and if so, whether it is the closing one.
+fn delimiter(line: &[u8], boundary: &[u8]) -> Option<bool> {
+    let rest = line.strip_prefix(b"--")?.strip_prefix(boundary)?.trim_ascii_end();
+    match rest {
+        b"" => Some(false),
+        b"--" => Some(true),
+        _ => None,
+    }
+}

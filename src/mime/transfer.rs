@@ -1,0 +1,112 @@
+//! Transfer encodings and charsets: from a part's bytes to content, and from content to text.
+
+use super::structure::Part;
+use mail_parser::decoders::base64::base64_decode;
+use mail_parser::decoders::charsets::map::charset_decoder;
+use std::borrow::Cow;
+
+/// The decoded content of a part; what cannot be decoded is kept as far as it can.
+pub(super) fn content<'a>(part: &Part<'a>) -> Cow<'a, [u8]> {
+    match part.fields.token("content-transfer-encoding").as_deref() {
+        Some("base64") => Cow::Owned(base64_decode(part.body).unwrap_or_else(|| lenient_base64(part.body))),
+        Some("quoted-printable") => Cow::Owned(quoted_printable(part.body)),
+        _ => Cow::Borrowed(part.body),
+    }
+}
+
+/// RFC 2045 section 6.8: characters outside the alphabet are ignored, the first padding ends the data.
+fn lenient_base64(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len() / 4 * 3);
+    let (mut bits, mut count) = (0_u32, 0_u32);
+    for byte in bytes.iter().take_while(|b| **b != b'=') {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => continue,
+        };
+        bits = (bits << 6) | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            out.push((bits >> count) as u8);
+            bits &= (1 << count) - 1;
+        }
+    }
+    out
+}
+
+/// RFC 2045 section 6.7; a `=` that begins no escape stands for itself, as every mail reader shows it.
+fn quoted_printable(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    for line in bytes.split_inclusive(|b| *b == b'\n') {
+        let (text, end) = match line {
+            [text @ .., b'\r', b'\n'] => (text, &b"\r\n"[..]),
+            [text @ .., b'\n'] => (text, &b"\n"[..]),
+            text => (text, &b""[..]),
+        };
+        // Blanks at the end of an encoded line were added on the way.
+        let text = text.trim_ascii_end();
+        let (text, end) = match text.strip_suffix(b"=") {
+            Some(text) => (text, &b""[..]),
+            None => (text, end),
+        };
+        decode_escapes(text, &mut out);
+        out.extend_from_slice(end);
+    }
+    out
+}
+
+fn decode_escapes(mut text: &[u8], out: &mut Vec<u8>) {
+    let digit = |b: &u8| char::from(*b).to_digit(16);
+    while let Some((first, rest)) = text.split_first() {
+        text = rest;
+        if let (b'=', [high, low, tail @ ..]) = (*first, rest)
+            && let (Some(high), Some(low)) = (digit(high), digit(low))
+        {
+            out.push((high * 16 + low) as u8);
+            text = tail;
+        } else {
+            out.push(*first);
+        }
+    }
+}
+
+/// Text of a part by its declared charset; without one, UTF-8, else Windows-1252 as mail readers guess.
+pub(super) fn text(part: &Part<'_>) -> String {
+    let bytes = content(part);
+    let label = part.parameter("charset").unwrap_or_default().trim();
+    // Programs that never thought about charsets say ASCII, whatever they send.
+    let is_silent = label.eq_ignore_ascii_case("us-ascii") || label.eq_ignore_ascii_case("ascii");
+    let declared = if is_silent { None } else { charset_decoder(label.as_bytes()) };
+    let decoded = match (declared, std::str::from_utf8(&bytes)) {
+        (Some(decode), _) => decode(&bytes),
+        (None, Ok(utf8)) => utf8.to_owned(),
+        (None, Err(_)) => match charset_decoder(b"windows-1252") {
+            Some(decode) => decode(&bytes),
+            None => String::from_utf8_lossy(&bytes).into_owned(),
+        },
+    };
+    plain_lines(&decoded)
+}
+
+/// Line ends become `\n`; control characters other than tab and line feed go, the byte-order mark too.
+pub(super) fn plain_lines(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.trim_start_matches('\u{feff}').chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\r' => {
+                if chars.peek() != Some(&'\n') {
+                    out.push('\n');
+                }
+            }
+            '\n' | '\t' => out.push(c),
+            c if c.is_control() => {}
+            c => out.push(c),
+        }
+    }
+    out
+}
