@@ -4,7 +4,10 @@
 
 mod config;
 mod exit;
+mod init;
 mod logging;
+mod persona;
+pub mod sample;
 mod vocabulary;
 pub mod output;
 
@@ -22,13 +25,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Every command, in the order of `--help`.
-static COMMANDS: &[&dyn Command] = &[&config::ConfigCommand];
+static COMMANDS: &[&dyn Command] = &[
+    // Setting up.
+    &init::Init,
+    &config::ConfigCommand,
+    &persona::PersonaCommand,
+];
 
 /// One command of `attache`.
 ///
 /// Implementations are unit structs. Print through [`Context::screen`] only (a closed pipe must not panic) and obey
 /// `--json` there; return errors as values: [`Failure`] where an exit code or a hint is known, any other error with
-/// anyhow context. To start a new one, copy `config.rs`, add `mod x;` and a line in [`COMMANDS`].
+/// anyhow context. To start a new one, copy `persona.rs`, add `mod x;` and a line in [`COMMANDS`].
 pub trait Command: Sync {
     /// Its name, help and arguments. Global arguments are added by the caller.
     fn clap(&self) -> clap::Command;

@@ -95,14 +95,30 @@ fn settle_step(
             required: object.required.unwrap_or(false),
         },
     };
-    if !desk.vocabulary.resolvers.contains(&step.resolver.as_str()) {
-        let problem = page.blame(pointer, format!("no resolver `{}`", step.resolver));
-        desk.report(problem.did_you_mean(&step.resolver, desk.vocabulary.resolvers.iter().copied()));
-    }
+    check_resolver(page, pointer, &step, desk);
     for arg in &step.args {
         if let Err(error) = step::check_placeholders(arg) {
             desk.report(page.blame(pointer, error.to_string()));
         }
     }
     Some(step)
+}
+
+/// The resolver exists and takes that many arguments.
+fn check_resolver(page: &Page<Typed>, pointer: &str, step: &ContextStep, desk: &mut Desk<'_>) {
+    let resolvers = &desk.vocabulary.resolvers;
+    let Some((name, arity)) = resolvers.iter().find(|(name, _)| *name == step.resolver) else {
+        let problem = page.blame(pointer, format!("no resolver `{}`", step.resolver));
+        desk.report(problem.did_you_mean(&step.resolver, resolvers.iter().map(|(name, _)| *name)));
+        return;
+    };
+    let given = step.args.len();
+    if !arity.contains(&given) {
+        let wanted = match (arity.start(), arity.end()) {
+            (least, most) if least == most => format!("{least}"),
+            (least, most) => format!("{least} to {most}"),
+        };
+        let message = format!("`{name}` takes {wanted} arguments, and here are {given}");
+        desk.report(page.blame(pointer, message));
+    }
 }

@@ -8,6 +8,7 @@ use super::settings::{Config, Gateway, Inference, Persona, Personas};
 use super::{context, gateway, inference, persona, security};
 use crate::domain::{Address, PersonaId};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// Folders below `personas/` that are read; more are a mistake.
@@ -17,7 +18,8 @@ const PERSONAS_MAX: usize = 10_000;
 #[derive(Debug, Clone, Default)]
 pub struct Vocabulary {
     pub providers: Vec<&'static str>,
-    pub resolvers: Vec<&'static str>,
+    /// Resolver and how many arguments it takes.
+    pub resolvers: Vec<(&'static str, RangeInclusive<usize>)>,
     pub tools: Vec<&'static str>,
     /// Provider and the variable that holds its key. A provider that needs none is not listed.
     pub key_variables: Vec<(&'static str, &'static str)>,

@@ -1,0 +1,194 @@
+//! `attache persona list|show|create`: who lives in this workspace.
+
+use super::{Command, Context, Exit, Failure};
+use crate::config::{Persona, show_persona};
+use crate::domain::{Address, PersonaId};
+use clap::{Arg, ArgMatches};
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use std::io;
+use std::path::Path;
+
+pub struct PersonaCommand;
+
+impl Command for PersonaCommand {
+    fn clap(&self) -> clap::Command {
+        let id =
+            || Arg::new("id").value_name("ID").required(true).help("Its folder's name below `personas/`");
+        clap::Command::new("persona")
+            .about("List, show and create personas")
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommand(clap::Command::new("list").about("List every persona"))
+            .subcommand(clap::Command::new("show").about("Show one persona's settings and files").arg(id()))
+            .subcommand(
+                clap::Command::new("create")
+                    .about("Write a new persona's folder, to be edited by hand")
+                    .arg(id())
+                    .arg(
+                        Arg::new("name")
+                            .long("name")
+                            .value_name("NAME")
+                            .required(true)
+                            .help("Display name in its mails"),
+                    )
+                    .arg(Arg::new("address").long("address").value_name("ADDRESS").help(
+                        "Mail address; a local part alone lives at the gateway's mail domain [default: ID]",
+                    )),
+            )
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            context.require_workspace()?;
+            match args.subcommand() {
+                Some(("list", _)) => list(context),
+                Some(("show", args)) => show(context, text(args, "id")),
+                Some(("create", args)) => create(context, args),
+                _ => Ok(Exit::Usage),
+            }
+        })
+    }
+}
+
+fn text<'a>(args: &'a ArgMatches, name: &str) -> &'a str {
+    args.get_one::<String>(name).map(String::as_str).unwrap_or_default()
+}
+
+fn list(context: &Context) -> anyhow::Result<Exit> {
+    let config = context.config()?;
+    if context.json() {
+        context.screen.json(&config.personas.iter().map(show_persona).collect::<Vec<_>>())?;
+        return Ok(Exit::Ok);
+    }
+    let rows = config.personas.iter().map(|persona| {
+        vec![
+            persona.id.to_string(),
+            persona.address.to_string(),
+            persona.name.clone(),
+            joined(&persona.aliases),
+        ]
+    });
+    context.screen.table(&["ID", "ADDRESS", "NAME", "ALIASES"], &rows.collect::<Vec<_>>())?;
+    Ok(Exit::Ok)
+}
+
+fn show(context: &Context, id: &str) -> anyhow::Result<Exit> {
+    let config = context.config()?;
+    let found = PersonaId::parse(id).ok().and_then(|id| config.personas.get(&id).cloned());
+    let Some(persona) = found else {
+        let ids = config.personas.iter().map(|persona| persona.id.as_str()).collect::<Vec<_>>();
+        let failure = Failure::new(Exit::NoInput, format!("no persona `{id}`"));
+        return Err(failure.hint(format!("there are: {}", ids.join(", "))).into());
+    };
+    let (knowledge, responsibilities) = (pages(&persona, "knowledge"), pages(&persona, "responsibilities"));
+    if context.json() {
+        let mut shown = show_persona(&persona);
+        shown["folder"] = json!(persona.folder);
+        shown["knowledge"] = json!(knowledge);
+        shown["responsibilities"] = json!(responsibilities);
+        context.screen.json(&shown)?;
+        return Ok(Exit::Ok);
+    }
+    let default =
+        |own: &Option<String>, general: &str| own.clone().unwrap_or_else(|| format!("{general} (default)"));
+    let tools = persona.tools.as_ref().map_or_else(|| "all".to_owned(), |tools| tools.join(", "));
+    context.screen.fields(&[
+        ("id", persona.id.to_string()),
+        ("name", persona.name.clone()),
+        ("address", persona.address.to_string()),
+        ("aliases", joined(&persona.aliases)),
+        ("reply", show_persona(&persona)["reply"].as_str().unwrap_or_default().to_owned()),
+        ("provider", default(&persona.provider, &config.inference.provider)),
+        ("model", default(&persona.model, &config.inference.model)),
+        ("tools", tools),
+        ("timezone", persona.timezone.name().to_owned()),
+        ("folder", persona.folder.display().to_string()),
+        ("knowledge", knowledge.join(", ")),
+        ("responsibilities", responsibilities.join(", ")),
+    ])?;
+    Ok(Exit::Ok)
+}
+
+fn joined(addresses: &[Address]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Markdown files directly below one of a persona's folders, in order.
+fn pages(persona: &Persona, folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(persona.folder.join(folder)).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut pages = names.filter(|name| name.ends_with(".md")).collect::<Vec<_>>();
+    pages.sort();
+    pages
+}
+
+fn create(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let config = context.config()?;
+    let bad = |error: &dyn std::error::Error| Failure::new(Exit::Usage, error.to_string());
+    let id = PersonaId::parse(text(args, "id")).map_err(|error| bad(&error))?;
+    let name = text(args, "name").trim();
+    if name.is_empty() || name.contains(char::is_control) {
+        return Err(Failure::new(Exit::Usage, "a name needs characters, and no control characters").into());
+    }
+    let typed = args.get_one::<String>("address").map_or(id.as_str(), String::as_str);
+    let whole = if typed.contains('@') {
+        typed.to_owned()
+    } else {
+        format!("{typed}@{}", config.gateway.mail_domain)
+    };
+    let address = Address::parse(&whole).map_err(|error| bad(&error))?;
+    let owner = config.personas.iter().find(|persona| {
+        std::iter::once(&persona.address).chain(&persona.aliases).any(|taken| taken.key() == address.key())
+    });
+    if let Some(persona) = owner {
+        let message = format!("`{address}` belongs to persona `{}` already", persona.id);
+        return Err(Failure::new(Exit::CannotCreate, message)
+            .hint("choose another one with --address")
+            .into());
+    }
+    if config.gateway.owners.iter().any(|owner| owner.key() == address.key()) {
+        return Err(Failure::new(Exit::CannotCreate, format!("`{address}` is an owner's address")).into());
+    }
+    let personas = context.workspace.join("personas");
+    let folder = personas.join(id.as_str());
+    // A link that leads nowhere is in the way too.
+    if folder.symlink_metadata().is_ok() {
+        return Err(Failure::new(Exit::CannotCreate, format!("`personas/{id}` exists already")).into());
+    }
+    let draft = personas.join(format!(".{id}.new"));
+    write_files(&draft, name, typed).and_then(|()| std::fs::rename(&draft, &folder)).map_err(|source| {
+        Failure::new(Exit::CannotCreate, format!("cannot write `personas/{id}`")).because(source)
+    })?;
+    if context.json() {
+        context.screen.json(&json!({"id": id.as_str(), "address": address.to_string(), "folder": folder}))?;
+    } else {
+        context.screen.line(format!("created persona `{id}` at {address}"))?;
+        context.screen.line(format!("now describe it in {}", folder.join("PERSONA.md").display()))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Writes a whole persona beside its place; the rename that follows makes it visible at once.
+fn write_files(draft: &Path, name: &str, address: &str) -> io::Result<()> {
+    match std::fs::remove_dir_all(draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    for folder in ["knowledge", "responsibilities"] {
+        std::fs::create_dir_all(draft.join(folder))?;
+    }
+    let settings = json!({
+        "$schema": "../../configs/schema/persona.json",
+        "name": name,
+        "address": address,
+        "reply": "final",
+        "timezone": "UTC",
+    });
+    std::fs::write(draft.join("persona.json"), format!("{settings:#}\n"))?;
+    let description = format!(
+        "# {name}\n\nSay here who {name} is, whom it writes to, how it sounds, and what it must never do.\n\
+         Put what it knows into `knowledge/*.md` and its standing duties into `responsibilities/*.md`.\n"
+    );
+    std::fs::write(draft.join("PERSONA.md"), description)?;
+    std::fs::write(draft.join("active.md"), "# Open\n\nNothing yet.\n")
+}
