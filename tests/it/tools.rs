@@ -138,7 +138,7 @@ fn every_tool_has_a_legal_name_words_and_a_closed_schema() {
         let unknown = json!({"surely_not": 1});
         assert!(check_args(*tool, unknown.as_object().expect("an object")).is_err(), "{name}: closed");
     }
-    assert_eq!(find("send_email").map(|t| t.name()), Some("send_email"));
+    assert_eq!(find("send_email").map(attache::tools::Tool::name), Some("send_email"));
     assert!(find("nope").is_none());
 }
 

@@ -5,6 +5,7 @@
 pub mod load_file;
 pub mod persona;
 pub mod active_memory;
+pub mod knowledge;
 pub mod thread_history;
 pub mod invocation_metadata;
 pub mod current_input;
@@ -21,6 +22,7 @@ pub static RESOLVERS: &[&dyn Resolver] = &[
     &load_file::LoadFile,
     &persona::PersonaText,
     &active_memory::ActiveMemory,
+    &knowledge::Knowledge,
     &thread_history::ThreadHistory,
     &invocation_metadata::InvocationMetadata,
     &current_input::CurrentInput,

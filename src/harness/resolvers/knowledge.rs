@@ -1,0 +1,109 @@
+//! `knowledge`: the pieces of the persona's `knowledge/**/*.md` that bear on the input, each with its file and heading.
+//!
+//! The resolver only searches the index. Whoever assembles contexts owns a [`KnowledgeSync`] and calls its `refresh`
+//! before, so that an edited file counts from the next run on.
+
+mod chunk;
+mod sync;
+mod terms;
+
+pub use chunk::{CHUNK_CHARS_MAX, chunks};
+pub use sync::{KnowledgeSync, SyncError, SyncLimits, SyncReport, sync_knowledge};
+pub use terms::query_terms;
+
+use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, estimate_tokens};
+use crate::store::KnowledgeHit;
+use chunk::TRAIL_SEPARATOR;
+use futures_util::future::BoxFuture;
+
+/// Pieces of one context.
+const PIECES_MAX: u32 = 8;
+/// Tokens of one context, whatever the step may take.
+const TOKENS_MAX: usize = 3000;
+/// A piece that ranks below this part of the best one matches by accident.
+const RANK_SHARE_MIN: f64 = 0.2;
+
+pub struct Knowledge;
+
+impl Resolver for Knowledge {
+    fn name(&self) -> &'static str {
+        "knowledge"
+    }
+
+    fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
+        Box::pin(async move {
+            let message = &call.subject.message;
+            let fresh = message.fresh_text.as_deref().filter(|text| !text.trim().is_empty());
+            let terms = query_terms(&message.subject, fresh.unwrap_or(&message.text_body));
+            if terms.is_empty() {
+                return Ok(Contribution::nothing("the input has no words to search for"));
+            }
+            let hits = call.store.search_knowledge(&terms, PIECES_MAX).await?;
+            if hits.is_empty() {
+                return Ok(Contribution::nothing("nothing in `knowledge` matches the input"));
+            }
+            Ok(contribution(&hits, call.budget_tokens.min(TOKENS_MAX)))
+        })
+    }
+}
+
+/// The hits worth quoting, best first, as far as they fit; one that does not fit is passed over for a shorter one.
+fn contribution(hits: &[KnowledgeHit], budget_tokens: usize) -> Contribution {
+    // bm25 is negative, and the best rank is the lowest.
+    let best = hits.first().map_or(0.0, |hit| hit.rank);
+    let mut contribution = Contribution::default();
+    let (mut tokens_left, mut left_out) = (budget_tokens, 0);
+    for hit in hits.iter().filter(|hit| hit.rank <= best * RANK_SHARE_MIN) {
+        let source = citation(hit);
+        let text = format!("From your knowledge, `{source}`:\n\n{}", hit.body);
+        match tokens_left.checked_sub(estimate_tokens(&text)) {
+            Some(left) => {
+                tokens_left = left;
+                contribution.pieces.push((source, Piece::System { text, required: false }));
+            }
+            None => left_out += 1,
+        }
+    }
+    contribution.note =
+        (left_out > 0).then(|| format!("{left_out} more pieces did not fit the step's budget"));
+    contribution
+}
+
+/// `knowledge/rooms.md#Breakfast`: the file, and the innermost heading above the piece.
+fn citation(hit: &KnowledgeHit) -> String {
+    match hit.heading.rsplit(TRAIL_SEPARATOR).next() {
+        Some(heading) if !heading.is_empty() => format!("{}#{heading}", hit.path),
+        _ => hit.path.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hit(path: &str, heading: &str, body: &str, rank: f64) -> KnowledgeHit {
+        KnowledgeHit { path: path.into(), heading: heading.into(), body: body.into(), rank }
+    }
+
+    #[test]
+    fn pieces_are_cited_and_kept_within_the_budget() {
+        let hits = [
+            hit("knowledge/rooms.md", "Rooms > Breakfast", "From 7.", -5.0),
+            hit("knowledge/long.md", "", &"long ".repeat(200), -4.0),
+            hit("knowledge/notes.md", "", "Short.", -3.0),
+            hit("knowledge/far.md", "", "By accident.", -0.5),
+        ];
+        let text = |source: &str, body: &str| Piece::System {
+            text: format!("From your knowledge, `{source}`:\n\n{body}"),
+            required: false,
+        };
+        let (rooms, notes) = ("knowledge/rooms.md#Breakfast", "knowledge/notes.md");
+        let wanted = Contribution {
+            pieces: vec![(rooms.into(), text(rooms, "From 7.")), (notes.into(), text(notes, "Short."))],
+            note: Some("1 more pieces did not fit the step's budget".into()),
+        };
+        assert_eq!(contribution(&hits, 100), wanted);
+        assert_eq!(contribution(&hits, 3000).pieces.len(), 3);
+        assert!(contribution(&hits, 3).pieces.is_empty());
+    }
+}

@@ -1,0 +1,249 @@
+//! Keeps the index of a persona's `knowledge/**/*.md` like the files. Cheap when nothing changed: one query and one
+//! look at each file's metadata.
+
+use super::chunk::chunks;
+use crate::clock::Clock;
+use crate::domain::{PersonaId, Timestamp};
+use crate::store::{KnowledgeFile, PersonaStore, StoreError};
+use cap_std::fs_utf8::{Dir, OpenOptions, OpenOptionsExt};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Read};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Where knowledge is, below the persona's folder.
+const FOLDER: &str = "knowledge";
+/// A file that changed this recently may change again without its time showing it.
+const SETTLED_AFTER: Duration = Duration::from_secs(2);
+/// Looks at one persona's folder are at least this far apart.
+const LOOKS_APART: Duration = Duration::from_secs(1);
+
+/// How much is indexed.
+#[derive(Debug, Clone)]
+pub struct SyncLimits {
+    /// Files of one persona; the first in order of their paths are taken.
+    pub files_max: usize,
+    pub file_bytes_max: u64,
+    /// Folders below `knowledge` that are entered.
+    pub depth_max: usize,
+}
+
+impl Default for SyncLimits {
+    fn default() -> Self {
+        Self { files_max: 500, file_bytes_max: 1024 * 1024, depth_max: 8 }
+    }
+}
+
+/// What a look at the folder found and changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SyncReport {
+    /// Files whose pieces stand as they were.
+    pub unchanged: usize,
+    /// Paths of files that were indexed, because they are new or changed.
+    pub indexed: Vec<String>,
+    /// Paths of files that are gone.
+    pub removed: Vec<String>,
+    /// Paths of files that are not indexed, and why.
+    pub skipped: Vec<(String, &'static str)>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SyncError {
+    #[error("cannot read the folder `knowledge`")]
+    Folder(#[from] io::Error),
+    #[error("cannot store the index of `knowledge`")]
+    Store(#[from] StoreError),
+}
+
+/// Keeps the indexes of all personas fresh and remembers when each folder was looked at. Whoever assembles contexts
+/// owns one.
+#[derive(Debug, Default)]
+pub struct KnowledgeSync {
+    limits: SyncLimits,
+    /// By persona, in the clock's monotonic time.
+    looked: Mutex<BTreeMap<PersonaId, Duration>>,
+}
+
+impl KnowledgeSync {
+    pub fn new(limits: SyncLimits) -> Self {
+        Self { limits, looked: Mutex::default() }
+    }
+
+    /// [`sync_knowledge`], unless that was done less than a second ago: then `None`.
+    pub async fn refresh(
+        &self,
+        store: &PersonaStore,
+        folder: &Dir,
+        clock: &dyn Clock,
+    ) -> Result<Option<SyncReport>, SyncError> {
+        let (persona, started) = (store.persona_id(), clock.monotonic());
+        if self.looked().get(persona).is_some_and(|last| started.saturating_sub(*last) < LOOKS_APART) {
+            return Ok(None);
+        }
+        let report = sync_knowledge(store, folder, &self.limits, clock.now()).await?;
+        // Noted only now: a second run that starts meanwhile looks too, which does no harm, rather than search an
+        // index that is not ready.
+        self.looked().insert(persona.clone(), started);
+        Ok(Some(report))
+    }
+
+    fn looked(&self) -> MutexGuard<'_, BTreeMap<PersonaId, Duration>> {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Brings the index up to date with the files.
+///
+/// A file is unchanged when modification time and size are, else when its digest is. A file that vanishes or cannot
+/// be read meanwhile is skipped; it does not fail the others.
+pub async fn sync_knowledge(
+    store: &PersonaStore,
+    folder: &Dir,
+    limits: &SyncLimits,
+    now: Timestamp,
+) -> Result<SyncReport, SyncError> {
+    let mut indexed: BTreeMap<String, KnowledgeFile> =
+        store.knowledge_state().await?.into_iter().map(|file| (file.path.clone(), file)).collect();
+    let walk = on_disk(folder, limits, find).await??;
+    let mut report = SyncReport { skipped: walk.skipped, ..SyncReport::default() };
+    for file in walk.found {
+        let known = indexed.remove(&file.path);
+        let settled = |known: &KnowledgeFile| {
+            known.modified_ms == file.modified_ms && known.size_bytes == file.size_bytes as i64
+        };
+        if known.as_ref().is_some_and(settled) {
+            report.unchanged += 1;
+            continue;
+        }
+        let path = file.path.clone();
+        let text = match on_disk(folder, limits, move |folder, limits| read(folder, &path, limits)).await? {
+            Ok(text) => text,
+            Err(why) => {
+                report.skipped.push((file.path.clone(), why));
+                // Pieces of a version that can no longer be checked must not be quoted.
+                indexed.extend(known.map(|known| (file.path, known)));
+                continue;
+            }
+        };
+        let row = KnowledgeFile {
+            sha256: hex_digest(text.as_bytes()),
+            modified_ms: if is_settled(file.modified_ms, now) { file.modified_ms } else { 0 },
+            size_bytes: file.size_bytes as i64,
+            path: file.path,
+        };
+        if known.as_ref().is_some_and(|known| known.sha256 == row.sha256) {
+            report.unchanged += 1;
+            if known.as_ref() != Some(&row) {
+                store.touch_knowledge_file(row).await?;
+            }
+        } else {
+            report.indexed.push(row.path.clone());
+            store.replace_knowledge_file(row, chunks(&text)).await?;
+        }
+    }
+    for path in indexed.into_keys() {
+        store.remove_knowledge_file(&path).await?;
+        report.removed.push(path);
+    }
+    Ok(report)
+}
+
+/// Whether a later change of the file would show in its modification time.
+fn is_settled(modified_ms: i64, now: Timestamp) -> bool {
+    modified_ms > 0 && Timestamp::from_millis(modified_ms).plus(SETTLED_AFTER) <= now
+}
+
+fn hex_digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+async fn on_disk<T, F>(folder: &Dir, limits: &SyncLimits, work: F) -> io::Result<T>
+where
+    T: Send + 'static,
+    F: FnOnce(&Dir, &SyncLimits) -> T + Send + 'static,
+{
+    let (folder, limits) = (folder.try_clone()?, limits.clone());
+    let done = tokio::task::spawn_blocking(move || work(&folder, &limits)).await;
+    done.map_err(|_| io::Error::from(ErrorKind::Interrupted))
+}
+
+/// A file as its metadata shows it.
+struct Found {
+    path: String,
+    modified_ms: i64,
+    size_bytes: u64,
+}
+
+#[derive(Default)]
+struct Walk {
+    found: Vec<Found>,
+    skipped: Vec<(String, &'static str)>,
+}
+
+fn find(folder: &Dir, limits: &SyncLimits) -> io::Result<Walk> {
+    let mut walk = Walk::default();
+    match folder.open_dir(FOLDER) {
+        Ok(knowledge) => walk.enter(&knowledge, FOLDER, 0, limits)?,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(walk)
+}
+
+impl Walk {
+    fn enter(&mut self, dir: &Dir, path: &str, depth: usize, limits: &SyncLimits) -> io::Result<()> {
+        // A name that is not UTF-8 could not be cited.
+        let readable = dir.entries()?.filter_map(Result::ok).filter_map(|e| Some((e.file_name().ok()?, e)));
+        let mut entries: Vec<_> = readable.filter(|(name, _)| !name.starts_with('.')).collect();
+        entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for (name, entry) in entries {
+            let path = format!("{path}/{name}");
+            // Whatever vanished since the folder was read is simply not there.
+            let Ok(metadata) = entry.metadata() else { continue };
+            if metadata.is_dir() {
+                match entry.open_dir() {
+                    Ok(below) if depth < limits.depth_max => self.enter(&below, &path, depth + 1, limits)?,
+                    Ok(_) => self.skipped.push((path, "too many folders deep")),
+                    Err(_) => self.skipped.push((path, "cannot be opened")),
+                }
+            } else if metadata.is_file() && name.ends_with(".md") {
+                if self.found.len() == limits.files_max {
+                    self.skipped.push((path, "too many files"));
+                } else if metadata.len() > limits.file_bytes_max {
+                    self.skipped.push((path, "too large"));
+                } else {
+                    let modified_ms = modified_ms(&metadata);
+                    self.found.push(Found { path, modified_ms, size_bytes: metadata.len() });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// 0 when the file system does not tell, or tells a time before 1970.
+fn modified_ms(metadata: &cap_std::fs_utf8::Metadata) -> i64 {
+    let modified = metadata.modified().ok().map(cap_std::time::SystemTime::into_std);
+    let since_epoch = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    i64::try_from(since_epoch.as_millis()).unwrap_or(0)
+}
+
+fn read(folder: &Dir, path: &str, limits: &SyncLimits) -> Result<String, &'static str> {
+    // The file was regular a moment ago; should it be a FIFO by now, opening it must not wait for a writer.
+    let options = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).to_owned();
+    let file = folder.open_with(path, &options).map_err(|_| "cannot be opened")?;
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Err("not a regular file");
+    }
+    let mut bytes = Vec::new();
+    let read = file.take(limits.file_bytes_max + 1).read_to_end(&mut bytes);
+    read.map_err(|_| "cannot be read")?;
+    if bytes.len() as u64 > limits.file_bytes_max {
+        return Err("too large");
+    }
+    if bytes.contains(&0) {
+        return Err("not a text file");
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
