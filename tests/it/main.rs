@@ -1,4 +1,5 @@
 //! The one integration binary: one module per capability.
+mod knowledge;
 mod providers;
 mod tools;
 mod mime;

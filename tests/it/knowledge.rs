@@ -1,0 +1,297 @@
+//! The knowledge of a persona from its files to a context: synced through the folder's capability, searched, cited.
+
+use attache::clock::{Clock, ManualClock};
+use attache::config::{Persona, ReplyMode};
+use attache::domain::{Address, MessageId, PersonaId, ThreadId, Timestamp, Trigger};
+use attache::harness::resolvers::knowledge::{
+    Knowledge, KnowledgeSync, SyncLimits, SyncReport, sync_knowledge,
+};
+use attache::harness::resolvers::{Contribution, Piece, Resolver, ResolverCall, Subject};
+use attache::store::{KnowledgeChunk, KnowledgeFile, PersonaStore, Store, StoredMessage};
+use cap_std::fs_utf8::Dir;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+struct Bench {
+    workspace: tempfile::TempDir,
+    store: Store,
+    ada: PersonaStore,
+    folder: Dir,
+    clock: Arc<ManualClock>,
+}
+
+impl Bench {
+    /// The clock stands an hour after now, so that every file is old enough to be believed.
+    async fn new() -> Self {
+        let workspace = tempfile::tempdir().expect("a temporary folder");
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+        let now = Timestamp::from_millis(now.as_millis() as i64).plus(Duration::from_secs(3600));
+        let clock = Arc::new(ManualClock::at(now));
+        let store = Store::open(workspace.path(), clock.clone()).await.expect("a database");
+        let ada = store.persona(&PersonaId::parse("ada").expect("an id"));
+        std::fs::create_dir_all(workspace.path().join("personas/ada")).expect("a folder");
+        let path = workspace.path().join("personas/ada");
+        let folder = Dir::open_ambient_dir(path.to_str().expect("UTF-8"), cap_std::ambient_authority());
+        Self { folder: folder.expect("the folder"), workspace, store, ada, clock }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.workspace.path().join("personas/ada/knowledge").join(name)
+    }
+
+    fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        std::fs::create_dir_all(self.path(name).parent().expect("a parent")).expect("folders");
+        std::fs::write(self.path(name), text).expect("a file");
+    }
+
+    async fn sync(&self) -> SyncReport {
+        self.sync_within(&SyncLimits::default()).await
+    }
+
+    async fn sync_within(&self, limits: &SyncLimits) -> SyncReport {
+        sync_knowledge(&self.ada, &self.folder, limits, self.clock.now()).await.expect("a sync")
+    }
+
+    /// Paths and headings that a search finds, best first.
+    async fn found(&self, words: &[&str]) -> Vec<String> {
+        let terms: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+        let hits = self.ada.search_knowledge(&terms, 10).await.expect("a search");
+        hits.iter().map(|hit| format!("{} {}", hit.path, hit.heading).trim_end().to_owned()).collect()
+    }
+
+    /// What the resolver says to a letter.
+    async fn resolve(&self, subject: &str, text: &str, fresh_text: Option<&str>) -> Contribution {
+        let persona = persona(self.workspace.path().join("personas/ada"));
+        let subject = Subject {
+            trigger: Trigger::Email,
+            message: StoredMessage {
+                seq: 1,
+                id: MessageId::new("m1"),
+                thread: ThreadId::new("t1"),
+                direction: "inbound".into(),
+                rfc_message_id: "one@partner.test".into(),
+                in_reply_to: None,
+                references: Vec::new(),
+                sender: "carol@partner.test".into(),
+                recipients_json: "{}".into(),
+                subject: subject.into(),
+                text_body: text.into(),
+                fresh_text: fresh_text.map(str::to_owned),
+                received_at: self.clock.now(),
+                trust: "contact".into(),
+                run: None,
+                disposition: "run".into(),
+                metadata_json: "{}".into(),
+            },
+            attachments: Vec::new(),
+            has_past: false,
+        };
+        let call = ResolverCall {
+            args: &[],
+            budget_tokens: 1000,
+            persona: &persona,
+            store: &self.ada,
+            folder: &self.folder,
+            workspace: &self.folder,
+            subject: &subject,
+            now: self.clock.now(),
+        };
+        Knowledge.resolve(call).await.expect("a contribution")
+    }
+}
+
+fn persona(folder: PathBuf) -> Persona {
+    Persona {
+        id: PersonaId::parse("ada").expect("an id"),
+        name: "Ada".into(),
+        address: Address::parse("ada@engine.test").expect("an address"),
+        aliases: Vec::new(),
+        reply: ReplyMode::Final,
+        provider: None,
+        model: None,
+        tools: None,
+        timezone: chrono_tz::UTC,
+        folder,
+    }
+}
+
+fn indexed(paths: &[&str]) -> SyncReport {
+    SyncReport { indexed: paths.iter().map(|p| format!("knowledge/{p}")).collect(), ..SyncReport::default() }
+}
+
+#[tokio::test]
+async fn files_are_indexed_once_then_only_when_they_change_or_go() {
+    let bench = Bench::new().await;
+    assert_eq!(bench.sync().await, SyncReport::default(), "no folder, no knowledge");
+    bench.write("rooms.md", "# Rooms\n## Breakfast\nPorridge from 7.\n");
+    bench.write("de/haus.md", "Frühstück: Brötchen");
+    bench.write("notes.txt", "porridge");
+    bench.write(".draft.md", "porridge");
+    assert_eq!(bench.sync().await, indexed(&["de/haus.md", "rooms.md"]));
+    assert_eq!(bench.found(&["porridge"]).await, ["knowledge/rooms.md Rooms > Breakfast"]);
+    assert_eq!(bench.found(&["fruhstuck"]).await, ["knowledge/de/haus.md"]);
+    assert_eq!(bench.sync().await, SyncReport { unchanged: 2, ..SyncReport::default() });
+
+    bench.write("rooms.md", "# Rooms\n## Breakfast\nPancakes and more from 7.\n");
+    assert_eq!(bench.sync().await, SyncReport { unchanged: 1, ..indexed(&["rooms.md"]) });
+    assert_eq!(bench.found(&["porridge"]).await, Vec::<String>::new());
+    assert_eq!(bench.found(&["pancake"]).await, ["knowledge/rooms.md Rooms > Breakfast"]);
+
+    std::fs::remove_file(bench.path("rooms.md")).expect("a removal");
+    let removed = vec!["knowledge/rooms.md".to_owned()];
+    assert_eq!(bench.sync().await, SyncReport { unchanged: 1, removed, ..SyncReport::default() });
+    assert_eq!(bench.found(&["pancake"]).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_touched_file_with_the_same_text_is_not_indexed_again() {
+    let bench = Bench::new().await;
+    bench.write("rooms.md", "Twelve.");
+    bench.sync().await;
+    let before = bench.ada.knowledge_state().await.expect("a state");
+    let file = std::fs::File::options().write(true).open(bench.path("rooms.md")).expect("the file");
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000)).expect("a time");
+    assert_eq!(bench.sync().await, SyncReport { unchanged: 1, ..SyncReport::default() });
+    let after = bench.ada.knowledge_state().await.expect("a state");
+    let wanted = KnowledgeFile { modified_ms: 1_000_000_000, ..before[0].clone() };
+    assert_eq!(after, [wanted]);
+}
+
+#[tokio::test]
+async fn a_change_that_the_files_time_does_not_show_is_seen_while_the_file_is_young() {
+    let bench = Bench::new().await;
+    let now = bench.clock.now();
+    let at = SystemTime::UNIX_EPOCH + Duration::from_millis(now.as_millis() as u64);
+    let write = |text: &str| {
+        bench.write("rooms.md", text);
+        let file = std::fs::File::options().write(true).open(bench.path("rooms.md")).expect("the file");
+        file.set_modified(at).expect("a time");
+    };
+    write("apple");
+    assert_eq!(bench.sync().await, indexed(&["rooms.md"]));
+    write("grape");
+    assert_eq!(bench.sync().await, indexed(&["rooms.md"]));
+    assert_eq!(bench.found(&["grape"]).await, ["knowledge/rooms.md"]);
+    // Later the time is believed, after one more look at the bytes.
+    bench.clock.advance(Duration::from_secs(3));
+    bench.sync().await;
+    assert_eq!(bench.ada.knowledge_state().await.expect("a state")[0].modified_ms, now.as_millis());
+}
+
+#[tokio::test]
+async fn what_is_too_much_or_not_a_text_file_is_skipped_and_said() {
+    let bench = Bench::new().await;
+    bench.write("a.md", "apple");
+    bench.write("b.md", "banana ".repeat(20));
+    bench.write("c.md", "cherry");
+    bench.write("d.md", "damson");
+    bench.write("deep/er/e.md", "elder");
+    bench.write("bin.md", [b'f', 0, b'g']);
+    let limits = SyncLimits { files_max: 3, file_bytes_max: 100, depth_max: 1 };
+    let report = bench.sync_within(&limits).await;
+    let skipped = [
+        ("knowledge/b.md", "too large"),
+        ("knowledge/d.md", "too many files"),
+        ("knowledge/deep/er", "too many folders deep"),
+        ("knowledge/bin.md", "not a text file"),
+    ];
+    let skipped = skipped.map(|(path, why)| (path.to_owned(), why)).to_vec();
+    assert_eq!(report, SyncReport { skipped, ..indexed(&["a.md", "c.md"]) });
+    // A file that was indexed and cannot be read any more is not quoted any more.
+    bench.write("a.md", [0, 1]);
+    let report = bench.sync_within(&limits).await;
+    assert_eq!(report.removed, ["knowledge/a.md"]);
+    assert_eq!(bench.found(&["apple"]).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn nothing_outside_the_folder_is_indexed_and_nothing_blocks() {
+    let bench = Bench::new().await;
+    bench.write("a.md", "apple");
+    let outside = bench.workspace.path().join("other");
+    std::fs::create_dir(&outside).expect("a folder");
+    std::fs::write(outside.join("secret.md"), "apple canary").expect("a file");
+    std::os::unix::fs::symlink(outside.join("secret.md"), bench.path("link.md")).expect("a link");
+    std::os::unix::fs::symlink(&outside, bench.path("folder")).expect("a link");
+    std::os::unix::fs::symlink(".", bench.path("circle")).expect("a link");
+    let made = std::process::Command::new("mkfifo").arg(bench.path("pipe.md")).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo");
+    let report = tokio::time::timeout(Duration::from_secs(5), bench.sync()).await;
+    assert_eq!(report, Ok(indexed(&["a.md"])));
+    assert_eq!(bench.found(&["canary"]).await, Vec::<String>::new());
+
+    std::fs::remove_dir_all(bench.path("")).expect("a removal");
+    std::os::unix::fs::symlink(&outside, bench.workspace.path().join("personas/ada/knowledge"))
+        .expect("a link");
+    let limits = SyncLimits::default();
+    let refused = sync_knowledge(&bench.ada, &bench.folder, &limits, bench.clock.now()).await;
+    assert_eq!(refused.map_err(|e| e.to_string()), Err("cannot read the folder `knowledge`".to_owned()));
+}
+
+#[tokio::test]
+async fn a_folder_is_looked_at_once_a_second_at_most() {
+    let bench = Bench::new().await;
+    let sync = KnowledgeSync::default();
+    let refresh = || sync.refresh(&bench.ada, &bench.folder, bench.clock.as_ref());
+    bench.write("a.md", "apple");
+    assert_eq!(refresh().await.expect("a sync"), Some(indexed(&["a.md"])));
+    bench.write("b.md", "banana");
+    bench.clock.advance(Duration::from_millis(999));
+    assert_eq!(refresh().await.expect("a sync"), None);
+    bench.clock.advance(Duration::from_millis(1));
+    assert_eq!(refresh().await.expect("a sync"), Some(SyncReport { unchanged: 1, ..indexed(&["b.md"]) }));
+    let bob = bench.store.persona(&PersonaId::parse("bob").expect("an id"));
+    assert!(sync.refresh(&bob, &bench.folder, bench.clock.as_ref()).await.expect("a sync").is_some());
+}
+
+#[tokio::test]
+async fn personas_do_not_see_each_others_knowledge() {
+    let bench = Bench::new().await;
+    let bob = bench.store.persona(&PersonaId::parse("bob").expect("an id"));
+    let file = |sha256: &str| KnowledgeFile {
+        path: "knowledge/a.md".into(),
+        sha256: sha256.into(),
+        modified_ms: 1,
+        size_bytes: 5,
+    };
+    let chunk = |body: &str| vec![KnowledgeChunk { heading: String::new(), body: body.into() }];
+    bench.ada.replace_knowledge_file(file("1"), chunk("apple pie")).await.expect("a write");
+    bob.replace_knowledge_file(file("2"), chunk("apple secret")).await.expect("a write");
+    let hits = bench.ada.search_knowledge(&["apple".into()], 10).await.expect("a search");
+    assert_eq!(hits.iter().map(|h| h.body.as_str()).collect::<Vec<_>>(), ["apple pie"]);
+    bench.ada.remove_knowledge_file("knowledge/a.md").await.expect("a removal");
+    assert_eq!(bench.ada.knowledge_state().await.expect("a state"), []);
+    assert_eq!(bob.knowledge_state().await.expect("a state"), [file("2")]);
+    assert_eq!(bob.search_knowledge(&["secret".into()], 10).await.expect("a search").len(), 1);
+}
+
+#[tokio::test]
+async fn a_letter_is_given_the_pieces_that_bear_on_it_with_their_places() {
+    let bench = Bench::new().await;
+    bench.write("rooms.md", "# Rooms\n\nNine rooms.\n\n## Breakfast\n\nIn the mill room from 7:30.\n");
+    bench.write("parking.md", "# Parking\n\nEight spaces behind the barn.\n");
+    bench.sync().await;
+    let wanted = "From your knowledge, `knowledge/rooms.md#Breakfast`:\n\nIn the mill room from 7:30.";
+    let contribution = bench.resolve("Breakfast", "Dear all, when is breakfast?", None).await;
+    let piece = Piece::System { text: wanted.into(), required: false };
+    assert_eq!(contribution.pieces, [("knowledge/rooms.md#Breakfast".to_owned(), piece)]);
+    assert_eq!(contribution.note, None);
+    // What a reply quotes was answered before.
+    let contribution =
+        bench.resolve("Hi", "Where is the barn?\n> breakfast", Some("Where is the barn?")).await;
+    let sources: Vec<_> = contribution.pieces.iter().map(|(source, _)| source.as_str()).collect();
+    assert_eq!(sources, ["knowledge/parking.md#Parking"]);
+}
+
+#[tokio::test]
+async fn a_letter_that_nothing_bears_on_is_given_nothing_and_the_report_says_why() {
+    let bench = Bench::new().await;
+    bench.write("rooms.md", "Thank you for what you will read here.");
+    bench.sync().await;
+    let nothing = |why: &str| Contribution { pieces: Vec::new(), note: Some(why.into()) };
+    let polite = bench.resolve("Hello", "Thank you, that is all!", None).await;
+    assert_eq!(polite, nothing("the input has no words to search for"));
+    let other = bench.resolve("Invoice", "Zeppelin \" OR * NEAR(", None).await;
+    assert_eq!(other, nothing("nothing in `knowledge` matches the input"));
+}
