@@ -4,6 +4,7 @@
 //! their own in the modules that own those formats.
 
 pub mod address;
+pub mod digest;
 pub mod email;
 pub mod id;
 pub mod run;
@@ -11,6 +12,7 @@ pub mod time;
 pub mod usage;
 
 pub use address::{Address, Mailbox};
+pub use digest::{sha256_hex, stable_seed};
 pub use email::{Attachment, AutomaticSigns, Email, Envelope, Letter, Trust, Via};
 pub use id::{
     AttachmentId, ConversationId, DeliveryId, MessageId, PersonaId, RawLetterId, ResponsibilityId, RunId,

@@ -115,9 +115,12 @@ impl Store {
         self.inner.epoch
     }
 
-    /// Closes the read connections; the write connection closes when the last clone is dropped.
+    /// Closes the read connections, then waits for the write connection to close, if no other clone holds it.
     pub async fn close(self) {
         self.inner.readers.close().await;
+        if let Some(inner) = Arc::into_inner(self.inner) {
+            inner.writer.close().await;
+        }
     }
 }
 

@@ -7,8 +7,9 @@
 use super::{Result, StoreError};
 use futures_util::future::BoxFuture;
 use sqlx::SqliteConnection;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 
 /// Writes that may wait at once; more callers wait for a place, which is the store's back-pressure.
 const QUEUE_LENGTH_MAX: usize = 1024;
@@ -32,6 +33,7 @@ pub(super) enum Outcome {
 #[derive(Clone)]
 pub(super) struct Writer {
     queue: mpsc::Sender<Box<dyn Job>>,
+    working: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
 struct Write<T, F> {
@@ -71,8 +73,19 @@ impl Writer {
     /// Takes over the only write connection and works until every handle is dropped.
     pub(super) fn start(conn: SqliteConnection) -> Self {
         let (queue, waiting) = mpsc::channel(QUEUE_LENGTH_MAX);
-        tokio::spawn(work(conn, waiting));
-        Self { queue }
+        let working = tokio::spawn(work(conn, waiting));
+        Self { queue, working: Arc::new(Mutex::new(Some(working))) }
+    }
+
+    /// Lets the writer finish what waits and close its connection.
+    pub(super) async fn close(self) {
+        let working = self.working.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(self.queue);
+        if let Some(working) = working
+            && let Err(error) = working.await
+        {
+            tracing::error!(%error, "the database writer panicked");
+        }
     }
 
     pub(super) async fn write<T, F>(&self, work: F) -> Result<T>

@@ -1,0 +1,33 @@
+//! SHA-256 as the engine spells it: lower-case hexadecimal text.
+
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+
+/// The digest of the parts, one after the other, as 64 hexadecimal digits.
+pub fn sha256_hex(parts: &[&[u8]]) -> String {
+    let mut hash = Sha256::new();
+    parts.iter().for_each(|part| hash.update(part));
+    hash.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _infallible = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// A number that is the same for the same text and spread evenly over different ones: jitter without chance.
+pub fn stable_seed(text: &str) -> u64 {
+    Sha256::digest(text.as_bytes()).iter().take(8).fold(0, |seed, byte| (seed << 8) | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_hash_as_their_concatenation() {
+        // FIPS 180-2, appendix B.1.
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256_hex(&[b"a", b"bc"]), abc);
+        assert_ne!(stable_seed("a"), stable_seed("b"));
+    }
+}

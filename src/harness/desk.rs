@@ -1,0 +1,121 @@
+//! What every run is worked on with: the store, the configuration, the adapters, the clock.
+
+use super::providers::{self, Provider, ProviderError};
+use crate::clock::Clock;
+use crate::config::{Config, Persona};
+use crate::domain::{ErrorClass, PersonaId};
+use crate::store::{Store, StoreError};
+use crate::tools::{TOOLS, Tool};
+use cap_std::fs_utf8::Dir;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// One per engine; shared by all runs.
+pub struct Desk {
+    pub store: Store,
+    pub config: Arc<Config>,
+    pub clock: Arc<dyn Clock>,
+    /// By name; built once, because an adapter owns its connections.
+    pub providers: BTreeMap<String, Box<dyn Provider>>,
+    /// The workspace as a capability.
+    pub workspace: Dir,
+    /// Hint to the outbound worker that a delivery was queued.
+    pub mail_queued: Arc<Notify>,
+}
+
+/// Why a desk could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum DeskError {
+    #[error("cannot open the workspace `{path}`")]
+    Workspace {
+        path: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("provider `{provider}` cannot be used")]
+    Provider {
+        provider: String,
+        #[source]
+        source: ProviderError,
+    },
+}
+
+impl Desk {
+    /// Builds the adapters that the configuration and the personas name. Opens no connection.
+    pub fn set_up(store: Store, config: Arc<Config>, mail_queued: Arc<Notify>) -> Result<Self, DeskError> {
+        let path = config.workspace.display().to_string();
+        let workspace = Dir::open_ambient_dir(&path, cap_std::ambient_authority());
+        let workspace = workspace.map_err(|source| DeskError::Workspace { path, source })?;
+        let named = config.personas.iter().filter_map(|persona| persona.provider.clone());
+        let mut adapters = BTreeMap::new();
+        for provider in named.chain([config.inference.provider.clone()]) {
+            let settings = config.inference.providers.get(&provider).cloned().unwrap_or_default();
+            let built = providers::build(&provider, &settings);
+            let built = built.map_err(|source| DeskError::Provider { provider: provider.clone(), source })?;
+            adapters.insert(provider, built);
+        }
+        let clock = store.clock().clone();
+        Ok(Self { store, config, clock, providers: adapters, workspace, mail_queued })
+    }
+
+    /// A persona and its folder. Errors: class `Config`, when either is gone.
+    pub fn persona(&self, id: &PersonaId) -> Result<(&Persona, Dir), RunError> {
+        let gone = |what: String| RunError::Fatal { class: ErrorClass::Config, message: what };
+        let persona =
+            self.config.personas.get(id).ok_or_else(|| gone(format!("no persona `{id}` is configured")))?;
+        let folder = self.workspace.open_dir(format!("personas/{id}"));
+        let folder = folder.map_err(|error| gone(format!("folder of persona `{id}`: {error}")))?;
+        Ok((persona, folder))
+    }
+
+    /// The tools a persona may use, in the order of the list.
+    pub fn tools(&self, persona: &Persona) -> Vec<&'static dyn Tool> {
+        let granted = |tool: &&'static dyn Tool| match &persona.tools {
+            None => true,
+            Some(names) => names.iter().any(|name| name == tool.name()),
+        };
+        TOOLS.iter().copied().filter(granted).collect()
+    }
+}
+
+/// Why a run did not come to its own end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A provider call failed; `retry_in` says whether another try may help.
+    #[error("{source}")]
+    Provider {
+        #[source]
+        source: ProviderError,
+        retry_in: Option<Duration>,
+    },
+    /// Trying again would give the same.
+    #[error("{message}")]
+    Fatal { class: ErrorClass, message: String },
+    #[error("the store failed")]
+    Store(#[from] StoreError),
+    /// Somebody asked for it.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl RunError {
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            RunError::Provider { source, .. } => source.class,
+            RunError::Fatal { class, .. } => *class,
+            RunError::Store(_) => ErrorClass::Store,
+            RunError::Cancelled => ErrorClass::Cancelled,
+        }
+    }
+}
+
+impl From<super::resolvers::ResolveError> for RunError {
+    fn from(error: super::resolvers::ResolveError) -> Self {
+        match error {
+            super::resolvers::ResolveError::Store(error) => RunError::Store(error),
+            config => RunError::Fatal { class: ErrorClass::Config, message: config.to_string() },
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Runs one run: assemble the context, loop model and tools within the budget, commit the outcome.
+//!
+//! Absent on purpose: SQL, SMTP, vendors' dialects. A run is told everything by values and tells the store what
+//! happened in entries of its journal.
+
+use super::calls;
+use super::desk::{Desk, RunError};
+use super::meter;
+use super::providers::{Message, Response, Role, Stop, ToolChoice};
+use super::work::Work;
+use super::{reply, turn};
+use crate::domain::{ErrorClass, RunState, StopReason};
+use crate::store::{ClaimedRun, Entry, Finished};
+use tokio_util::sync::CancellationToken;
+
+/// Works on a claimed run until its end is committed. On an error nothing is left pending; the caller decides
+/// between another try and failure.
+pub async fn execute(
+    desk: &Desk,
+    run: &ClaimedRun,
+    cancel: &CancellationToken,
+) -> Result<StopReason, RunError> {
+    let mut work = Work::begin(desk, run, cancel).await?;
+    let (text, stop) = converse(&mut work).await?;
+    finish(&mut work, &text, stop).await?;
+    Ok(stop)
+}
+
+/// The loop: ask, execute the calls, ask again; gives the final text and why it is final.
+async fn converse(work: &mut Work<'_>) -> Result<(String, StopReason), RunError> {
+    loop {
+        let response = match work.resumed.take() {
+            Some(response) => response,
+            None => match work.meter.reached(work.budget(), work.elapsed()) {
+                Some(limit) => return last_words(work, limit).await,
+                None => turn::ask(work, ToolChoice::Auto, None).await?,
+            },
+        };
+        if response.stop == Stop::Refused {
+            return Ok((response.text(), StopReason::Refused));
+        }
+        if response.calls().next().is_some() {
+            let results = calls::call_all(work, &response).await?;
+            work.said.push(Message { role: Role::Assistant, blocks: response.blocks });
+            work.said.push(Message { role: Role::User, blocks: results });
+        } else if response.stop == Stop::Paused {
+            work.said.push(Message { role: Role::Assistant, blocks: response.blocks });
+        } else {
+            return Ok(answered(&response));
+        }
+    }
+}
+
+fn answered(response: &Response) -> (String, StopReason) {
+    let text = response.text();
+    let stop = if text.trim().is_empty() { StopReason::NoReply } else { StopReason::Answered };
+    (text, stop)
+}
+
+/// At a bound the model gets one call without tools, so that the sender still receives an honest partial answer.
+async fn last_words(work: &mut Work<'_>, limit: StopReason) -> Result<(String, StopReason), RunError> {
+    let response = turn::ask(work, ToolChoice::None, Some(meter::farewell(limit))).await?;
+    Ok((response.text(), limit))
+}
+
+/// One commit: the last answer, the reply with its delivery, the end of the run.
+async fn finish(work: &mut Work<'_>, text: &str, stop: StopReason) -> Result<(), RunError> {
+    let (state, error) = match stop {
+        StopReason::Refused => {
+            let message = "the model refused to answer".to_owned();
+            (RunState::Failed, Some((ErrorClass::ContentFilter, message)))
+        }
+        _ => {
+            let mail = reply::final_reply(work, text)?;
+            let unsendable =
+                mail.as_ref().is_some_and(|m| m.disposition == "withheld:outbound_not_configured");
+            work.pending.extend(mail.map(|mail| Entry::Mail(Box::new(mail))));
+            match unsendable {
+                true => {
+                    let message = "an answer is stored, but no outbound transport is configured".to_owned();
+                    (RunState::Failed, Some((ErrorClass::OutboundNotConfigured, message)))
+                }
+                false => (RunState::Succeeded, None),
+            }
+        }
+    };
+    work.commit(Some(Entry::Finished(Finished { state, stop_reason: stop, error }))).await
+}

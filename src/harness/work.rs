@@ -1,0 +1,234 @@
+//! One run on the desk: what it was told, what was said so far, what is still to be committed.
+
+use super::context::{self, Sources};
+use super::desk::{Desk, RunError};
+use super::meter::Meter;
+use super::providers::{Block, Message, Provider, Request, Response, Role, ToolChoice, ToolSpec};
+use super::resolvers::Subject;
+use crate::config::{Budget, Persona};
+use crate::domain::{ErrorClass, Usage};
+use crate::store::{AssembledContext, ClaimedRun, Entry, JournalSoFar, PersonaStore, RunKey, Step};
+use crate::tools::Tool;
+use cap_std::fs_utf8::Dir;
+use std::collections::HashMap;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Everything a run is worked on with, and how far it has come.
+pub struct Work<'a> {
+    pub desk: &'a Desk,
+    pub run: &'a ClaimedRun,
+    pub key: RunKey,
+    pub persona: &'a Persona,
+    pub folder: Dir,
+    pub store: PersonaStore,
+    pub subject: Subject,
+    pub provider: &'a dyn Provider,
+    pub tools: Vec<&'static dyn Tool>,
+    pub cancel: &'a CancellationToken,
+    /// The first request; later ones are this one with more messages.
+    pub first: Request,
+    /// Not yet committed: rides with the first turn.
+    pub fresh_context: Option<AssembledContext>,
+    /// What was said after the first request.
+    pub said: Vec<Message>,
+    /// The last answer of an earlier attempt, whose calls may be open.
+    pub resumed: Option<Response>,
+    /// Steps of earlier attempts.
+    pub known_steps: Vec<Step>,
+    /// Highest attempt per turn of earlier attempts.
+    pub turn_attempts: HashMap<u32, u32>,
+    pub next_step: u32,
+    pub meter: Meter,
+    /// Committed with the next thing that must be committed.
+    pub pending: Vec<Entry>,
+    pub mails_sent: usize,
+    /// Some mail of this run answered the trigger.
+    pub replied: bool,
+    began: Duration,
+}
+
+impl<'a> Work<'a> {
+    /// Loads what the run is about; assembles its context, or goes on from its journal.
+    pub async fn begin(
+        desk: &'a Desk,
+        run: &'a ClaimedRun,
+        cancel: &'a CancellationToken,
+    ) -> Result<Work<'a>, RunError> {
+        let (persona, folder) = desk.persona(&run.persona)?;
+        let provider_name = persona.provider.as_ref().unwrap_or(&desk.config.inference.provider);
+        let no_provider = || RunError::Fatal {
+            class: ErrorClass::Config,
+            message: format!("provider `{provider_name}` is not configured"),
+        };
+        let provider = desk.providers.get(provider_name).ok_or_else(no_provider)?;
+        let store = desk.store.persona(&run.persona);
+        let message = store.message(&run.trigger_message).await?;
+        let attachments = store.attachment_infos(&run.trigger_message).await?;
+        let has_past = !store.past_messages(&message.thread, message.seq, 1, 1).await?.is_empty();
+        let subject = Subject { trigger: run.trigger, message, attachments, has_past };
+        let first = Request {
+            model: persona.model.as_ref().unwrap_or(&desk.config.inference.model).clone(),
+            system: Vec::new(),
+            messages: Vec::new(),
+            tools: Vec::new(),
+            tool_choice: ToolChoice::Auto,
+            max_output_tokens: desk.config.inference.max_output_tokens,
+            temperature: desk.config.inference.temperature,
+        };
+        let mut work = Work {
+            desk,
+            run,
+            key: RunKey { run: run.id.clone(), trigger_message: run.trigger_message.clone() },
+            tools: desk.tools(persona),
+            persona,
+            folder,
+            store,
+            subject,
+            provider: provider.as_ref(),
+            cancel,
+            first,
+            fresh_context: None,
+            said: Vec::new(),
+            resumed: None,
+            known_steps: Vec::new(),
+            turn_attempts: HashMap::new(),
+            next_step: 0,
+            meter: Meter::default(),
+            pending: Vec::new(),
+            mails_sent: 0,
+            replied: false,
+            began: desk.clock.monotonic(),
+        };
+        // A first attempt has no journal to read.
+        let journal = match run.attempt {
+            0 | 1 => JournalSoFar::default(),
+            _ => work.store.journal_so_far(&run.id).await?,
+        };
+        match &journal.first_request_json {
+            Some(json) => work.resume(json, &journal)?,
+            None => work.assemble().await?,
+        }
+        Ok(work)
+    }
+
+    async fn assemble(&mut self) -> Result<(), RunError> {
+        let profile = self.desk.config.context.get(&self.run.profile).ok_or_else(|| RunError::Fatal {
+            class: ErrorClass::Config,
+            message: format!("no context profile `{}` in configs/context.json", self.run.profile),
+        })?;
+        let sources = Sources {
+            persona: self.persona,
+            store: &self.store,
+            folder: &self.folder,
+            workspace: &self.desk.workspace,
+            subject: &self.subject,
+            now: self.desk.clock.now(),
+        };
+        let budget = self.budget().context_tokens_max;
+        let (context, report) = context::assemble(sources, (&self.run.profile, profile), budget).await?;
+        self.first.system = context.system();
+        self.first.messages = context.messages();
+        self.first.tools = self.tools.iter().map(|tool| spec(*tool)).collect();
+        self.fresh_context =
+            Some(AssembledContext { request_json: to_json(&self.first)?, report_json: to_json(&report)? });
+        Ok(())
+    }
+
+    /// Takes up an earlier attempt where its last commit left it.
+    fn resume(&mut self, first_json: &str, journal: &JournalSoFar) -> Result<(), RunError> {
+        self.first = from_json(first_json)?;
+        self.known_steps.clone_from(&journal.steps);
+        self.turn_attempts = journal.attempts.iter().copied().collect();
+        self.next_step = journal.steps.iter().map(|step| step.step_index + 1).max().unwrap_or(0);
+        self.mails_sent = journal.mails as usize;
+        self.replied = journal.replied;
+        self.meter.turns = u32::try_from(journal.answers.len()).unwrap_or(u32::MAX);
+        let mut answers = journal.answers.iter().peekable();
+        while let Some((_, json)) = answers.next() {
+            let response: Response = from_json(json)?;
+            self.meter.usage = self.meter.usage.plus(Usage::from(response.usage));
+            match answers.peek() {
+                // Every earlier answer has all its results, or the next turn would not have started.
+                Some(_) => {
+                    let results = self.known_results(&response);
+                    self.said.push(Message { role: Role::Assistant, blocks: response.blocks });
+                    self.said.push(Message { role: Role::User, blocks: results });
+                }
+                None => self.resumed = Some(response),
+            }
+        }
+        Ok(())
+    }
+
+    fn known_results(&mut self, response: &Response) -> Vec<Block> {
+        let mut results = Vec::new();
+        for (id, name, _) in response.calls() {
+            let Some(step) = super::calls::known_result(&self.known_steps, id) else { continue };
+            let content = step.payload_json.clone();
+            let is_error = super::calls::is_failure(&content);
+            self.meter.tool_calls += 1;
+            self.meter.tool_failures += u32::from(is_error && !super::calls::is_skipped(&content));
+            results.push(Block::ToolResult {
+                call_id: id.to_owned(),
+                name: name.to_owned(),
+                content,
+                is_error,
+            });
+        }
+        results
+    }
+
+    pub fn budget(&self) -> &'a Budget {
+        &self.desk.config.inference.budget
+    }
+
+    /// Time this attempt has taken.
+    pub fn elapsed(&self) -> Duration {
+        self.desk.clock.monotonic().saturating_sub(self.began)
+    }
+
+    /// The next request: everything said so far.
+    pub fn request(&self, tool_choice: ToolChoice, note: Option<String>) -> Request {
+        let mut request = self.first.clone();
+        request.tool_choice = tool_choice;
+        request.messages.extend(self.said.iter().cloned());
+        request.messages.extend(note.map(Message::user));
+        request
+    }
+
+    /// Commits everything pending together with `entry`.
+    pub async fn commit(&mut self, entry: Option<Entry>) -> Result<(), RunError> {
+        let mut entries = std::mem::take(&mut self.pending);
+        entries.extend(entry);
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let has_mail =
+            entries.iter().any(|entry| matches!(entry, Entry::Mail(mail) if mail.delivery.is_some()));
+        self.store.journal(&self.key, entries).await?;
+        if has_mail {
+            self.desk.mail_queued.notify_one();
+        }
+        Ok(())
+    }
+}
+
+fn spec(tool: &dyn Tool) -> ToolSpec {
+    ToolSpec {
+        name: tool.name().to_owned(),
+        description: tool.description().to_owned(),
+        input_schema: tool.input_schema(),
+    }
+}
+
+fn to_json(value: &impl serde::Serialize) -> Result<String, RunError> {
+    let bug =
+        |error: serde_json::Error| RunError::Fatal { class: ErrorClass::Config, message: error.to_string() };
+    serde_json::to_string(value).map_err(bug)
+}
+
+fn from_json<T: serde::de::DeserializeOwned>(json: &str) -> Result<T, RunError> {
+    serde_json::from_str(json)
+        .map_err(|_| RunError::Store(crate::store::StoreError::Unreadable { what: "journal" }))
+}

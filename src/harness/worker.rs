@@ -1,0 +1,188 @@
+//! The harness's worker: claims what is due, runs it beside others, settles what failed.
+//!
+//! Wake-ups are hints; the table is looked at once a second in any case, so a lost hint costs a second.
+
+use super::desk::{Desk, RunError};
+use super::execute::execute;
+use crate::domain::{ErrorClass, RunId, stable_seed};
+use crate::store::{ClaimedRun, RunFailure, StoreError};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// Longest time between two looks at the table.
+const POLL: Duration = Duration::from_secs(1);
+/// Waits between the tries of one run, when nobody named a longer one.
+const RUN_RETRY_WAITS: [Duration; 5] = [
+    Duration::from_secs(60),
+    Duration::from_secs(5 * 60),
+    Duration::from_secs(15 * 60),
+    Duration::from_secs(60 * 60),
+    Duration::from_secs(4 * 60 * 60),
+];
+
+/// Runs runs. One per engine.
+pub struct Worker {
+    desk: Arc<Desk>,
+    running: JoinSet<RunId>,
+    cancels: HashMap<RunId, CancellationToken>,
+}
+
+impl Worker {
+    pub fn new(desk: Arc<Desk>) -> Self {
+        Self { desk, running: JoinSet::new(), cancels: HashMap::new() }
+    }
+
+    /// Works until `shutdown`, then gives running runs `drain_max` to end and puts the rest back.
+    pub async fn run(mut self, wake: Arc<Notify>, shutdown: CancellationToken) {
+        while !shutdown.is_cancelled() {
+            self.claim_or_report().await;
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = wake.notified() => {}
+                Some(ended) = self.running.join_next(), if !self.running.is_empty() => self.ended(ended),
+                () = tokio::time::sleep(POLL) => self.pass_on_cancellations().await,
+            }
+            while let Some(ended) = self.running.try_join_next() {
+                self.ended(ended);
+            }
+        }
+        self.wind_down().await;
+    }
+
+    /// Works off everything that is due now, then returns how many runs were worked on.
+    pub async fn drain(&mut self) -> Result<usize, StoreError> {
+        let mut worked = 0;
+        loop {
+            worked += self.claim().await?;
+            match self.running.join_next().await {
+                Some(ended) => self.ended(ended),
+                None if self.desk.store.count_open_runs().await? == 0 => return Ok(worked),
+                // Due and yet not claimable: its thread waits for a parked run, or another engine has it.
+                None => return Ok(worked),
+            }
+        }
+    }
+
+    async fn claim_or_report(&mut self) {
+        if let Err(error) = self.claim().await {
+            tracing::error!(%error, "cannot claim runs");
+        }
+    }
+
+    async fn claim(&mut self) -> Result<usize, StoreError> {
+        let inference = &self.desk.config.inference;
+        let free = inference.concurrent_runs_max.saturating_sub(self.running.len());
+        if free == 0 {
+            return Ok(0);
+        }
+        let claimed =
+            self.desk.store.claim_runs(free, inference.concurrent_runs_per_persona_max, &[]).await?;
+        let count = claimed.len();
+        for run in claimed {
+            let cancel = CancellationToken::new();
+            self.cancels.insert(run.id.clone(), cancel.clone());
+            let desk = self.desk.clone();
+            self.running.spawn(async move {
+                work_on(&desk, &run, &cancel).await;
+                run.id
+            });
+        }
+        Ok(count)
+    }
+
+    fn ended(&mut self, ended: Result<RunId, tokio::task::JoinError>) {
+        match ended {
+            Ok(run) => {
+                self.cancels.remove(&run);
+            }
+            // The row stays `running` until the next start recovers it; a panic is a bug and must be seen.
+            Err(error) => tracing::error!(%error, "a run panicked"),
+        }
+    }
+
+    /// A cancellation is a mark in the row, so that any process can ask for it.
+    async fn pass_on_cancellations(&mut self) {
+        if self.cancels.is_empty() {
+            return;
+        }
+        match self.desk.store.cancel_requests().await {
+            Ok(runs) => {
+                runs.iter().filter_map(|run| self.cancels.get(run)).for_each(CancellationToken::cancel)
+            }
+            Err(error) => tracing::warn!(%error, "cannot read cancellations"),
+        }
+    }
+
+    async fn wind_down(mut self) {
+        let patience = tokio::time::sleep(self.desk.config.limits.drain_max);
+        tokio::pin!(patience);
+        while !self.running.is_empty() {
+            tokio::select! {
+                Some(ended) = self.running.join_next() => self.ended(ended),
+                () = &mut patience => break,
+            }
+        }
+        self.running.abort_all();
+        while self.running.join_next().await.is_some() {}
+        for run in self.cancels.keys() {
+            if let Err(error) = self.desk.store.requeue_run(run).await {
+                tracing::debug!(%run, %error, "not put back; the next start recovers it");
+            }
+        }
+    }
+}
+
+/// One run from claim to settlement.
+async fn work_on(desk: &Desk, run: &ClaimedRun, cancel: &CancellationToken) {
+    let began = desk.clock.monotonic();
+    let outcome = execute(desk, run, cancel).await;
+    let took_ms = (desk.clock.monotonic().saturating_sub(began)).as_millis();
+    match outcome {
+        Ok(stop) => tracing::info!(run = %run.id, persona = %run.persona, %stop, took_ms, "run ended"),
+        Err(error) => settle(desk, run, error).await,
+    }
+}
+
+/// Parks a run that may do better later; fails the others.
+async fn settle(desk: &Desk, run: &ClaimedRun, error: RunError) {
+    if let RunError::Store(StoreError::WrongState { .. }) = &error {
+        tracing::warn!(run = %run.id, "the run was taken over; its result is dropped");
+        return;
+    }
+    let class = error.class();
+    let retry_in = match &error {
+        RunError::Provider { retry_in, .. } => *retry_in,
+        RunError::Store(_) => Some(RUN_RETRY_WAITS[0]),
+        RunError::Fatal { .. } | RunError::Cancelled => None,
+    };
+    let may_retry = run.attempt < desk.config.inference.run_attempts_max && class != ErrorClass::Cancelled;
+    let retry_at = retry_in.filter(|_| may_retry).map(|asked| {
+        let place = (run.attempt.max(1) as usize - 1).min(RUN_RETRY_WAITS.len() - 1);
+        let spread = Duration::from_millis(stable_seed(run.id.as_str()) % 10_000);
+        desk.clock.now().plus(asked.max(RUN_RETRY_WAITS[place]) + spread)
+    });
+    tracing::warn!(run = %run.id, persona = %run.persona, %class, parked = retry_at.is_some(), %error, "run failed");
+    let failure = RunFailure { class, message: chain(&error), retry_at };
+    if let Err(error) = desk.store.fail_run(&run.id, failure).await {
+        tracing::error!(run = %run.id, %error, "cannot settle the run; the next start recovers it");
+    }
+}
+
+/// The error with its causes, on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        let said = source.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        cause = source.source();
+    }
+    text
+}
