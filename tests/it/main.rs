@@ -3,3 +3,4 @@ mod knowledge;
 mod providers;
 mod tools;
 mod mime;
+mod scheduler;

@@ -1,0 +1,3 @@
+//! Responsibilities: cron in time zones, files to rows, due slots to runs.
+
+mod cron;
