@@ -6,7 +6,7 @@
 
 use crate::domain::Timestamp;
 use chrono::{
-    DateTime, Datelike, Duration, MappedLocalTime, NaiveDate, NaiveDateTime, Offset, TimeZone, Utc,
+    DateTime, Datelike, Duration, MappedLocalTime, NaiveDate, NaiveDateTime, Offset, TimeZone, Timelike, Utc,
 };
 use chrono_tz::Tz;
 use croner::parser::CronParser;
@@ -105,7 +105,9 @@ impl Schedule {
     fn local_times(&self, from: NaiveDateTime) -> impl Iterator<Item = NaiveDateTime> {
         let days = from.date().iter_days().take(CALENDAR_CYCLE_DAYS);
         days.filter(|date| self.has_day(*date)).flat_map(move |date| {
-            let times = self.hours.iter().flat_map(|h| self.minutes.iter().map(move |m| (*h, *m)));
+            let first_hour = if date == from.date() { from.hour() } else { 0 };
+            let hours = &self.hours[self.hours.partition_point(|hour| *hour < first_hour)..];
+            let times = hours.iter().flat_map(|h| self.minutes.iter().map(move |m| (*h, *m)));
             times.filter_map(move |(h, m)| date.and_hms_opt(h, m, 0)).filter(move |local| *local >= from)
         })
     }

@@ -167,7 +167,7 @@ fn assemble(entries: &[Entry], end: usize, body: &str) -> Result<Responsibility,
     let schedule = required("schedule")?;
     let parsed = Schedule::parse(&schedule.value)
         .map_err(|error| fault(schedule.line, format!("`schedule`: {error}")))?;
-    let timezone = find("timezone").map(|entry| zone(entry)).transpose()?;
+    let timezone = find("timezone").map(zone).transpose()?;
     let enabled = match find("enabled").map(|entry| (entry.value.as_str(), entry.line)) {
         None | Some(("true", _)) => true,
         Some(("false", _)) => false,

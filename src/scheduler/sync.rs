@@ -42,7 +42,7 @@ pub struct Problem {
 pub(super) type Key = (PersonaId, String);
 
 /// Enough of a file's metadata to know that it is the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Stamp {
     modified: Option<SystemTime>,
     size_bytes: u64,
@@ -85,17 +85,21 @@ fn scan_folder(persona: &Persona, known: &BTreeMap<Key, Stamp>, scan: &mut Scan)
             return Err(io::Error::other(format!("more than {FILES_MAX} responsibilities")));
         }
         let key = (persona.id.clone(), format!("{FOLDER}/{name}"));
-        let metadata = match folder.metadata(&name) {
-            Ok(metadata) if metadata.is_file() => metadata,
+        let is_new = |stamp: &Stamp| known.get(&key) != Some(stamp);
+        let (stamp, content) = match folder.metadata(&name) {
             // Gone since it was listed, or a folder that is called `x.md`.
-            Ok(_) => continue,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(error),
+            Ok(metadata) if !metadata.is_file() => continue,
+            Ok(metadata) => {
+                let modified = metadata.modified().ok().map(cap_std::time::SystemTime::into_std);
+                let stamp = Stamp { modified, size_bytes: metadata.len() };
+                (stamp, is_new(&stamp).then(|| read(&entry)))
+            }
+            // For example a link that leads out of the persona's folder.
+            Err(error) => (Stamp::default(), Some(Err(error))),
         };
-        let modified = metadata.modified().ok().map(cap_std::time::SystemTime::into_std);
-        let stamp = Stamp { modified, size_bytes: metadata.len() };
-        if known.get(&key) != Some(&stamp) {
-            let content = read(&entry).map_err(|error| format!("cannot be read: {error}"));
+        if let Some(content) = content.filter(|_| is_new(&stamp)) {
+            let content = content.map_err(|error| format!("cannot be read: {error}"));
             scan.read.insert(key.clone(), content);
         }
         scan.stamps.insert(key, stamp);

@@ -1,3 +1,6 @@
 //! Responsibilities: cron in time zones, files to rows, due slots to runs.
 
 mod cron;
+mod files;
+mod slots;
+mod world;

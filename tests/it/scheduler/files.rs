@@ -1,0 +1,198 @@
+//! Files on disk become rows; a bad one stops only itself.
+
+use super::world::{World, at};
+use attache::config::Personas;
+use attache::scheduler::prompt::{Facts, check, render};
+use attache::scheduler::{Scheduler, SyncReport};
+use std::sync::Arc;
+
+#[tokio::test]
+async fn a_bad_file_stops_itself_and_its_error_names_file_and_line() {
+    let world = World::at("2026-06-01T00:00:00Z").await;
+    world.install("digest.md");
+    world.install("misspelt.md");
+    world.write("README.md", "Not a responsibility.");
+    world.write("notes.txt", "Nor this.");
+    let report = world.sync().await;
+    assert_eq!((report.added, report.problems.len()), (2, 1));
+    let error = world.row("misspelt.md").await.error.expect("an error");
+    assert!(error.starts_with("personas/ada/responsibilities/misspelt.md: line 3: "), "{error}");
+    assert!(error.contains("did you mean `schedule`?"), "{error}");
+    let fired = world.tick_at("2026-06-01T07:00:00Z").await.fired;
+    assert_eq!(fired.len(), 1, "the good file fires");
+    assert_eq!(fired[0].0, world.row("digest.md").await.id);
+}
+
+#[tokio::test]
+async fn an_unchanged_folder_changes_nothing() {
+    let world = World::at("2026-06-01T00:00:00Z").await;
+    world.install("digest.md");
+    world.sync().await;
+    let before = world.row("digest.md").await;
+    world.clock.set(at("2026-06-01T01:00:00Z"));
+    assert_eq!(world.sync().await, SyncReport::default());
+    let restarted = world.second_scheduler().await;
+    assert_eq!(restarted.sync().await.expect("a synchronisation"), SyncReport::default());
+    assert_eq!(world.row("digest.md").await, before);
+}
+
+#[tokio::test]
+async fn a_file_without_a_zone_takes_the_persona_s_zone_and_stores_it() {
+    let world = World::at("2026-06-01T00:00:00Z").await;
+    world.write("noon.md", "---\nname: Noon\nschedule: 0 12 * * *\n---\nEat.");
+    world.sync().await;
+    let row = world.row("noon.md").await;
+    assert_eq!(
+        (row.timezone.as_str(), row.next_slot_at),
+        ("America/New_York", Some(at("2026-06-01T16:00:00Z")))
+    );
+}
+
+#[tokio::test]
+async fn an_edit_bumps_the_revision_and_fires_nothing_in_retrospect() {
+    let world = World::at("2026-06-01T12:00:00Z").await;
+    world.install("digest.md");
+    world.sync().await;
+    let before = world.row("digest.md").await;
+    world.clock.set(at("2026-06-01T12:30:00Z"));
+    world.write("digest.md", "---\nname: Digest\nschedule: 15 12 * * *\ntimezone: UTC\n---\nNow.");
+    assert_eq!(world.sync().await.changed, 1);
+    let after = world.row("digest.md").await;
+    assert_eq!(after.id, before.id);
+    assert_eq!(after.version.revision, before.version.revision + 1);
+    assert_eq!(after.next_slot_at, Some(at("2026-06-02T12:15:00Z")));
+    assert_eq!(world.tick_at("2026-06-01T12:31:00Z").await.fired, []);
+}
+
+#[tokio::test]
+async fn a_slot_that_an_edit_overtakes_is_accounted_for_as_missed() {
+    let world = World::at("2026-06-01T00:00:00Z").await;
+    world.install("digest.md");
+    world.sync().await;
+    // The engine was down at nine, and the file was edited before it came back.
+    world.clock.set(at("2026-06-01T08:00:00Z"));
+    world.write(
+        "digest.md",
+        "---\nname: Digest\nschedule: 0 9 * * *\ntimezone: Europe/Berlin\n---\nOther words.",
+    );
+    world.sync().await;
+    assert_eq!(world.tick_at("2026-06-01T08:00:01Z").await.fired, []);
+    assert_eq!(world.history().await, ["2026-06-01T07:00:00.000Z missed 1"]);
+    let note = world.slots().await[0].note.clone().unwrap_or_default();
+    assert_eq!(note, "the file changed before they could fire");
+}
+
+#[tokio::test]
+async fn a_disabled_a_removed_and_a_spoilt_file_do_not_fire_until_they_are_back() {
+    let world = World::at("2026-06-01T00:00:00Z").await;
+    let (on, off) =
+        ("---\nname: A\nschedule: 0 * * * *\ntimezone: UTC\n---\nGo.", "enabled: false\n---\nGo.");
+    world.write("a.md", on);
+    world.sync().await;
+    world.write("a.md", &on.replace("---\nGo.", off));
+    world.sync().await;
+    assert_eq!(world.tick_at("2026-06-01T01:00:00Z").await.fired, []);
+    std::fs::remove_file(world.path("a.md")).expect("a file to remove");
+    assert_eq!(world.sync().await.removed, 1);
+    assert_eq!(world.row("a.md").await.removed_at, Some(world.now()));
+    world.write("a.md", on);
+    assert_eq!(world.sync().await.added, 1);
+    world.write("a.md", "half a fi");
+    assert_eq!(world.sync().await.problems.len(), 1);
+    assert_eq!(world.tick_at("2026-06-01T02:00:00Z").await.fired, []);
+    world.write("a.md", on);
+    world.sync().await;
+    assert_eq!(world.tick_at("2026-06-01T02:30:00Z").await.fired, [], "nothing fires in retrospect");
+    assert_eq!(world.tick_at("2026-06-01T03:00:00Z").await.fired.len(), 1);
+}
+
+#[tokio::test]
+async fn responsibilities_of_a_persona_that_left_the_configuration_stop() {
+    let world = World::at("2026-06-01T00:00:00Z").await;
+    world.install("digest.md");
+    world.sync().await;
+    let nobody = Arc::new(Personas::default());
+    let later = Scheduler::new(world.store.clone(), nobody, world.clock.clone());
+    assert_eq!(later.sync().await.expect("a synchronisation").removed, 1);
+    assert_eq!(world.tick_at("2026-06-01T07:00:00Z").await.fired, []);
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_read_is_reported_and_its_rows_stay() {
+    let world = World::at("2026-06-01T00:00:00Z").await;
+    world.install("digest.md");
+    world.sync().await;
+    let folder = world.path("");
+    let aside = world.path("../aside");
+    std::fs::rename(&folder, &aside).expect("the folder moves");
+    std::fs::write(folder.as_os_str().to_str().expect("a path").trim_end_matches('/'), "a file now")
+        .expect("a file");
+    let report = world.sync().await;
+    assert_eq!((report.removed, report.problems.len()), (0, 1), "{report:?}");
+    assert_eq!(world.tick_at("2026-06-01T07:00:00Z").await.fired.len(), 1);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_link_out_of_the_persona_s_folder_is_not_followed() {
+    let world = World::at("2026-06-01T00:00:00Z").await;
+    let outside = tempfile::NamedTempFile::new().expect("a file outside");
+    std::fs::write(outside.path(), "---\nname: A\nschedule: 0 9 * * *\n---\nSecret.").expect("its content");
+    std::os::unix::fs::symlink(outside.path(), world.path("link.md")).expect("a link");
+    world.install("digest.md");
+    let report = world.sync().await;
+    assert_eq!(report.problems.len(), 1, "{report:?}");
+    let rows = world.store.responsibilities().await.expect("rows");
+    assert!(rows.iter().all(|row| row.prompt.find("Secret").is_none()), "{rows:?}");
+    assert_eq!(world.tick_at("2026-06-01T07:00:00Z").await.fired.len(), 1, "the good file fires");
+}
+
+#[tokio::test]
+async fn a_prompt_knows_the_time_the_slot_the_last_run_and_the_persona() {
+    let world = World::at("2026-06-01T00:00:00Z").await;
+    let persona = world.personas.iter().next().expect("a persona");
+    let facts = Facts {
+        now: at("2026-03-29T07:00:01Z"),
+        slot: at("2026-03-29T07:00:00Z"),
+        last_run: Some(at("2026-03-28T08:00:00Z")),
+        zone: chrono_tz::Europe::Berlin,
+        persona,
+    };
+    let body = "{{ now }} {{ slot[:10] }} {{ last_run }} {{ persona.id }} {{ persona.name | upper }} {{ persona.address }}";
+    let rendered = render(body, &facts);
+    let expected = "2026-03-29T09:00:01+02:00 2026-03-29 2026-03-28T09:00:00+01:00 ada ADA ada@engine.test";
+    assert_eq!(rendered, Ok(expected.to_owned()));
+    let first = Facts { last_run: None, ..facts };
+    let body = "{% if last_run %}again{% else %}first{% endif %}";
+    assert_eq!(render(body, &first), Ok("first".to_owned()));
+}
+
+#[test]
+fn a_prompt_that_could_never_be_rendered_is_refused_with_its_line() {
+    let cases = [
+        ("ok\n{{ nwo }}", Some(2), "unknown name `nwo`"),
+        ("{{ persona.mail }}", Some(1), "unknown name `persona.mail`"),
+        ("one\ntwo {% if now %}", Some(2), "cannot be rendered"),
+        ("{% set x = 'a' ~ 'a' %}", Some(1), "statement `set` is not offered"),
+        ("\n\n{%- macro m() %}{% endmacro %}", Some(3), "statement `macro` is not offered"),
+        ("{% include 'x' %}", Some(1), "statement `include` is not offered"),
+        ("{{ range(9) }}", Some(1), "unknown name `range`"),
+    ];
+    for (body, line, says) in cases {
+        let error = check(body).expect_err(body);
+        assert!(error.problem.contains(says), "{body}: {error}");
+        assert_eq!(error.line, line, "{body}: {error}");
+    }
+    assert_eq!(check("{# a note #}{{ now }} 100 % {{ persona.name | default('x') }}"), Ok(()));
+}
+
+#[tokio::test]
+async fn a_prompt_cannot_grow_without_bound() {
+    let world = World::at("2026-06-01T00:00:00Z").await;
+    let persona = world.personas.iter().next().expect("a persona");
+    let (now, zone) = (world.now(), chrono_tz::UTC);
+    let facts = Facts { now, slot: now, last_run: None, zone, persona };
+    for body in ["{{ 'x' * 2000000000 }}", "{{ 'x' * 1000000 }}", "{{ 'a' | replace('a', 'aaaa') }}"] {
+        assert!(render(body, &facts).is_err(), "{body} was rendered");
+    }
+}

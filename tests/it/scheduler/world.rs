@@ -1,0 +1,120 @@
+//! A workspace with one persona, a clock that is told, and a scheduler over a real database.
+
+use attache::clock::{Clock, ManualClock};
+use attache::config::{Persona, Personas, ReplyMode};
+use attache::domain::{Address, ErrorClass, PersonaId, Timestamp};
+use attache::scheduler::{Scheduler, SyncReport, TickReport};
+use attache::store::{ClaimedRun, RunFailure, Store, StoredResponsibility, StoredSlot};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub struct World {
+    pub clock: Arc<ManualClock>,
+    pub store: Store,
+    pub scheduler: Scheduler,
+    pub personas: Arc<Personas>,
+    folder: tempfile::TempDir,
+}
+
+pub fn at(text: &str) -> Timestamp {
+    Timestamp::parse(text).unwrap_or_else(|| panic!("{text} is no instant"))
+}
+
+impl World {
+    /// Opens an engine's store at an instant; nothing is synchronised yet.
+    pub async fn at(now: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let clock = Arc::new(ManualClock::at(at(now)));
+        let persona = Persona {
+            id: PersonaId::parse("ada").expect("a persona id"),
+            name: "Ada".to_owned(),
+            address: Address::parse("ada@engine.test").expect("an address"),
+            aliases: Vec::new(),
+            reply: ReplyMode::Final,
+            provider: None,
+            model: None,
+            tools: None,
+            timezone: chrono_tz::America::New_York,
+            folder: folder.path().join("personas/ada"),
+        };
+        std::fs::create_dir_all(persona.folder.join("responsibilities")).expect("the persona's folder");
+        let personas = Arc::new(Personas::new(vec![persona]).expect("one persona"));
+        let store = Store::open(folder.path(), clock.clone()).await.expect("a new database");
+        let scheduler = Scheduler::new(store.clone(), personas.clone(), clock.clone());
+        Self { clock, store, scheduler, personas, folder }
+    }
+
+    /// A scheduler of another process: its own connections to the same database.
+    pub async fn second_scheduler(&self) -> Scheduler {
+        let store =
+            Store::open_beside(self.folder.path(), self.clock.clone()).await.expect("a second opening");
+        Scheduler::new(store, self.personas.clone(), self.clock.clone())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join("personas/ada/responsibilities").join(name)
+    }
+
+    pub fn write(&self, name: &str, content: &str) {
+        std::fs::write(self.path(name), content).expect("a responsibility file");
+    }
+
+    /// Copies a fixture into the persona's folder.
+    pub fn install(&self, fixture: &str) {
+        let from = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/scheduler").join(fixture);
+        std::fs::copy(from, self.path(fixture)).expect("a fixture");
+    }
+
+    pub async fn sync(&self) -> SyncReport {
+        self.scheduler.sync().await.expect("a synchronisation")
+    }
+
+    /// Sets the clock and ticks.
+    pub async fn tick_at(&self, now: &str) -> TickReport {
+        self.clock.set(at(now));
+        self.scheduler.tick().await.expect("a tick")
+    }
+
+    pub async fn row(&self, file: &str) -> StoredResponsibility {
+        let rows = self.store.responsibilities().await.expect("rows");
+        let wanted = format!("responsibilities/{file}");
+        rows.into_iter().find(|row| row.file == wanted).unwrap_or_else(|| panic!("no row for {file}"))
+    }
+
+    /// All slots, newest first.
+    pub async fn slots(&self) -> Vec<StoredSlot> {
+        self.store.responsibility_slots(None, 10_000).await.expect("slots")
+    }
+
+    /// Slots as `instant state count`, oldest first.
+    pub async fn history(&self) -> Vec<String> {
+        let mut slots = self.slots().await;
+        slots.reverse();
+        let line = |slot: &StoredSlot| match slot.missed_count {
+            0 => format!("{} {}", slot.slot_at, slot.state),
+            count => format!("{} {} {count}", slot.slot_at, slot.state),
+        };
+        slots.iter().map(line).collect()
+    }
+
+    /// Ends every queued run, as a worker would; gives them.
+    pub async fn end_runs(&self) -> Vec<ClaimedRun> {
+        let mut ended = Vec::new();
+        loop {
+            let runs = self.store.claim_runs(100, 100, &[]).await.expect("claims");
+            if runs.is_empty() {
+                return ended;
+            }
+            for run in runs {
+                let failure =
+                    RunFailure { class: ErrorClass::Cancelled, message: String::new(), retry_at: None };
+                self.store.fail_run(&run.id, failure).await.expect("an ended run");
+                ended.push(run);
+            }
+        }
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
