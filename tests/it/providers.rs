@@ -1,13 +1,28 @@
 //! Provider adapters: what they send, what they make of what comes back, and how they fail.
 
+mod classify;
+mod conformance;
+mod dialects;
 mod history;
+mod http;
 mod scripted;
+mod server;
 
-use attache::harness::providers::{CallContext, Message, Request, ToolChoice, ToolSpec};
+use attache::config::ProviderSettings;
+use attache::harness::providers::{CallContext, Message, Provider, Request, ToolChoice, ToolSpec, build};
+use secrecy::SecretString;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+
+/// Looks like no vendor's key, so that only the exact mask can find it.
+const KEY: &str = "hunter2-hunter2-hunter2";
+
+fn adapter(id: &str, base_url: &str) -> Box<dyn Provider> {
+    let (base_url, api_key) = (Some(base_url.to_owned()), Some(SecretString::from(KEY)));
+    build(id, &ProviderSettings { base_url, api_key, ..Default::default() }).expect("loopback is allowed")
+}
 
 fn fixture(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/providers").join(path)

@@ -60,6 +60,18 @@ pub fn broken(message: impl Into<String>) -> ProviderError {
     ProviderError::new(ErrorClass::Protocol, Phase::MidStream, message)
 }
 
+/// The id of a tool call, made up where the provider gave none or gave one twice: inside an answer ids are unique.
+pub fn call_id(given: &str, position: u64, is_taken: impl Fn(&str) -> bool) -> String {
+    if !given.is_empty() && !is_taken(given) {
+        return given.to_owned();
+    }
+    let mut id = format!("call_{position}");
+    while is_taken(&id) {
+        id.push('x');
+    }
+    id
+}
+
 /// A token count as a provider wrote it: negative is 0, and nothing exceeds what an SQLite integer holds.
 pub fn token_count(value: Option<&Value>) -> Option<u64> {
     const MAX: u64 = i64::MAX.unsigned_abs();

@@ -8,7 +8,15 @@ pub mod accumulate;
 pub mod normalise;
 pub mod retry;
 mod guard;
+mod redact;
+mod wait;
+pub mod classify;
+pub mod decode;
+mod http;
 mod script;
+pub mod anthropic;
+pub mod openai_chunks;
+pub mod openai;
 pub mod scripted;
 
 use crate::config::ProviderSettings;
@@ -19,7 +27,7 @@ pub use contract::*;
 pub use retry::{RetryDecision, retry_decision};
 
 /// Every adapter, by the name used in `configs/inference.json`.
-pub static PROVIDERS: &[Adapter] = &[scripted::ADAPTER];
+pub static PROVIDERS: &[Adapter] = &[anthropic::ADAPTER, openai::ADAPTER, scripted::ADAPTER];
 
 /// What an adapter says about itself.
 pub struct Adapter {

@@ -1,0 +1,135 @@
+//! Bytes of a response to events: the framing that HTTP dialects share, around a dialect's pure decoder.
+
+use super::accumulate::{broken, ended_early};
+use super::contract::{Event, ProviderError};
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+use sse_stream::{Sse, SseStream};
+use std::collections::VecDeque;
+use std::io::Cursor;
+use std::time::Duration;
+
+/// Pieces of a body, of any size.
+pub type Pieces<'a> = BoxStream<'a, Result<Vec<u8>, ProviderError>>;
+
+/// One dialect's reading of one response. No I/O, no time: bytes decide everything.
+pub trait Decoder: Send {
+    /// One server-sent event. Errors: class `Protocol` for what cannot be read, or what the vendor reported.
+    fn feed(&mut self, event: &str, data: &str) -> Result<Vec<Event>, ProviderError>;
+    /// The body of a server that ignored `stream`: one JSON document.
+    fn whole(&mut self, body: &str) -> Result<Vec<Event>, ProviderError>;
+    /// The body ended. Errors: class `Transient`, unless what came can stand as a complete answer.
+    fn finish(&mut self) -> Result<Vec<Event>, ProviderError>;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    ServerSent,
+    Whole,
+}
+
+/// After the answer is complete, how long to read on so that the connection can be used again.
+const DRAIN_MAX: Duration = Duration::from_millis(100);
+
+/// The events of one response: they end with `Finished` or with the first error.
+pub fn events<'a>(
+    body: Pieces<'a>,
+    framing: Framing,
+    decoder: Box<dyn Decoder + 'a>,
+) -> BoxStream<'a, Result<Event, ProviderError>> {
+    let source = match framing {
+        Framing::ServerSent => {
+            let body = body.map(|piece| piece.map(Cursor::new));
+            Source::Frames(SseStream::from_bytes_stream(body).boxed())
+        }
+        Framing::Whole => Source::Document(body),
+    };
+    let reading = Reading { source, decoder, ready: VecDeque::new(), over: false };
+    stream::unfold(reading, Reading::next).fuse().boxed()
+}
+
+enum Source<'a> {
+    Frames(BoxStream<'a, Result<Sse, sse_stream::Error>>),
+    Document(Pieces<'a>),
+    Ended,
+}
+
+struct Reading<'a> {
+    source: Source<'a>,
+    decoder: Box<dyn Decoder + 'a>,
+    ready: VecDeque<Event>,
+    /// A terminal event was given out.
+    over: bool,
+}
+
+impl Reading<'_> {
+    async fn next(mut self) -> Option<(Result<Event, ProviderError>, Self)> {
+        loop {
+            if self.over {
+                return None;
+            }
+            if let Some(event) = self.ready.pop_front() {
+                if matches!(event, Event::Finished(_)) {
+                    self.over = true;
+                    self.drain().await;
+                }
+                return Some((Ok(event), self));
+            }
+            match self.read().await {
+                Ok(events) => self.ready.extend(events),
+                Err(error) => {
+                    self.over = true;
+                    return Some((Err(error), self));
+                }
+            }
+        }
+    }
+
+    /// The events of the next frame; more than none, or another frame will come, or an error.
+    async fn read(&mut self) -> Result<Vec<Event>, ProviderError> {
+        match &mut self.source {
+            Source::Frames(frames) => match frames.next().await {
+                Some(frame) => {
+                    let Sse { event, data, .. } = frame.map_err(unreadable)?;
+                    let Some(data) = data else { return Ok(Vec::new()) };
+                    self.decoder.feed(event.as_deref().unwrap_or_default(), &data)
+                }
+                None => {
+                    self.source = Source::Ended;
+                    self.decoder.finish()
+                }
+            },
+            Source::Document(body) => {
+                let mut bytes = Vec::new();
+                while let Some(piece) = body.next().await {
+                    bytes.extend_from_slice(&piece?);
+                }
+                self.source = Source::Ended;
+                let text = String::from_utf8(bytes).map_err(|_| broken("the answer is not UTF-8"))?;
+                self.decoder.whole(&text)
+            }
+            // A decoder that ended without a terminal event: the contract asks for one.
+            Source::Ended => Err(ended_early()),
+        }
+    }
+
+    /// Reads what follows the answer, so that its connection returns to the pool; whatever it is, it is ignored.
+    async fn drain(&mut self) {
+        if let Source::Frames(frames) = &mut self.source {
+            let rest = async { while let Some(Ok(_)) = frames.next().await {} };
+            // A server that keeps the stream open loses the connection, nothing else.
+            let _timed_out = tokio::time::timeout(DRAIN_MAX, rest).await;
+        }
+    }
+}
+
+/// Our own errors travel through the framing unchanged.
+fn unreadable(error: sse_stream::Error) -> ProviderError {
+    match error {
+        sse_stream::Error::Body(source) => match source.downcast::<ProviderError>() {
+            Ok(own) => *own,
+            Err(other) => broken(format!("the answer could not be read: {other}")),
+        },
+        other => broken(format!("the answer is not a stream of server-sent events: {other}")),
+    }
+}

@@ -1,0 +1,238 @@
+//! One POST to a model API: keys in headers only, no redirects, bounded sizes, ends when its guard says so.
+//!
+//! Absent on purpose: retries, logging of bodies, and proxies. A proxy from the environment would see the mail of
+//! every persona without anybody having configured it here, so the environment's proxy settings are ignored.
+
+use super::classify::{self, Family};
+use super::contract::{CallContext, Event, Phase, ProviderError};
+use super::decode::{self, Decoder, Framing, Pieces};
+use super::guard::Guard;
+use super::redact;
+use crate::domain::ErrorClass;
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Response, Url};
+use secrecy::{ExposeSecret, SecretString};
+use std::time::Duration;
+
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// A whole answer; far above what `max_output_tokens` lets a model write.
+const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// What is read of an error page.
+const ERROR_BYTES_MAX: usize = 64 * 1024;
+const USER_AGENT: &str = concat!("attache/", env!("CARGO_PKG_VERSION"));
+
+/// Where an adapter posts to, and with which connection pool.
+pub struct Endpoint {
+    client: Client,
+    url: Url,
+    headers: HeaderMap,
+    key: Option<SecretString>,
+    family: Family,
+}
+
+/// What an adapter says about its endpoint.
+pub struct EndpointSpec<'a> {
+    pub adapter: &'a super::Adapter,
+    pub family: Family,
+    pub base_url: &'a str,
+    /// Path below the base URL, without a leading slash.
+    pub path: &'a str,
+    pub key: Option<&'a SecretString>,
+    /// The header that carries the key, and what stands before the key in it.
+    pub key_header: (HeaderName, &'static str),
+    pub extra_headers: &'a [(&'static str, &'static str)],
+}
+
+/// Makes the decoder of one response, given the id that the provider gave the request.
+pub type MakeDecoder<'a> = Box<dyn FnOnce(Option<String>) -> Box<dyn Decoder + 'a> + Send + 'a>;
+
+impl Endpoint {
+    /// Errors: phase `Config`; class `Auth` without a key, `Config` for a URL that would expose it.
+    pub fn new(spec: &EndpointSpec<'_>) -> Result<Self, ProviderError> {
+        let id = spec.adapter.id;
+        let wrong =
+            |class, message: String| ProviderError::new(class, Phase::Config, format!("`{id}`: {message}"));
+        let base = base_url(spec.base_url).map_err(|message| wrong(ErrorClass::Config, message))?;
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
+        for (name, value) in spec.extra_headers {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        match spec.key.map(ExposeSecret::expose_secret).filter(|key| !key.trim().is_empty()) {
+            Some(key) => {
+                let (name, prefix) = &spec.key_header;
+                let mut value = HeaderValue::from_str(&format!("{prefix}{}", key.trim())).map_err(|_| {
+                    wrong(ErrorClass::Auth, "the key has characters that no header may hold".into())
+                })?;
+                value.set_sensitive(true);
+                headers.insert(name.clone(), value);
+            }
+            // Local model servers ask for no key.
+            None if is_loopback(&base) => {}
+            None => {
+                let variable = spec.adapter.key_variable.unwrap_or_default();
+                return Err(wrong(ErrorClass::Auth, format!("no key: set `{variable}`")));
+            }
+        }
+        let client = Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .connect_timeout(CONNECT_MAX)
+            .user_agent(USER_AGENT)
+            .build()
+            .map_err(|e| wrong(ErrorClass::Config, format!("cannot set up TLS: {}", root_cause(&e))))?;
+        let url = format!("{}/{}", base.as_str().trim_end_matches('/'), spec.path);
+        let url = Url::parse(&url).map_err(|e| wrong(ErrorClass::Config, format!("`base_url`: {e}")))?;
+        Ok(Self { client, url, headers, key: spec.key.cloned(), family: spec.family })
+    }
+
+    /// Posts a body and reads the answer. Errors never hold the key.
+    pub fn call<'a>(
+        &'a self,
+        wire: &'a str,
+        context: CallContext,
+        decoder: MakeDecoder<'a>,
+    ) -> BoxStream<'a, Result<Event, ProviderError>> {
+        let opened = stream::once(self.open(wire, context, decoder));
+        let events = opened.flat_map(|opened| match opened {
+            Ok(events) => events,
+            Err(error) => stream::once(std::future::ready(Err(error))).boxed(),
+        });
+        events.map(|event| event.map_err(|error| self.without_key(error))).boxed()
+    }
+
+    async fn open<'a>(
+        &'a self,
+        wire: &'a str,
+        context: CallContext,
+        decoder: MakeDecoder<'a>,
+    ) -> Result<BoxStream<'a, Result<Event, ProviderError>>, ProviderError> {
+        let mut guard = Guard::start(&context);
+        let request = self.client.post(self.url.clone()).headers(self.headers.clone()).body(wire.to_owned());
+        let response = guard.wait(Phase::BeforeFirstByte, request.send()).await?;
+        let response = response.map_err(|error| self.unreachable(&error))?;
+        let status = response.status().as_u16();
+        if status != 200 {
+            let headers = response.headers().clone();
+            // Without the key before anything is cut, so that no cut leaves half of it.
+            let body = self.mask(&error_body(response, &mut guard).await?);
+            return Err(classify::http_failure(self.family, status, &headers, &body));
+        }
+        let request_id = ["request-id", "x-request-id"].iter().find_map(|name| header(&response, name));
+        let framing = framing(&header(&response, CONTENT_TYPE.as_str()).unwrap_or_default())?;
+        Ok(decode::events(pieces(response, guard), framing, decoder(request_id)))
+    }
+
+    fn without_key(&self, error: ProviderError) -> ProviderError {
+        ProviderError { message: self.mask(&error.message), ..error }
+    }
+
+    fn mask(&self, text: &str) -> String {
+        match &self.key {
+            Some(key) => redact::exact(text, key.expose_secret().trim()),
+            None => text.to_owned(),
+        }
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> ProviderError {
+        let host = self.url.host_str().unwrap_or_default();
+        let cause = root_cause(error);
+        let message = format!("cannot reach `{host}`: {cause}");
+        // Neither reqwest nor hyper has a kind for it; the words are rustls's. A wrong certificate stays wrong.
+        if cause.contains("certificate") {
+            return ProviderError::new(ErrorClass::Config, Phase::BeforeSend, message);
+        }
+        let phase = if error.is_connect() { Phase::BeforeSend } else { Phase::BeforeFirstByte };
+        ProviderError::new(ErrorClass::Transient, phase, message)
+    }
+}
+
+/// Reads a base URL: https, or http to this machine; without anything in which a key could hide.
+fn base_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|e| format!("`base_url` is not a URL: {e}"))?;
+    if !url.username().is_empty()
+        || url.password().is_some()
+        || url.query().is_some()
+        || url.fragment().is_some()
+    {
+        return Err("`base_url` must have no user name, password, query or fragment".to_owned());
+    }
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if is_loopback(&url) => Ok(url),
+        _ => Err(format!("`base_url` must be https, or http to this machine; it is `{url}`")),
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn header(response: &Response, name: &str) -> Option<String> {
+    response.headers().get(name)?.to_str().ok().map(str::to_owned)
+}
+
+/// Servers that ignore `stream` say JSON; proxies that answer instead of the model say HTML.
+fn framing(content_type: &str) -> Result<Framing, ProviderError> {
+    let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match media.as_str() {
+        "text/html" => {
+            let message = "the provider answered with a web page: is `base_url` right?";
+            Err(ProviderError::new(ErrorClass::Protocol, Phase::BeforeFirstByte, message))
+        }
+        media if media.ends_with("/json") || media.ends_with("+json") => Ok(Framing::Whole),
+        _ => Ok(Framing::ServerSent),
+    }
+}
+
+/// The body, watched by its guard and cut at the size limit.
+fn pieces<'a>(response: Response, guard: Guard) -> Pieces<'a> {
+    let state = Some((response, guard, 0_usize));
+    let next = |state: Option<(Response, Guard, usize)>| async move {
+        let (mut response, mut guard, seen) = state?;
+        let failed = |class, message: String| Err(ProviderError::new(class, Phase::MidStream, message));
+        match guard.wait(Phase::MidStream, response.chunk()).await {
+            Err(ended) => Some((Err(ended), None)),
+            Ok(Err(error)) => {
+                let message = format!("the answer broke off: {}", root_cause(&error));
+                Some((failed(ErrorClass::Transient, message), None))
+            }
+            Ok(Ok(None)) => None,
+            Ok(Ok(Some(piece))) => {
+                let seen = seen.saturating_add(piece.len());
+                if seen > ANSWER_BYTES_MAX {
+                    let message = format!("the answer is longer than {ANSWER_BYTES_MAX} bytes");
+                    return Some((failed(ErrorClass::Protocol, message), None));
+                }
+                Some((Ok(piece.to_vec()), Some((response, guard, seen))))
+            }
+        }
+    };
+    stream::unfold(state, next).fuse().boxed()
+}
+
+/// The beginning of an error's body; one that breaks off is still an error's body.
+async fn error_body(mut response: Response, guard: &mut Guard) -> Result<String, ProviderError> {
+    let mut body = Vec::new();
+    while body.len() < ERROR_BYTES_MAX {
+        match guard.wait(Phase::BeforeFirstByte, response.chunk()).await? {
+            Ok(Some(piece)) => body.extend_from_slice(&piece),
+            Ok(None) | Err(_) => break,
+        }
+    }
+    body.truncate(ERROR_BYTES_MAX);
+    Ok(String::from_utf8_lossy(&body).into_owned())
+}
+
+/// The innermost cause: the outer ones only repeat the URL.
+fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

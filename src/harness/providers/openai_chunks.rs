@@ -1,0 +1,280 @@
+//! The decoder of chat completion chunks, forgiving about what servers other than OpenAI's do differently.
+
+use super::accumulate::{broken, call_id, ended_early, token_count};
+use super::classify::{Family, stream_failure};
+use super::contract::{Block, Event, Phase, ProviderError, Response, Stop, TokenUsage, ToolArgs};
+use super::decode::Decoder;
+use crate::domain::ErrorClass;
+use serde_json::Value;
+
+/// The keys under which servers send reasoning: DeepSeek, xAI and vLLM; OpenRouter; some proxies.
+const REASONING_KEYS: &[&str] = &["reasoning_content", "reasoning", "reasoning_text"];
+
+/// Reads one stream of chunks, or one whole completion.
+pub struct ChunkDecoder {
+    request_id: Option<String>,
+    /// We asked for usage, so a stream without it and without `[DONE]` was cut.
+    usage_expected: bool,
+    model: Option<String>,
+    text: String,
+    reasoning: String,
+    refused: bool,
+    calls: Vec<Call>,
+    finish_reason: Option<String>,
+    usage: Option<TokenUsage>,
+}
+
+#[derive(Default)]
+struct Call {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+impl ChunkDecoder {
+    /// `request_id`: the provider's header, if it sent one.
+    pub fn new(request_id: Option<String>, usage_expected: bool) -> Self {
+        Self {
+            request_id,
+            usage_expected,
+            model: None,
+            text: String::new(),
+            reasoning: String::new(),
+            refused: false,
+            calls: Vec::new(),
+            finish_reason: None,
+            usage: None,
+        }
+    }
+
+    fn chunk(&mut self, chunk: &Value) -> Result<Vec<Event>, ProviderError> {
+        if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
+            return Err(stream_failure(Family::OpenAi, error));
+        }
+        let choices = chunk.get("choices").and_then(Value::as_array);
+        let choices = choices.ok_or_else(|| broken("a chunk without `choices`"))?;
+        let mut events = self.start(chunk);
+        // We ask for one answer; others, were they to come, are not ours.
+        let ours = |choice: &&Value| choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0;
+        let choice = choices.iter().find(ours);
+        let nested = choice.and_then(|choice| choice.get("usage"));
+        if let Some(usage) =
+            [chunk.get("usage"), nested].into_iter().flatten().find(|usage| usage.is_object())
+        {
+            self.usage = Some(usage_of(usage));
+        }
+        if let Some(choice) = choice {
+            let delta = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Value::Null);
+            events.extend(self.delta(delta));
+            if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) {
+                self.finish_reason = Some(reason.to_owned());
+            }
+        }
+        Ok(events)
+    }
+
+    fn start(&mut self, chunk: &Value) -> Vec<Event> {
+        if self.model.is_some() {
+            return Vec::new();
+        }
+        let text = |key: &str| chunk.get(key).and_then(Value::as_str).map(str::to_owned);
+        let model = text("model").unwrap_or_default();
+        self.request_id = self.request_id.take().or_else(|| text("id"));
+        self.model = Some(model.clone());
+        vec![Event::Started { provider_request_id: self.request_id.clone(), model }]
+    }
+
+    fn delta(&mut self, delta: &Value) -> Vec<Event> {
+        let text = |key: &str| delta.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let mut events = Vec::new();
+        if let Some(piece) = REASONING_KEYS.iter().find_map(|key| text(key)) {
+            self.reasoning.push_str(piece);
+            events.push(Event::ThinkingDelta(piece.to_owned()));
+        }
+        if let Some(piece) = text("refusal") {
+            self.refused = true;
+            self.text.push_str(piece);
+            events.push(Event::TextDelta(piece.to_owned()));
+        }
+        let content = delta.get("content").map(text_of_content).unwrap_or_default();
+        if !content.is_empty() {
+            self.text.push_str(&content);
+            events.push(Event::TextDelta(content));
+        }
+        for fragment in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
+            self.call(fragment);
+        }
+        if let Some(function) = delta.get("function_call").filter(|function| function.is_object()) {
+            // The older form: one call, without an id.
+            let index = Some(0);
+            let at = self.calls.iter().position(|call| call.index == index);
+            let at = at.unwrap_or_else(|| self.new_call(index));
+            self.calls[at].extend(None, function);
+        }
+        events
+    }
+
+    /// Adds a fragment to the call it belongs to: by `index`, else by `id`, else a name begins a call, else the last.
+    fn call(&mut self, fragment: &Value) {
+        let function = fragment.get("function").unwrap_or(&Value::Null);
+        let named = function.get("name").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
+        let id = fragment.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
+        let index = fragment.get("index").and_then(Value::as_u64);
+        let position = |test: &dyn Fn(&Call) -> bool| self.calls.iter().rposition(test);
+        let found = match (index, id) {
+            (Some(_), _) => position(&|call| call.index == index),
+            (None, Some(id)) => position(&|call| call.id == id),
+            (None, None) if named => None,
+            (None, None) => self.calls.len().checked_sub(1),
+        };
+        // Some gateways number every parallel call 0: a named call after a complete one is another call.
+        let found = found.filter(|at| !(named && self.calls[*at].is_succeeded_by(id, function)));
+        let at = found.unwrap_or_else(|| self.new_call(index));
+        self.calls[at].extend(id, function);
+    }
+
+    fn new_call(&mut self, index: Option<u64>) -> usize {
+        self.calls.push(Call { index, ..Call::default() });
+        self.calls.len() - 1
+    }
+
+    /// The end of the answer.
+    fn end(&mut self) -> Result<Vec<Event>, ProviderError> {
+        let (Some(model), Some(reason)) = (self.model.clone(), self.finish_reason.take()) else {
+            return Err(broken("the answer ended without a finish reason"));
+        };
+        if reason == "error" {
+            let message = "the provider gave up in the middle of the answer";
+            return Err(ProviderError::new(ErrorClass::Transient, Phase::MidStream, message));
+        }
+        let mut blocks = Vec::new();
+        if !self.reasoning.is_empty() {
+            let text = std::mem::take(&mut self.reasoning);
+            blocks.push(Block::Thinking { text, provider_state: None });
+        }
+        if !self.text.is_empty() {
+            blocks.push(Block::text(std::mem::take(&mut self.text)));
+        }
+        let mut events = Vec::new();
+        for (position, call) in (0..).zip(std::mem::take(&mut self.calls)) {
+            if call.name.is_empty() {
+                return Err(broken("a tool call without a name"));
+            }
+            let has_id =
+                |block: &Block, wanted: &str| matches!(block, Block::ToolCall { id, .. } if id == wanted);
+            let id = call_id(&call.id, position, |id| blocks.iter().any(|block| has_id(block, id)));
+            let (name, args) = (call.name, ToolArgs::parse(&call.arguments));
+            events.push(Event::ToolCall { id: id.clone(), name: name.clone(), args: args.clone() });
+            blocks.push(Block::ToolCall { id, name, args, provider_state: None });
+        }
+        events.push(Event::Finished(Response {
+            stop: stop_of(&reason, !events.is_empty(), self.refused),
+            blocks,
+            usage: self.usage.unwrap_or_default(),
+            model_served: model,
+            provider_request_id: self.request_id.clone(),
+        }));
+        Ok(events)
+    }
+}
+
+impl Decoder for ChunkDecoder {
+    fn feed(&mut self, _event: &str, data: &str) -> Result<Vec<Event>, ProviderError> {
+        if data.trim() == "[DONE]" {
+            return self.end();
+        }
+        let chunk: Value =
+            serde_json::from_str(data).map_err(|e| broken(format!("a chunk is not JSON: {e}")))?;
+        self.chunk(&chunk)
+    }
+
+    fn whole(&mut self, body: &str) -> Result<Vec<Event>, ProviderError> {
+        let completion: Value =
+            serde_json::from_str(body).map_err(|e| broken(format!("the answer is not JSON: {e}")))?;
+        let mut events = self.chunk(&completion)?;
+        events.extend(self.end()?);
+        Ok(events)
+    }
+
+    /// Some servers close without `[DONE]`. That is the end only if nothing that we asked for is missing.
+    fn finish(&mut self) -> Result<Vec<Event>, ProviderError> {
+        if self.finish_reason.is_none() {
+            return Err(ended_early());
+        }
+        if self.usage_expected && self.usage.is_none() {
+            let message =
+                "the answer ended before its usage: if the server never sends one, set `no_stream_usage`";
+            return Err(ProviderError::new(ErrorClass::Transient, Phase::MidStream, message));
+        }
+        self.end()
+    }
+}
+
+impl Call {
+    fn extend(&mut self, id: Option<&str>, function: &Value) {
+        if self.id.is_empty() {
+            self.id = id.unwrap_or_default().to_owned();
+        }
+        if self.name.is_empty() {
+            self.name = function.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        }
+        match function.get("arguments") {
+            Some(Value::String(piece)) => self.arguments.push_str(piece),
+            Some(object @ Value::Object(_)) => self.arguments.push_str(&object.to_string()),
+            _ => {}
+        }
+    }
+
+    /// Whether a named fragment begins another call although it has this call's place.
+    fn is_succeeded_by(&self, id: Option<&str>, function: &Value) -> bool {
+        let other_id = id.is_some_and(|id| !self.id.is_empty() && self.id != id);
+        let brings_arguments = match function.get("arguments") {
+            Some(Value::String(text)) => !text.is_empty(),
+            Some(Value::Object(_)) => true,
+            _ => false,
+        };
+        let complete =
+            !self.arguments.is_empty() && matches!(ToolArgs::parse(&self.arguments), ToolArgs::Object(_));
+        other_id && brings_arguments && complete
+    }
+}
+
+/// A string, or the parts that Mistral sends.
+fn text_of_content(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect()
+        }
+        _ => String::new(),
+    }
+}
+
+/// `prompt_tokens` includes the cached ones, which are counted apart here.
+fn usage_of(usage: &Value) -> TokenUsage {
+    let count = |value: Option<&Value>| token_count(value).unwrap_or(0);
+    let detail = |group: &str, name: &str| usage.get(group).and_then(|details| details.get(name));
+    let cached = detail("prompt_tokens_details", "cached_tokens").or(usage.get("prompt_cache_hit_tokens"));
+    let cached = count(cached);
+    TokenUsage {
+        input_tokens: count(usage.get("prompt_tokens")).saturating_sub(cached),
+        cache_read_tokens: cached,
+        cache_write_tokens: 0,
+        output_tokens: count(usage.get("completion_tokens")),
+        reasoning_tokens: count(detail("completion_tokens_details", "reasoning_tokens")),
+        cost_micros: None,
+    }
+}
+
+/// Some gateways say `stop` although there are calls; a length that was reached cuts the last call's arguments.
+fn stop_of(reason: &str, has_calls: bool, refused: bool) -> Stop {
+    match reason {
+        "length" => Stop::MaxTokens,
+        "content_filter" => Stop::Refused,
+        _ if refused => Stop::Refused,
+        _ if has_calls => Stop::ToolUse,
+        "stop" => Stop::EndTurn,
+        other => Stop::Other(other.to_owned()),
+    }
+}

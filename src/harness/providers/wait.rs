@@ -1,0 +1,143 @@
+//! How long a provider asked us to wait, from its headers and its words. Pure.
+//!
+//! Absolute times are read against the response's own `Date`, so neither our clock nor its skew matters.
+
+use chrono::{DateTime, Utc};
+use reqwest::header::HeaderMap;
+use std::time::Duration;
+
+/// Headers of the windows of OpenAI and of Anthropic: what is left, and when it is full again.
+const WINDOWS: &[(&str, &str)] = &[
+    ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
+    ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
+    ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
+    ("anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
+    ("anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset"),
+    ("anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset"),
+];
+const PHRASES: &[&str] = &["retry in ", "try again in ", "reset after "];
+
+/// The wait that was asked for: the explicit headers first, then the sentence, then the rate-limit windows. `message`
+/// is the provider's sentence; windows are read only when a limit was hit, since every response carries them.
+pub fn asked_wait(headers: &HeaderMap, message: &str, limited: bool) -> Option<Duration> {
+    let explicit = milliseconds(headers).or_else(|| retry_after(headers)).or_else(|| spoken(message));
+    explicit.or_else(|| if limited { window(headers) } else { None })
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok().map(str::trim)
+}
+
+fn milliseconds(headers: &HeaderMap) -> Option<Duration> {
+    let value: f64 = text(headers, "retry-after-ms")?.parse().ok()?;
+    Duration::try_from_secs_f64(value / 1000.0).ok()
+}
+
+/// RFC 9110 section 10.2.3: seconds or an HTTP-date; vendors also send fractions.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let value = text(headers, "retry-after")?;
+    if let Ok(seconds) = value.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    until(headers, DateTime::parse_from_rfc2822(value).ok()?.to_utc())
+}
+
+/// From the response's `Date` to that instant; nothing if it has passed or there is no `Date`.
+fn until(headers: &HeaderMap, then: DateTime<Utc>) -> Option<Duration> {
+    let now = DateTime::parse_from_rfc2822(text(headers, "date")?).ok()?;
+    Some((then - now.to_utc()).to_std().unwrap_or_default())
+}
+
+fn spoken(message: &str) -> Option<Duration> {
+    let lower = message.to_ascii_lowercase();
+    let after = |phrase: &&str| lower.split_once(*phrase).and_then(|(_, rest)| span(rest));
+    PHRASES.iter().find_map(after)
+}
+
+/// The longest reset among exhausted windows; among all windows, if none says that it is exhausted.
+fn window(headers: &HeaderMap) -> Option<Duration> {
+    let reset = |name: &str| {
+        let value = text(headers, name)?;
+        let instant = || until(headers, DateTime::parse_from_rfc3339(value).ok()?.to_utc());
+        span(value).or_else(instant)
+    };
+    let exhausted = WINDOWS.iter().filter(|(left, _)| text(headers, left) == Some("0"));
+    let longest = exhausted.filter_map(|(_, name)| reset(name)).max();
+    longest.or_else(|| WINDOWS.iter().filter_map(|(_, name)| reset(name)).max())
+}
+
+/// Reads `6m0s`, `12.5s`, `289ms`, `18h31m10s`, `20 seconds` at the start of a text.
+pub fn span(text: &str) -> Option<Duration> {
+    let mut total = None;
+    let mut rest = text;
+    loop {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let Ok(number) = rest[..digits].parse::<f64>() else { return total };
+        let after = rest[digits..].trim_start_matches(' ');
+        let letters = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+        let Some(unit) = unit_seconds(&after[..letters]) else { return total };
+        let part = Duration::try_from_secs_f64(number * unit).ok()?;
+        total = Some(total.unwrap_or(Duration::ZERO).saturating_add(part));
+        rest = &after[letters..];
+    }
+}
+
+fn unit_seconds(unit: &str) -> Option<f64> {
+    match unit {
+        "ms" => Some(0.001),
+        "s" | "sec" | "second" | "seconds" => Some(1.0),
+        "m" | "min" | "minute" | "minutes" => Some(60.0),
+        "h" | "hour" | "hours" => Some(3600.0),
+        "d" | "day" | "days" => Some(86400.0),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reqwest::header::{HeaderName, HeaderValue};
+
+    fn wait(headers: &[(&'static str, &'static str)], message: &str, limited: bool) -> Option<f64> {
+        let pairs = headers.iter().map(|(k, v)| (HeaderName::from_static(k), HeaderValue::from_static(v)));
+        asked_wait(&pairs.collect(), message, limited).map(|wait| wait.as_secs_f64())
+    }
+    const DATE: (&str, &str) = ("date", "Fri, 20 Nov 2026 10:00:00 GMT");
+
+    /// Headers, sentence, expected seconds.
+    type Row = (&'static [(&'static str, &'static str)], &'static str, Option<f64>);
+
+    #[test]
+    fn headers_come_before_words_and_words_before_windows() {
+        let table: &[Row] = &[
+            (&[("retry-after-ms", "250"), ("retry-after", "9")], "", Some(0.25)),
+            (&[("retry-after", "1.5")], "try again in 9s", Some(1.5)),
+            (&[("retry-after", "Fri, 20 Nov 2026 10:01:00 GMT"), DATE], "", Some(60.0)),
+            (&[("retry-after", "Fri, 20 Nov 2026 09:00:00 GMT"), DATE], "", Some(0.0)),
+            (&[("retry-after", "Fri, 20 Nov 2026 10:01:00 GMT")], "", None),
+            (&[("retry-after", "-3")], "", None),
+            (&[("retry-after", "1e400")], "", None),
+            (&[("retry-after", "soon")], "Please retry in 12.5s.", Some(12.5)),
+            (&[], "Please try again in 6m0s. Visit", Some(360.0)),
+            (&[], "Please try again in 289ms.", Some(0.289)),
+            (&[], "quota will reset after 18h31m10s", Some(66670.0)),
+            (&[], "Try again in 20 seconds", Some(20.0)),
+            (&[], "try again in a while", None),
+            (&[("x-ratelimit-reset-requests", "1s"), ("x-ratelimit-reset-tokens", "6m0s")], "", Some(360.0)),
+            (
+                &[
+                    ("x-ratelimit-remaining-requests", "0"),
+                    ("x-ratelimit-reset-requests", "1s"),
+                    ("x-ratelimit-reset-tokens", "6m0s"),
+                ],
+                "",
+                Some(1.0),
+            ),
+            (&[("anthropic-ratelimit-tokens-reset", "2026-11-20T10:00:42Z"), DATE], "", Some(42.0)),
+        ];
+        for (headers, message, expected) in table {
+            assert_eq!(wait(headers, message, true), *expected, "{headers:?} {message}");
+        }
+        assert_eq!(wait(&[("x-ratelimit-reset-requests", "1s")], "", false), None);
+    }
+}
