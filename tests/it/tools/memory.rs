@@ -132,3 +132,34 @@ async fn two_runs_that_append_at_once_both_appear() {
     let memory = memory(&bench);
     assert!(memory.contains("- from one\n") && memory.contains("- from two\n"), "{memory}");
 }
+
+#[tokio::test]
+async fn a_history_that_turns_into_a_link_and_back_is_never_written_through() {
+    let bench = Bench::new().await;
+    fs::create_dir(bench.outside("elsewhere")).expect("a folder");
+    fs::create_dir(bench.path("real")).expect("a folder");
+    symlink("../../elsewhere", bench.path("fake")).expect("a link");
+    let (real, fake, name) = (bench.path("real"), bench.path("fake"), bench.path(".memory"));
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let told = stop.clone();
+    let flipper = std::thread::spawn(move || {
+        while !told.load(std::sync::atomic::Ordering::Relaxed) {
+            for side in [&real, &fake] {
+                // Fails while the tool has made a folder of that name; then that one is moved out of the way.
+                match fs::rename(side, &name) {
+                    Ok(()) => fs::rename(&name, side).expect("a rename"),
+                    Err(_) => drop(fs::remove_dir_all(&name)),
+                }
+            }
+        }
+    });
+    let mut written = 0;
+    for n in 0..300 {
+        let outcome = bench.call("update_memory", json!({"content": format!("note {n}")})).await;
+        written += usize::from(outcome.is_ok());
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    flipper.join().expect("the flipper");
+    eprintln!("{written} of 300 writes succeeded");
+    assert_eq!(fs::read_dir(bench.outside("elsewhere")).expect("a folder").count(), 0);
+}
