@@ -1,4 +1,6 @@
 //! Mail in and mail out. Ingresses hand letters to the one door; outbound works off committed deliveries.
 
 pub mod door;
+pub mod ingress;
+pub mod judge;
 pub mod outbound;

@@ -4,3 +4,5 @@ mod providers;
 mod tools;
 mod mime;
 mod scheduler;
+mod recording_door;
+mod smtp;

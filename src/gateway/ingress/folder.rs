@@ -1,0 +1,309 @@
+//! A watched folder of `.eml` files: each complete file is a letter, and is moved once its fate is committed.
+//!
+//! A letter that is taken ends in `processed/`, one that is refused in `rejected/` with the reason beside it. A crash
+//! between the commit and the move does no harm: the file is offered again and the door knows it.
+//! Absent on purpose: mbox files, and notification by the kernel (a folder may be on a network share).
+
+use crate::config::WatchedFolder;
+use crate::domain::{Address, Envelope, Letter, Via};
+use crate::gateway::door::{Accepted, CopyOutcome, Door, RecipientVerdict, Refusal};
+use mail_parser::{HeaderName, HeaderValue, Message, MessageParser};
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+use tokio::fs;
+use tokio::io::AsyncReadExt;
+use tokio_util::sync::CancellationToken;
+
+/// Files looked at in one sweep; the rest waits for the next.
+const FILES_PER_SWEEP_MAX: usize = 1000;
+
+/// One watched folder, with its memory of what it saw last time.
+pub struct FolderWatch {
+    folder: WatchedFolder,
+    /// Address of the persona who gets letters that name nobody.
+    fallback: Option<Address>,
+    door: Arc<dyn Door>,
+    letter_bytes_max: usize,
+    seen: HashMap<OsString, Look>,
+    /// Files about which the log has complained.
+    complained: HashSet<OsString>,
+}
+
+/// What tells whether a file is still being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Look {
+    bytes: u64,
+    modified: Option<SystemTime>,
+}
+
+/// What one sweep did, in files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SweepReport {
+    /// Stored now.
+    pub stored: usize,
+    /// Stored before.
+    pub duplicates: usize,
+    pub rejected: usize,
+    /// New or changed since the last look.
+    pub waiting: usize,
+    /// Could not be stored, read or moved now; tried again by the next sweep.
+    pub deferred: usize,
+}
+
+/// Sweeps until `stop`.
+pub async fn watch(mut watch: FolderWatch, stop: CancellationToken) {
+    let mut was_readable = true;
+    loop {
+        let swept = watch.sweep_until(&stop).await;
+        match &swept {
+            Ok(report) if *report != SweepReport::default() => {
+                tracing::debug!(?report, folder = %watch.folder.path.display(), "swept a folder");
+            }
+            Err(error) if was_readable => {
+                tracing::warn!(%error, folder = %watch.folder.path.display(), "a watched folder cannot be read");
+            }
+            _ => {}
+        }
+        was_readable = swept.is_ok();
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(watch.folder.poll) => {}
+        }
+    }
+}
+
+impl FolderWatch {
+    pub fn new(
+        folder: WatchedFolder,
+        fallback: Option<Address>,
+        door: Arc<dyn Door>,
+        letter_bytes_max: usize,
+    ) -> Self {
+        let (seen, complained) = (HashMap::new(), HashSet::new());
+        Self { folder, fallback, door, letter_bytes_max, seen, complained }
+    }
+
+    /// Takes every file that has not changed since the last sweep, in the order of their names.
+    ///
+    /// Makes the folder and its two subfolders when they are missing. Fails only when the folder cannot be listed.
+    pub async fn sweep(&mut self) -> io::Result<SweepReport> {
+        self.sweep_until(&CancellationToken::new()).await
+    }
+
+    async fn sweep_until(&mut self, stop: &CancellationToken) -> io::Result<SweepReport> {
+        let mut report = SweepReport::default();
+        let files = self.list().await?;
+        let mut before = std::mem::replace(&mut self.seen, files.iter().cloned().collect());
+        self.complained.retain(|name| self.seen.contains_key(name));
+        for (name, look) in files {
+            if before.remove(&name) != Some(look) {
+                report.waiting += 1;
+            } else if stop.is_cancelled() || !self.door.has_room() {
+                report.deferred += 1;
+            } else if let Err(error) = self.take(&name, &mut report).await {
+                report.deferred += 1;
+                if self.complained.insert(name.clone()) {
+                    tracing::warn!(error = &error as &dyn std::error::Error, file = ?name, "a letter file waits");
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    /// Complete-looking `*.eml` files by name. Links are left alone: they may lead out of the folder.
+    async fn list(&self) -> io::Result<Vec<(OsString, Look)>> {
+        for kind in [Fate::PROCESSED, Fate::REJECTED] {
+            fs::create_dir_all(self.folder.path.join(kind)).await?;
+        }
+        let mut entries = fs::read_dir(&self.folder.path).await?;
+        let mut files = Vec::new();
+        while let Some(entry) = entries.next_entry().await? {
+            let name = entry.file_name();
+            if !is_letter_name(&name) {
+                continue;
+            }
+            // A file that vanishes meanwhile was taken back by its writer.
+            if let Ok(facts) = entry.metadata().await
+                && facts.is_file()
+            {
+                files.push((name, Look { bytes: facts.len(), modified: facts.modified().ok() }));
+                if files.len() == FILES_PER_SWEEP_MAX {
+                    break;
+                }
+            }
+        }
+        files.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(files)
+    }
+
+    async fn take(&self, name: &OsStr, report: &mut SweepReport) -> Result<(), Wait> {
+        match self.offer(&self.folder.path.join(name)).await? {
+            Ok(accepted) => {
+                self.put_away(name, &Fate::Processed).await?;
+                // The move is our answer to whoever left the file: the same letter left again is meant.
+                if accepted.needs_confirmation {
+                    self.door.confirm(&accepted).await;
+                }
+                match accepted.copies.iter().all(|copy| copy.outcome == CopyOutcome::Duplicate) {
+                    true => report.duplicates += 1,
+                    false => report.stored += 1,
+                }
+            }
+            Err(Refusal::NotStored(cause)) => return Err(Wait::NotStored(cause)),
+            Err(refusal) => {
+                tracing::info!(file = ?name, %refusal, "a letter file was rejected");
+                self.put_away(name, &Fate::Rejected(refusal)).await?;
+                report.rejected += 1;
+            }
+        }
+        Ok(())
+    }
+
+    async fn offer(&self, path: &Path) -> io::Result<Result<Accepted, Refusal>> {
+        let too_large = Refusal::TooLarge { max_bytes: self.letter_bytes_max };
+        let Some(bytes) = read_bounded(path, self.letter_bytes_max).await? else {
+            return Ok(Err(too_large));
+        };
+        let bytes = with_crlf(bytes);
+        if bytes.len() > self.letter_bytes_max {
+            return Ok(Err(too_large));
+        }
+        match envelope_for_file(&bytes, self.door.as_ref(), self.fallback.as_ref(), Via::Folder) {
+            Some(envelope) => Ok(self.door.accept(Letter { envelope, bytes }).await),
+            None => Ok(Err(Refusal::NobodyAddressed)),
+        }
+    }
+
+    async fn put_away(&self, name: &OsStr, fate: &Fate) -> io::Result<()> {
+        let target = free_path(&self.folder.path.join(fate.folder()), name).await?;
+        if let Fate::Rejected(refusal) = fate {
+            let mut reason = target.clone().into_os_string();
+            reason.push(".reason.txt");
+            fs::write(reason, format!("{refusal}\n")).await?;
+        }
+        fs::rename(self.folder.path.join(name), target).await
+    }
+}
+
+/// Why a file stays where it is.
+#[derive(Debug, thiserror::Error)]
+enum Wait {
+    #[error("the letter could not be stored")]
+    NotStored(#[source] crate::store::StoreError),
+    #[error("the file could not be read or moved")]
+    File(#[from] io::Error),
+}
+
+enum Fate {
+    Processed,
+    Rejected(Refusal),
+}
+
+impl Fate {
+    const PROCESSED: &'static str = "processed";
+    const REJECTED: &'static str = "rejected";
+
+    fn folder(&self) -> &'static str {
+        match self {
+            Fate::Processed => Self::PROCESSED,
+            Fate::Rejected(_) => Self::REJECTED,
+        }
+    }
+}
+
+/// `.eml` in any case; hidden files are temporary files of the programs that write here.
+fn is_letter_name(name: &OsStr) -> bool {
+    let hidden = name.as_encoded_bytes().starts_with(b".");
+    !hidden && Path::new(name).extension().is_some_and(|end| end.eq_ignore_ascii_case("eml"))
+}
+
+/// `None` when there is more than `max_bytes`.
+async fn read_bounded(path: &Path, max_bytes: usize) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(max_bytes).unwrap_or(u64::MAX).saturating_add(1);
+    fs::File::open(path).await?.take(limit).read_to_end(&mut bytes).await?;
+    Ok((bytes.len() <= max_bytes).then_some(bytes))
+}
+
+/// A name in `folder` that nothing has yet: `letter.eml`, `letter-1.eml`, … Only this task writes there.
+async fn free_path(folder: &Path, name: &OsStr) -> io::Result<PathBuf> {
+    let (stem, mut n) = (Path::new(name).file_stem().unwrap_or(name), 0_u64);
+    let mut path = folder.join(name);
+    while fs::try_exists(&path).await? {
+        n += 1;
+        let mut numbered = stem.to_owned();
+        numbered.push(format!("-{n}.eml"));
+        path = folder.join(numbered);
+    }
+    Ok(path)
+}
+
+/// Turns bare LF into CRLF. Files of Unix programs have bare LF on every line, which mail on the wire must not have.
+pub fn with_crlf(bytes: Vec<u8>) -> Vec<u8> {
+    let bare = |at: usize| bytes[at] == b'\n' && (at == 0 || bytes[at - 1] != b'\r');
+    let missing = (0..bytes.len()).filter(|&at| bare(at)).count();
+    if missing == 0 {
+        return bytes;
+    }
+    let mut out = Vec::with_capacity(bytes.len() + missing);
+    for (at, &byte) in bytes.iter().enumerate() {
+        if bare(at) {
+            out.push(b'\r');
+        }
+        out.push(byte);
+    }
+    out
+}
+
+/// The envelope that a stored letter would have come with; `None` when no persona is addressed.
+///
+/// Recipients are the personas in `Delivered-To` and `X-Original-To`, else those in `To` and `Cc`, else `fallback`. The
+/// sender is `Return-Path` (`<>` is the null sender), else the one address of `From`.
+pub fn envelope_for_file(
+    bytes: &[u8],
+    door: &dyn Door,
+    fallback: Option<&Address>,
+    via: Via,
+) -> Option<Envelope> {
+    let header = [HeaderName::ReturnPath, HeaderName::From, HeaderName::To, HeaderName::Cc]
+        .into_iter()
+        .chain(delivery_headers())
+        .fold(MessageParser::new().default_header_ignore(), MessageParser::header_address)
+        .parse_headers(bytes);
+    let addresses = |name| header.as_ref().map(|header| addresses(header, name)).unwrap_or_default();
+    let personas = |found: Vec<Address>| {
+        let mut personas: Vec<Address> = Vec::new();
+        for address in found {
+            let known = personas.iter().any(|persona| persona.key() == address.key());
+            if !known && matches!(door.recipient(&address), RecipientVerdict::Persona(_)) {
+                personas.push(address);
+            }
+        }
+        Some(personas).filter(|personas| !personas.is_empty())
+    };
+    let rcpt_to = personas(delivery_headers().into_iter().flat_map(addresses).collect())
+        .or_else(|| personas([HeaderName::To, HeaderName::Cc].into_iter().flat_map(addresses).collect()))
+        .or_else(|| fallback.map(|address| vec![address.clone()]))?;
+    let returns =
+        header.as_ref().is_some_and(|header| header.header_values(HeaderName::ReturnPath).count() > 0);
+    let mail_from = match (returns, addresses(HeaderName::ReturnPath), addresses(HeaderName::From)) {
+        (true, path, _) => path.into_iter().next(),
+        (false, _, from) => <[Address; 1]>::try_from(from).ok().map(|[only]| only),
+    };
+    Some(Envelope { mail_from, rcpt_to, helo: String::new(), peer: None, via })
+}
+
+/// Where mail systems note whom they delivered to.
+fn delivery_headers() -> [HeaderName<'static>; 2] {
+    [HeaderName::DeliveredTo, HeaderName::Other("X-Original-To".into())]
+}
+
+/// The legal addresses of every header of that name, in order.
+fn addresses(header: &Message<'_>, name: HeaderName<'static>) -> Vec<Address> {
+    let specs = header.header_values(name).filter_map(HeaderValue::as_address).flat_map(|list| list.iter());
+    specs.filter_map(|mailbox| Address::parse(mailbox.address.as_deref()?.trim()).ok()).collect()
+}

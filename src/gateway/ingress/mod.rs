@@ -1,0 +1,4 @@
+//! How letters come in: one folder or file per way. Each ends at [`crate::gateway::door::Door`].
+
+pub mod folder;
+pub mod smtp;

@@ -1,0 +1,298 @@
+//! Command lines (RFC 5321 section 4.1.1 and the parameters of our extensions). Pure.
+//!
+//! `smtp-proto` is not used here: it gives `<>` and `<postmaster>` as the same empty address, lets an oversized
+//! `SIZE` wrap around to a small one, takes the quotes off local parts, and reads `DATA x` as `DATA`.
+
+use super::reply::{self, Reply};
+use crate::domain::Address;
+
+/// One well-formed command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    Helo(String),
+    Ehlo(String),
+    Mail(Mail),
+    Rcpt(Recipient),
+    Data,
+    Rset,
+    Noop,
+    Help,
+    Vrfy,
+    Quit,
+    /// Known to SMTP, not offered by us.
+    NotOffered,
+    /// A browser, or a script that a browser runs, talks to the wrong port.
+    Http,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mail {
+    /// `None` is the null reverse-path `<>`.
+    pub from: Option<Mailbox>,
+    /// `SIZE=`, saturated.
+    pub declared_bytes: Option<usize>,
+    /// `SMTPUTF8`.
+    pub utf8: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Recipient {
+    /// `<postmaster>`, the one recipient that needs no domain.
+    Postmaster,
+    Mailbox(Mailbox),
+}
+
+/// A mailbox as RFC 5321 section 4.1.2 allows it, which is more than an [`Address`]: quoted, literal, UTF-8.
+///
+/// A source route in front of it is dropped (appendix C: servers should ignore it).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mailbox {
+    /// Without quotes and their escapes.
+    local: String,
+    domain: String,
+}
+
+impl Mailbox {
+    /// The address that can be routed and compared, when it is one.
+    pub fn address(&self) -> Option<Address> {
+        if self.local.contains('@') {
+            return None; // quoted; `Address::parse` would refuse it too, this says why
+        }
+        Address::parse(&format!("{}@{}", self.local, self.domain)).ok()
+    }
+    pub fn is_ascii(&self) -> bool {
+        self.local.is_ascii() && self.domain.is_ascii()
+    }
+    /// Some legal address in the same domain, to ask whether the domain is ours.
+    pub fn neighbour(&self) -> Option<Address> {
+        Address::parse(&format!("postmaster@{}", self.domain)).ok()
+    }
+    /// The local part names another host: `user%host`, `host!user`, `"user@host"`. Old ways to ask for relaying.
+    pub fn asks_for_relay(&self) -> bool {
+        self.local.contains(['%', '!', '@', ':'])
+    }
+}
+
+/// Longest path with its brackets (RFC 5321 section 4.5.3.1.3).
+const PATH_BYTES_MAX: usize = 256;
+
+const HTTP_VERBS: &[&str] =
+    &["GET", "POST", "HEAD", "PUT", "OPTIONS", "DELETE", "CONNECT", "PATCH", "TRACE", "PRI"];
+
+/// Reads one line, given without its CRLF. The error is the reply that the peer gets.
+pub fn parse(line: &[u8]) -> Result<Command, Reply> {
+    let text = std::str::from_utf8(line).map_err(|_| reply::BAD_BYTES)?;
+    if text.chars().any(|c| c.is_control() && c != '\t') {
+        return Err(reply::BAD_BYTES);
+    }
+    // RFC 5321 section 4.1.1 asks to tolerate trailing white space.
+    let text = text.trim_end_matches([' ', '\t']);
+    let (verb, rest) = text.split_once(' ').unwrap_or((text, ""));
+    let rest = rest.trim_start_matches(' ');
+    let bare = |command: Command| if rest.is_empty() { Ok(command) } else { Err(reply::NO_ARGUMENT) };
+    match verb.to_ascii_uppercase().as_str() {
+        "HELO" => host_name(rest).map(Command::Helo),
+        "EHLO" => host_name(rest).map(Command::Ehlo),
+        "MAIL" => mail(rest).map(Command::Mail),
+        "RCPT" => rcpt(rest).map(Command::Rcpt),
+        "DATA" => bare(Command::Data),
+        "RSET" => bare(Command::Rset),
+        "QUIT" => bare(Command::Quit),
+        "NOOP" => Ok(Command::Noop),
+        "HELP" => Ok(Command::Help),
+        "VRFY" if rest.is_empty() => Err(reply::NEEDS_ARGUMENT),
+        "VRFY" => Ok(Command::Vrfy),
+        "EXPN" | "ETRN" | "ATRN" | "TURN" | "SEND" | "SOML" | "SAML" | "STARTTLS" | "AUTH" | "BDAT"
+        | "BURL" | "LHLO" | "XCLIENT" | "XFORWARD" => Ok(Command::NotOffered),
+        verb if HTTP_VERBS.contains(&verb) => Ok(Command::Http),
+        _ => Err(reply::UNKNOWN_COMMAND),
+    }
+}
+
+/// What a client calls itself. Anything printable will do, since real clients say anything; only one word is kept.
+fn host_name(rest: &str) -> Result<String, Reply> {
+    match rest.split(' ').next() {
+        Some(name) if !name.is_empty() && name.len() <= 255 => Ok(name.to_owned()),
+        _ => Err(reply::NEEDS_NAME),
+    }
+}
+
+fn mail(rest: &str) -> Result<Mail, Reply> {
+    let (path, parameters) = path_after("FROM:", rest).ok_or(reply::BAD_SENDER_SYNTAX)?;
+    let from = match path {
+        "" => None,
+        path => Some(mailbox(path).ok_or(reply::BAD_SENDER_SYNTAX)?),
+    };
+    let mut mail = Mail { from, declared_bytes: None, utf8: false };
+    let mut seen: Vec<String> = Vec::new();
+    for parameter in parameters.split(' ').filter(|p| !p.is_empty()) {
+        let (key, value) = match parameter.split_once('=') {
+            Some((key, value)) => (key.to_ascii_uppercase(), Some(value)),
+            None => (parameter.to_ascii_uppercase(), None),
+        };
+        if seen.contains(&key) {
+            return Err(reply::BAD_PARAMETER);
+        }
+        match (key.as_str(), value) {
+            ("SIZE", Some(digits)) => mail.declared_bytes = Some(size(digits)?),
+            // RFC 6152; a 7BIT letter with 8-bit bytes is stored as it is, like everywhere else.
+            ("BODY", Some(body)) if ["7BIT", "8BITMIME"].iter().any(|b| body.eq_ignore_ascii_case(b)) => {}
+            ("SMTPUTF8", None) => mail.utf8 = true,
+            ("SIZE" | "BODY" | "SMTPUTF8", _) => return Err(reply::BAD_PARAMETER),
+            _ => return Err(reply::UNKNOWN_PARAMETER),
+        }
+        seen.push(key);
+    }
+    if !mail.utf8 && mail.from.as_ref().is_some_and(|from| !from.is_ascii()) {
+        return Err(reply::NOT_ASCII); // RFC 6531 section 3.4: needs the parameter
+    }
+    Ok(mail)
+}
+
+/// RFC 1870 allows 20 digits, which is more than 64 bits hold; what does not fit is too large in any case.
+fn size(digits: &str) -> Result<usize, Reply> {
+    if digits.is_empty() || digits.len() > 20 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(reply::BAD_PARAMETER);
+    }
+    Ok(digits.parse().unwrap_or(usize::MAX))
+}
+
+fn rcpt(rest: &str) -> Result<Recipient, Reply> {
+    let (path, parameters) = path_after("TO:", rest).ok_or(reply::BAD_RECIPIENT_SYNTAX)?;
+    let recipient = if path.eq_ignore_ascii_case("postmaster") {
+        Recipient::Postmaster
+    } else {
+        Recipient::Mailbox(mailbox(path).ok_or(reply::BAD_RECIPIENT_SYNTAX)?)
+    };
+    // The parameters of RCPT belong to DSN, which is not offered.
+    if parameters.is_empty() { Ok(recipient) } else { Err(reply::UNKNOWN_PARAMETER) }
+}
+
+/// Cuts `FROM:<path> parameters` into the path, without its brackets, and the parameters.
+///
+/// White space behind the colon is not in the grammar, but many clients send it and nothing else can be meant.
+fn path_after<'a>(keyword: &str, rest: &'a str) -> Option<(&'a str, &'a str)> {
+    let head = rest.get(..keyword.len())?;
+    let rest = rest[keyword.len()..].trim_start_matches(' ');
+    let inner = rest.strip_prefix('<').filter(|_| head.eq_ignore_ascii_case(keyword))?;
+    let end = find_outside_quotes(inner, '>')?;
+    let (path, behind) = (&inner[..end], &inner[end + 1..]);
+    let separated = behind.is_empty() || behind.starts_with(' ');
+    (separated && path.len() + 2 <= PATH_BYTES_MAX).then(|| (path, behind.trim_start_matches(' ')))
+}
+
+fn mailbox(path: &str) -> Option<Mailbox> {
+    let path = match path.strip_prefix('@') {
+        None => path,
+        Some(route) => route.split_once(':')?.1,
+    };
+    let at = match path.starts_with('"') {
+        true => find_outside_quotes(path, '@')?,
+        false => path.rfind('@')?,
+    };
+    let (local, domain) = (&path[..at], &path[at + 1..]);
+    let local = match local.strip_prefix('"') {
+        Some(quoted) => unquote(quoted.strip_suffix('"')?),
+        None if local.contains(|c: char| "\"\\()<>,;:[]".contains(c) || c.is_whitespace()) => return None,
+        None => local.to_owned(),
+    };
+    let literal = domain.starts_with('[') && domain.ends_with(']');
+    let name = |c: char| c.is_ascii_alphanumeric() || !c.is_ascii() || c == '-' || c == '.';
+    let legal_domain = literal || (!domain.is_empty() && domain.chars().all(name) && !domain.contains(".."));
+    (!local.is_empty() && legal_domain).then(|| Mailbox { local, domain: domain.to_owned() })
+}
+
+/// The first `wanted` that stands outside of a quoted string (RFC 5321 section 4.1.2, Quoted-string).
+fn find_outside_quotes(text: &str, wanted: char) -> Option<usize> {
+    let (mut quoted, mut escaped) = (false, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            c if c == wanted && !quoted => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn unquote(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        plain.extend(if c == '\\' { chars.next() } else { Some(c) });
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sender(line: &str) -> Result<Option<String>, Reply> {
+        match parse(line.as_bytes())? {
+            Command::Mail(mail) => Ok(mail.from.map(|m| format!("{}|{}", m.local, m.domain))),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn paths_are_read_by_the_grammar_and_nothing_is_guessed() {
+        for (path, local_domain) in [
+            ("<a@b.test>", "a|b.test"),
+            (" <a@b.test>", "a|b.test"),
+            ("<@x.test,@y.test:a@b.test>", "a|b.test"),
+            (r#"<"a"@b.test>"#, "a|b.test"),
+            (r#"<"a@evil.test"@b.test>"#, "a@evil.test|b.test"),
+            (r#"<"a>b\"c"@b.test>"#, r#"a>b"c|b.test"#),
+            ("<a@[127.0.0.1]>", "a|[127.0.0.1]"),
+            ("<a%c@b.test>", "a%c|b.test"),
+        ] {
+            assert_eq!(sender(&format!("mail from:{path}")), Ok(Some(local_domain.into())), "{path}");
+        }
+        assert_eq!(sender("MAIL FROM:<>"), Ok(None));
+        for path in [
+            "",
+            "<",
+            ">",
+            "a@b.test",
+            "<a@b.test",
+            "<a@b.test>>",
+            "<a@b.test>x",
+            "<a>",
+            "<@>",
+            "<a@>",
+            "<@b.test>",
+            "<@x.test:a@>",
+            "<a b@c.test>",
+            "<a@b c>",
+            "<\"a@b.test>",
+            "<a@b..test>",
+            "<<a@b.test>>",
+            "<postmaster>",
+            "<a@b.test\u{0}>",
+            "<a@b@c.test >",
+        ] {
+            assert!(sender(&format!("MAIL FROM:{path}")).is_err(), "{path:?}");
+        }
+        let long = format!("MAIL FROM:<{}@b.test>", "a".repeat(250));
+        assert_eq!(sender(&long), Err(reply::BAD_SENDER_SYNTAX));
+    }
+
+    #[test]
+    fn a_size_never_wraps_around() {
+        let size = |text: &str| match parse(format!("MAIL FROM:<> SIZE={text}").as_bytes()) {
+            Ok(Command::Mail(mail)) => Ok(mail.declared_bytes),
+            Ok(other) => panic!("{other:?}"),
+            Err(reply) => Err(reply),
+        };
+        assert_eq!(size("0"), Ok(Some(0)));
+        assert_eq!(size("500000"), Ok(Some(500_000)));
+        assert_eq!(size("18446744073709551616"), Ok(Some(usize::MAX)));
+        assert_eq!(size("99999999999999999999"), Ok(Some(usize::MAX)));
+        for bad in ["", "-1", "+1", "1k", "0x10", "184467440737095516160"] {
+            assert_eq!(size(bad), Err(reply::BAD_PARAMETER), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Letter bytes after DATA: dot-unstuffing, the one true end, and the limits. Pure.
+//!
+//! The letter ends at CRLF.CRLF and nowhere else (RFC 5321 section 4.1.1.4). A CR or LF that is not part of a CRLF
+//! pair, or a NUL, ends the session: what two servers could read differently is not stored (CVE-2023-51764, -5, -6).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Why a letter cannot be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Over `letter_bytes_max`.
+    TooLarge,
+    /// A line over `line_bytes_max`.
+    LineTooLong,
+    /// All connections together hold too many bytes.
+    NoMemory,
+    /// A CR without its LF, or an LF without its CR.
+    BareNewline,
+    Nul,
+}
+
+/// How a letter ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum End {
+    /// At CRLF.CRLF; the bytes behind it are commands again.
+    Whole(Vec<u8>),
+    /// There too, but it cannot be stored.
+    Unfit(Fault),
+    /// Nothing behind this point can be trusted, or the peer sends without end: answer and hang up.
+    Broken(Fault),
+}
+
+/// Bytes that the unfinished letters of all connections may hold together.
+#[derive(Debug)]
+pub struct LetterMemory {
+    free_bytes: AtomicUsize,
+}
+
+impl LetterMemory {
+    pub fn new(bytes: usize) -> Arc<Self> {
+        Arc::new(Self { free_bytes: AtomicUsize::new(bytes) })
+    }
+    fn take(&self, bytes: usize) -> bool {
+        let take = |free: usize| free.checked_sub(bytes);
+        self.free_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+    fn give(&self, bytes: usize) {
+        self.free_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    LineStart,
+    Text,
+    /// After a CR inside a line.
+    Cr,
+    /// After a dot that starts a line.
+    Dot,
+    /// After that dot and a CR.
+    DotCr,
+}
+
+/// Reads one letter from pieces of any size; the result does not depend on where the pieces were cut.
+pub struct LetterReader {
+    letter: Vec<u8>,
+    state: State,
+    line_bytes: usize,
+    /// Unstuffed bytes so far, stored or not.
+    seen_bytes: usize,
+    fault: Option<Fault>,
+    letter_bytes_max: usize,
+    line_bytes_max: usize,
+    memory: Arc<LetterMemory>,
+    reserved_bytes: usize,
+}
+
+/// A letter over the limit is read to its end, so that the peer understands the 552; but not for ever.
+const OVERSIZE_FACTOR_MAX: usize = 4;
+/// Memory is reserved in steps, so that an ordinary letter costs one atomic operation.
+const RESERVE_STEP_BYTES: usize = 64 * 1024;
+
+impl LetterReader {
+    pub fn new(letter_bytes_max: usize, line_bytes_max: usize, memory: Arc<LetterMemory>) -> Self {
+        Self {
+            letter: Vec::new(),
+            state: State::LineStart, // the CRLF of the DATA line counts (RFC 5321 section 4.1.1.4)
+            line_bytes: 0,
+            seen_bytes: 0,
+            fault: None,
+            letter_bytes_max,
+            line_bytes_max,
+            memory,
+            reserved_bytes: 0,
+        }
+    }
+
+    /// Takes the next bytes off the wire; returns how many of them belong to the letter, and its end once it is there.
+    pub fn push(&mut self, input: &[u8]) -> (usize, Option<End>) {
+        let mut at = 0;
+        while let Some(&byte) = input.get(at) {
+            match (self.state, byte) {
+                (State::LineStart, b'.') => {
+                    self.state = State::Dot;
+                    at += 1;
+                }
+                (State::Dot, b'\r') => {
+                    self.state = State::DotCr;
+                    at += 1;
+                }
+                (State::DotCr, b'\n') => return (at + 1, Some(self.end())),
+                (State::Cr, b'\n') => {
+                    self.keep(b"\r\n");
+                    self.line_bytes = 0;
+                    self.state = State::LineStart;
+                    at += 1;
+                }
+                (State::DotCr | State::Cr, _) => return (at, self.broken(Fault::BareNewline)),
+                // Any other line, the one whose stuffed dot was dropped included (RFC 5321 section 4.5.2).
+                (State::LineStart | State::Dot | State::Text, _) => {
+                    let rest = &input[at..];
+                    let text = rest.iter().position(|b| matches!(b, 0 | b'\n' | b'\r')).unwrap_or(rest.len());
+                    self.keep(&rest[..text]);
+                    self.state = State::Text;
+                    at += text;
+                    match rest.get(text) {
+                        Some(b'\r') => {
+                            self.state = State::Cr;
+                            at += 1;
+                        }
+                        Some(b'\n') => return (at, self.broken(Fault::BareNewline)),
+                        Some(_) => return (at, self.broken(Fault::Nul)),
+                        None => {}
+                    }
+                }
+            }
+        }
+        if self.seen_bytes > self.letter_bytes_max.saturating_mul(OVERSIZE_FACTOR_MAX) {
+            return (at, self.broken(Fault::TooLarge));
+        }
+        (at, None)
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        self.seen_bytes = self.seen_bytes.saturating_add(bytes.len());
+        self.line_bytes = self.line_bytes.saturating_add(bytes.len());
+        if self.fault.is_none() {
+            self.fault = self.fault_after(bytes.len());
+        }
+        if self.fault.is_some() {
+            self.release();
+        } else {
+            self.letter.extend_from_slice(bytes);
+        }
+    }
+
+    /// The limit that is broken once `more` bytes are kept.
+    fn fault_after(&mut self, more: usize) -> Option<Fault> {
+        if self.seen_bytes > self.letter_bytes_max {
+            return Some(Fault::TooLarge);
+        }
+        if self.line_bytes > self.line_bytes_max.saturating_add(2) {
+            return Some(Fault::LineTooLong); // its CRLF does not count
+        }
+        let needed = self.letter.len() + more;
+        if needed > self.reserved_bytes {
+            let step = RESERVE_STEP_BYTES.max(self.reserved_bytes).max(needed - self.reserved_bytes);
+            if !self.memory.take(step) {
+                return Some(Fault::NoMemory);
+            }
+            self.reserved_bytes += step;
+        }
+        None
+    }
+
+    /// The letter leaves; its memory stays reserved until the reader is dropped, which is after it was stored.
+    fn end(&mut self) -> End {
+        match self.fault {
+            Some(fault) => End::Unfit(fault),
+            None => End::Whole(std::mem::take(&mut self.letter)),
+        }
+    }
+
+    fn broken(&mut self, fault: Fault) -> Option<End> {
+        self.fault = Some(fault);
+        self.release();
+        Some(End::Broken(fault))
+    }
+
+    fn release(&mut self) {
+        self.letter = Vec::new();
+        self.memory.give(std::mem::take(&mut self.reserved_bytes));
+    }
+}
+
+impl Drop for LetterReader {
+    fn drop(&mut self) {
+        self.memory.give(self.reserved_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reader(letter_bytes_max: usize) -> LetterReader {
+        LetterReader::new(letter_bytes_max, 20, LetterMemory::new(1 << 20))
+    }
+
+    fn read(mut reader: LetterReader, input: &[u8], step: usize) -> (usize, Option<End>) {
+        let mut used = 0;
+        for piece in input.chunks(step) {
+            match reader.push(piece) {
+                (n, None) => used += n,
+                (n, end) => return (used + n, end),
+            }
+        }
+        (used, None)
+    }
+
+    #[test]
+    fn a_letter_ends_at_crlf_dot_crlf_and_loses_one_stuffed_dot_per_line_however_it_is_cut() {
+        let cases: [(&[u8], &[u8]); 6] = [
+            (b".\r\n", b""),
+            (b"a\r\n.\r\n", b"a\r\n"),
+            (b"..\r\n...b\r\n.c\r\n.\r\n", b".\r\n..b\r\nc\r\n"),
+            (b"\r\n\r\n.\r\n", b"\r\n\r\n"),
+            (b"a.\r\n .\r\n.\r\n", b"a.\r\n .\r\n"),
+            (b". \r\n.\r\n", b" \r\n"),
+        ];
+        for (wire, letter) in cases {
+            for step in 1..=wire.len() {
+                let with_next = [wire, b"QUIT\r\n"].concat();
+                let (used, end) = read(reader(100), &with_next, step);
+                assert_eq!((used, end), (wire.len(), Some(End::Whole(letter.to_vec()))), "step {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn limits_are_exact_and_give_their_memory_back() {
+        let memory = LetterMemory::new(RESERVE_STEP_BYTES);
+        let free = || memory.free_bytes.load(Ordering::Relaxed);
+        let end = |wire: &[u8], max| read(LetterReader::new(max, 4, memory.clone()), wire, 3).1;
+        assert_eq!(end(b"ab\r\n.\r\n", 4), Some(End::Whole(b"ab\r\n".to_vec())));
+        assert_eq!(end(b"abc\r\n.\r\n", 4), Some(End::Unfit(Fault::TooLarge)));
+        assert_eq!(end(b"abcd\r\n.\r\n", 99), Some(End::Whole(b"abcd\r\n".to_vec())));
+        assert_eq!(end(b"abcde\r\n.\r\n", 99), Some(End::Unfit(Fault::LineTooLong)));
+        assert_eq!(end(&b"abc\r\n".repeat(5), 4), Some(End::Broken(Fault::TooLarge)));
+        assert_eq!(free(), RESERVE_STEP_BYTES);
+
+        let mut first = LetterReader::new(99, 99, memory.clone());
+        assert_eq!(first.push(b"one"), (3, None));
+        assert_eq!(end(b"two\r\n.\r\n", 99), Some(End::Unfit(Fault::NoMemory)));
+        drop(first);
+        assert_eq!(free(), RESERVE_STEP_BYTES);
+    }
+}

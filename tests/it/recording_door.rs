@@ -1,0 +1,107 @@
+//! A stand-in for the intake: judges like the real one, keeps what it is given in memory, fails when told to.
+
+use attache::config::{Access, Persona, Personas, ReplyMode};
+use attache::domain::{Address, Letter, MessageId, PersonaId, RunId};
+use attache::gateway::door::{
+    Accepted, Copy, CopyOutcome, Door, RecipientVerdict, Refusal, SenderVerdict,
+};
+use attache::gateway::judge;
+use attache::store::StoreError;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+pub struct RecordingDoor {
+    pub personas: Personas,
+    pub access: Access,
+    pub room: AtomicBool,
+    /// The word of a refusal, see [`refusal`]; empty: letters are taken.
+    pub refuses: Mutex<String>,
+    pub letters: Mutex<Vec<Letter>>,
+    pub confirmed: AtomicUsize,
+}
+
+pub fn persona(id: &str, addresses: &[&str]) -> Persona {
+    let mut addresses = addresses.iter().map(|a| Address::parse(a).unwrap());
+    Persona {
+        id: PersonaId::parse(id).unwrap(),
+        name: id.to_owned(),
+        address: addresses.next().unwrap(),
+        aliases: addresses.collect(),
+        reply: ReplyMode::Final,
+        provider: None,
+        model: None,
+        tools: None,
+        timezone: chrono_tz::UTC,
+        folder: "/nowhere".into(),
+    }
+}
+
+impl RecordingDoor {
+    pub fn new() -> Self {
+        let personas = vec![
+            persona("ada", &["ada@engine.test", "helper@engine.test", "postmaster@engine.test"]),
+            persona("bob", &["bob@engine.test"]),
+        ];
+        Self {
+            personas: Personas::new(personas).unwrap(),
+            access: Access { allow_by_default: true, allow: vec![], deny: vec!["*@spam.test".into()] },
+            room: AtomicBool::new(true),
+            refuses: Mutex::default(),
+            letters: Mutex::default(),
+            confirmed: AtomicUsize::new(0),
+        }
+    }
+
+    pub fn stored(&self) -> usize {
+        self.letters.lock().unwrap().len()
+    }
+}
+
+fn refusal(word: &str) -> Option<Refusal> {
+    Some(match word {
+        "" => return None,
+        "too-large" => Refusal::TooLarge { max_bytes: 7 },
+        "hostile" => Refusal::Hostile("secret detail"),
+        "denied" => Refusal::Denied,
+        "nobody" => Refusal::NobodyAddressed,
+        "not-stored" => Refusal::NotStored(StoreError::Closed),
+        other => panic!("no refusal `{other}`"),
+    })
+}
+
+impl Door for RecordingDoor {
+    fn recipient(&self, address: &Address) -> RecipientVerdict {
+        judge::recipient(&self.personas, address)
+    }
+
+    fn sender(&self, mail_from: Option<&Address>) -> SenderVerdict {
+        judge::envelope_access(&self.access, mail_from)
+    }
+
+    fn accept(&self, letter: Letter) -> BoxFuture<'_, Result<Accepted, Refusal>> {
+        async move {
+            if let Some(refusal) = refusal(&self.refuses.lock().unwrap()) {
+                return Err(refusal);
+            }
+            let mut letters = self.letters.lock().unwrap();
+            let known = letters.iter().any(|known| known.bytes == letter.bytes);
+            let outcome =
+                if known { CopyOutcome::Duplicate } else { CopyOutcome::Run(RunId::new("secret-run-id")) };
+            let persona = PersonaId::parse("ada").unwrap();
+            letters.push(letter);
+            let copies = vec![Copy { persona, message: MessageId::new("secret-message-id"), outcome }];
+            Ok(Accepted { copies, needs_confirmation: true })
+        }
+        .boxed()
+    }
+
+    fn confirm<'a>(&'a self, _accepted: &'a Accepted) -> BoxFuture<'a, ()> {
+        async { self.confirmed.fetch_add(1, SeqCst) }.map(|_| ()).boxed()
+    }
+
+    fn has_room(&self) -> bool {
+        self.room.load(SeqCst)
+    }
+}
