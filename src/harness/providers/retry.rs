@@ -41,11 +41,8 @@ pub fn retry_decision(
     inline_wait_max: Duration,
     jitter_seed: u64,
 ) -> RetryDecision {
-    let retryable = match error.should_retry {
-        Some(word) => word && error.class != ErrorClass::Cancelled,
-        None => error.class.is_retryable(),
-    };
-    if !retryable || error.phase == Phase::Config {
+    let forced = error.should_retry == Some(true) && error.class != ErrorClass::Cancelled;
+    if !(forced || error.class.is_retryable()) || error.phase == Phase::Config {
         return RetryDecision::Fail;
     }
     if error.class == ErrorClass::Protocol && attempt >= PROTOCOL_ATTEMPTS_MAX {
@@ -55,7 +52,8 @@ pub fn retry_decision(
         Some(asked) => asked.min(WAIT_MAX) + fraction(SPREAD_MAX, jitter_seed),
         None => fraction(backoff_ceiling(error.class, attempt), jitter_seed),
     };
-    if attempt >= attempts_max {
+    // A veto is about this call; a mail can wait until the run's next attempt.
+    if attempt >= attempts_max || error.should_retry == Some(false) {
         return RetryDecision::Reschedule(wait.max(BACKOFF_MAX));
     }
     if wait > inline_wait_max {
@@ -134,7 +132,8 @@ mod tests {
     #[test]
     fn the_providers_word_beats_the_class_but_not_a_cancellation() {
         let said = |class, word| ProviderError { should_retry: Some(word), ..failed(class, None) };
-        assert_eq!(decide(&said(ErrorClass::RateLimited, false), 1, 0), Fail);
+        assert_eq!(decide(&said(ErrorClass::RateLimited, false), 1, 0), Reschedule(secs(30)));
+        assert_eq!(decide(&said(ErrorClass::Billing, false), 1, 0), Fail);
         assert_eq!(decide(&said(ErrorClass::BadRequest, true), 1, HIGHEST), RetryNow(secs(1)));
         assert_eq!(decide(&said(ErrorClass::Cancelled, true), 1, 0), Fail);
     }

@@ -233,10 +233,7 @@ impl<'a> Situation<'a> {
                 .system_contains
                 .as_ref()
                 .is_none_or(|part| contains(&self.request.system.join("\n"), part))
-            && when
-                .after_tool
-                .as_ref()
-                .is_none_or(|tool| results.last().is_some_and(|(name, ..)| name == tool))
+            && when.after_tool.as_ref().is_none_or(|tool| results.iter().any(|(name, ..)| name == tool))
             && when.after_error.is_none_or(|expected| !results.is_empty() && failed == expected)
             && when.tools.is_none_or(|expected| offered == expected)
     }

@@ -3,8 +3,8 @@
 //! A script is `{"model": "…", "turns": [ANSWER, …], "rules": [{"when": {…}, ANSWER}, …]}`; both lists may be left out.
 //! The first rule whose `when` holds answers; otherwise `turns[n]` answers turn `n` of the run. Nothing fitting is
 //! an error that names the script. `when` (all given parts must hold; empty always holds):
-//! `turn` (number), `contains` (in the last user text, any case), `system_contains`, `after_tool` (the newest result
-//! is of this tool), `after_error` (the newest results contain a failure: true or false), `tools` (tools may be called).
+//! `turn` (number), `contains` (in the last user text, any case), `system_contains`, `after_tool` (one of the newest
+//! results is of this tool), `after_error` (the newest results contain a failure: true or false), `tools` (tools may be called).
 //!
 //! An ANSWER: `say` (text, may be empty), `call` (list of `{"tool", "args"}`, or `{"tool", "raw"}` for arguments that
 //! are not JSON; `id` optional), `stop` (`max_tokens`, `refused`, `paused`, …), `usage`, `delay_ms`, `hang` (until the call

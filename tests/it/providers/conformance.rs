@@ -12,6 +12,7 @@ use attache::harness::providers::{
     Block, Event, Phase, Provider, ProviderError, Response, Stop, ToolArgs, anthropic, build, openai_chunks,
 };
 use futures_util::{StreamExt, stream};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 const CASES: &[&str] = &[
@@ -157,6 +158,26 @@ async fn a_stream_cut_anywhere_is_never_a_silent_success() {
             "{dialect} {case}: only {failures} of {} cuts failed",
             bytes.len()
         );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_damaged_stream_is_an_answer_or_an_error_and_never_a_panic(
+        (dialect, case) in (prop::sample::select(DIALECTS), prop::sample::select(CASES)),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let mut bytes = read(&format!("{dialect}/{case}.sse")).into_bytes();
+        for (place, byte) in damage {
+            let at = place.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        if let Err(error) = runtime.block_on(decode_pieces(decoder(dialect), vec![&bytes])) {
+            prop_assert_eq!(error.phase, Phase::MidStream);
+        }
     }
 }
 
