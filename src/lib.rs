@@ -10,4 +10,5 @@ pub mod gateway;
 pub mod scheduler;
 pub mod harness;
 pub mod replay;
+pub mod app;
 pub mod cli;

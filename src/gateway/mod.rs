@@ -3,4 +3,5 @@
 pub mod door;
 pub mod ingress;
 pub mod judge;
+pub mod intake;
 pub mod outbound;

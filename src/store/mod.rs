@@ -37,6 +37,8 @@ pub use schedules::{
 };
 pub use search::{FoundMessage, MessageSearch};
 
+pub use writer::PowerCut;
+
 use crate::domain::PersonaId;
 
 /// What a caller of the store tells apart.

@@ -102,6 +102,12 @@ impl Store {
         self.inner.writer.write(work).await
     }
 
+    /// Arms a power cut, for tests of recovery: the store acts as if the machine went off at that commit. Every later
+    /// write answers [`super::StoreError::Closed`].
+    pub fn cut_power(&self, cut: super::PowerCut) {
+        self.inner.writer.cut_power(cut);
+    }
+
     pub(super) fn readers(&self) -> &SqlitePool {
         &self.inner.readers
     }

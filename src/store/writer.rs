@@ -30,10 +30,28 @@ pub(super) enum Outcome {
     RollBack,
 }
 
+/// Where a power cut strikes, for tests: the commit with this number, counted from 1, and on which side of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PowerCut {
+    /// Nothing of the group is on disk.
+    BeforeCommit(u64),
+    /// The group is on disk, and nobody was told.
+    AfterCommit(u64),
+}
+
+impl PowerCut {
+    fn strikes(self, commit: u64) -> bool {
+        match self {
+            PowerCut::BeforeCommit(at) | PowerCut::AfterCommit(at) => commit >= at,
+        }
+    }
+}
+
 #[derive(Clone)]
 pub(super) struct Writer {
     queue: mpsc::Sender<Box<dyn Job>>,
     working: Arc<Mutex<Option<JoinHandle<()>>>>,
+    power_cut: Arc<Mutex<Option<PowerCut>>>,
 }
 
 struct Write<T, F> {
@@ -73,8 +91,14 @@ impl Writer {
     /// Takes over the only write connection and works until every handle is dropped.
     pub(super) fn start(conn: SqliteConnection) -> Self {
         let (queue, waiting) = mpsc::channel(QUEUE_LENGTH_MAX);
-        let working = tokio::spawn(work(conn, waiting));
-        Self { queue, working: Arc::new(Mutex::new(Some(working))) }
+        let power_cut = Arc::new(Mutex::new(None));
+        let working = tokio::spawn(work(conn, waiting, power_cut.clone()));
+        Self { queue, working: Arc::new(Mutex::new(Some(working))), power_cut }
+    }
+
+    /// Arms a power cut. Commits that changed nothing do not count.
+    pub(super) fn cut_power(&self, cut: PowerCut) {
+        *self.power_cut.lock().unwrap_or_else(PoisonError::into_inner) = Some(cut);
     }
 
     /// Lets the writer finish what waits and close its connection.
@@ -100,11 +124,30 @@ impl Writer {
     }
 }
 
-async fn work(mut conn: SqliteConnection, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
+/// How a group ended.
+enum GroupEnd {
+    Committed,
+    Failed(Arc<sqlx::Error>),
+    /// The power is gone: nobody is answered any more.
+    PowerCut,
+}
+
+async fn work(
+    mut conn: SqliteConnection,
+    mut waiting: mpsc::Receiver<Box<dyn Job>>,
+    power_cut: Arc<Mutex<Option<PowerCut>>>,
+) {
     let mut group = Vec::with_capacity(GROUP_SIZE_MAX);
+    let mut commits = 0;
     while waiting.recv_many(&mut group, GROUP_SIZE_MAX).await > 0 {
-        let committed = commit_group(&mut conn, &mut group, &mut waiting).await;
-        let failure = committed.err().map(Arc::new);
+        commits += 1;
+        let cut = *power_cut.lock().unwrap_or_else(PoisonError::into_inner);
+        let cut = cut.filter(|cut| cut.strikes(commits));
+        let failure = match commit_group(&mut conn, &mut group, &mut waiting, cut).await {
+            GroupEnd::Committed => None,
+            GroupEnd::Failed(error) => Some(error),
+            GroupEnd::PowerCut => break,
+        };
         if let Some(error) = &failure {
             tracing::error!(error = %error, writes = group.len(), "the database did not commit");
             // The transaction may be open or already rolled back; either way the next group starts clean.
@@ -126,6 +169,29 @@ async fn commit_group(
     conn: &mut SqliteConnection,
     group: &mut Vec<Box<dyn Job>>,
     waiting: &mut mpsc::Receiver<Box<dyn Job>>,
+    cut: Option<PowerCut>,
+) -> GroupEnd {
+    let ended = run_jobs(conn, group, waiting).await;
+    if let (Ok(()), Some(cut)) = (&ended, cut) {
+        let last_words = match cut {
+            PowerCut::BeforeCommit(_) => "ROLLBACK",
+            PowerCut::AfterCommit(_) => "COMMIT",
+        };
+        let _nobody_hears = sqlx::raw_sql(last_words).execute(conn).await;
+        return GroupEnd::PowerCut;
+    }
+    let committed = match ended {
+        Ok(()) => sqlx::raw_sql("COMMIT").execute(conn).await.map(|_| ()),
+        Err(error) => Err(error),
+    };
+    committed.map_or_else(|error| GroupEnd::Failed(Arc::new(error)), |()| GroupEnd::Committed)
+}
+
+/// Runs every job of the group, each in its savepoint, in one open transaction.
+async fn run_jobs(
+    conn: &mut SqliteConnection,
+    group: &mut Vec<Box<dyn Job>>,
+    waiting: &mut mpsc::Receiver<Box<dyn Job>>,
 ) -> std::result::Result<(), sqlx::Error> {
     sqlx::raw_sql("BEGIN IMMEDIATE; SAVEPOINT job").execute(&mut *conn).await?;
     let mut done = 0;
@@ -143,8 +209,8 @@ async fn commit_group(
         sqlx::raw_sql(match (outcome, last) {
             (Outcome::Keep, false) => "RELEASE job; SAVEPOINT job",
             (Outcome::RollBack, false) => "ROLLBACK TO job; RELEASE job; SAVEPOINT job",
-            (Outcome::Keep, true) => "RELEASE job; COMMIT",
-            (Outcome::RollBack, true) => "ROLLBACK TO job; RELEASE job; COMMIT",
+            (Outcome::Keep, true) => "RELEASE job",
+            (Outcome::RollBack, true) => "ROLLBACK TO job; RELEASE job",
         })
         .execute(&mut *conn)
         .await?;

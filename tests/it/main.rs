@@ -1,8 +1,14 @@
 //! The one integration binary: one module per capability.
+
+mod app;
+mod crashes;
 mod knowledge;
-mod providers;
-mod tools;
 mod mime;
+mod providers;
+mod road;
+mod runs;
 mod scheduler;
 mod recording_door;
 mod smtp;
+mod threading;
+mod tools;

@@ -2,9 +2,7 @@
 
 use attache::config::{Access, Persona, Personas, ReplyMode};
 use attache::domain::{Address, Letter, MessageId, PersonaId, RunId};
-use attache::gateway::door::{
-    Accepted, Copy, CopyOutcome, Door, RecipientVerdict, Refusal, SenderVerdict,
-};
+use attache::gateway::door::{Accepted, Copy, CopyOutcome, Door, RecipientVerdict, Refusal, SenderVerdict};
 use attache::gateway::judge;
 use attache::store::StoreError;
 use futures_util::FutureExt;

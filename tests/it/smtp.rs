@@ -82,7 +82,9 @@ impl Dialog {
                 "# door" if value == "full" => dialog.full = true,
                 "# door refuses" => value.clone_into(&mut dialog.refuses),
                 _ => assert!(
-                    line.is_empty() || line == "#" || (line.starts_with("# ") && !line.starts_with("# expect")),
+                    line.is_empty()
+                        || line == "#"
+                        || (line.starts_with("# ") && !line.starts_with("# expect")),
                     "{}: cannot read `{line}`",
                     dialog.name
                 ),
@@ -233,7 +235,10 @@ impl Client {
 
     async fn expect(&mut self, pattern: &str) {
         let line = self.line().await;
-        assert!(line.as_deref().is_some_and(|line| glob(pattern, line)), "expected `{pattern}`, got {line:?}");
+        assert!(
+            line.as_deref().is_some_and(|line| glob(pattern, line)),
+            "expected `{pattern}`, got {line:?}"
+        );
     }
 
     /// Greeting and EHLO.
@@ -299,7 +304,11 @@ fn check(dialog: &Dialog, door: &RecordingDoor, way: Way) {
 
 fn describe(letter: &Letter) -> String {
     let envelope = &letter.envelope;
-    let mut text = format!("{} <{}>", envelope.helo, envelope.mail_from.as_ref().map_or(String::new(), Address::to_string));
+    let mut text = format!(
+        "{} <{}>",
+        envelope.helo,
+        envelope.mail_from.as_ref().map_or(String::new(), Address::to_string)
+    );
     for recipient in &envelope.rcpt_to {
         write!(text, " {recipient}").unwrap();
     }
@@ -309,7 +318,8 @@ fn describe(letter: &Letter) -> String {
 fn dialogs() -> Vec<Dialog> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/dialogs");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|e| e == "smtp")).collect();
+    let mut files: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|e| e == "smtp")).collect();
     files.sort();
     files.iter().map(|path| Dialog::read(path)).collect()
 }
@@ -408,8 +418,15 @@ async fn no_letter_is_smuggled_and_nothing_of_the_attempt_is_stored() {
 #[tokio::test]
 async fn what_only_looks_like_the_end_of_a_letter_is_text() {
     let lookalikes: [&[u8]; 9] = [
-        b"\r\n. \r\n", b"\r\n .\r\n", b"\r\n..\r\n", b"\r\n.\t\r\n", b"\r\n.\x0b\r\n", b"\r\n.\x0c\r\n",
-        b"\xe2\x80\xa8.\xe2\x80\xa8", b"\xc2\x85.\xc2\x85", b"\r\n\x1a.\r\n",
+        b"\r\n. \r\n",
+        b"\r\n .\r\n",
+        b"\r\n..\r\n",
+        b"\r\n.\t\r\n",
+        b"\r\n.\x0b\r\n",
+        b"\r\n.\x0c\r\n",
+        b"\xe2\x80\xa8.\xe2\x80\xa8",
+        b"\xc2\x85.\xc2\x85",
+        b"\r\n\x1a.\r\n",
     ];
     for sequence in lookalikes {
         for piece in [usize::MAX, 1] {
@@ -427,10 +444,30 @@ async fn what_only_looks_like_the_end_of_a_letter_is_text() {
 
 fn any_input() -> impl Strategy<Value = Vec<u8>> {
     let words: Vec<&'static [u8]> = vec![
-        b"EHLO c.example\r\n", b"HELO c\r\n", b"MAIL FROM:<a@b.test>\r\n", b"MAIL FROM:<> SIZE=5\r\n",
-        b"RCPT TO:<ada@engine.test>\r\n", b"RCPT TO:<nobody@engine.test>\r\n", b"DATA\r\n", b".\r\n", b"..\r\n",
-        b"text\r\n", b"long long long long long\r\n", b"RSET\r\n", b"NOOP\r\n", b"QUIT\r\n", b"VRFY x\r\n", b"\r\n",
-        b"GET / HTTP/1.1\r\n", b"MAIL", b" ", b"<", b">", b"@", b"\"", b"\\",
+        b"EHLO c.example\r\n",
+        b"HELO c\r\n",
+        b"MAIL FROM:<a@b.test>\r\n",
+        b"MAIL FROM:<> SIZE=5\r\n",
+        b"RCPT TO:<ada@engine.test>\r\n",
+        b"RCPT TO:<nobody@engine.test>\r\n",
+        b"DATA\r\n",
+        b".\r\n",
+        b"..\r\n",
+        b"text\r\n",
+        b"long long long long long\r\n",
+        b"RSET\r\n",
+        b"NOOP\r\n",
+        b"QUIT\r\n",
+        b"VRFY x\r\n",
+        b"\r\n",
+        b"GET / HTTP/1.1\r\n",
+        b"MAIL",
+        b" ",
+        b"<",
+        b">",
+        b"@",
+        b"\"",
+        b"\\",
     ];
     let rare: Vec<&'static [u8]> = vec![b"\r", b"\n", b"\0", b"\x80", b"\x16"];
     let word = prop_oneof![20 => prop::sample::select(words), 1 => prop::sample::select(rare)];
@@ -719,7 +756,10 @@ async fn pythons_smtplib_is_served() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let letters = std::mem::take(&mut *server.door.letters.lock().unwrap());
     let envelopes: Vec<String> = letters.iter().map(describe).collect();
-    assert_eq!(envelopes, ["py.example <zoe@client.example> ada@engine.test", "py.example <> bob@engine.test"]);
+    assert_eq!(
+        envelopes,
+        ["py.example <zoe@client.example> ada@engine.test", "py.example <> bob@engine.test"]
+    );
     assert_eq!(letters[1].bytes, b"Subject: null sender\r\n\r\n.\r\n");
     server.stop().await;
 }

@@ -1,0 +1,267 @@
+//! The whole engine on a workspace of its own: real files, real SQLite, a scripted model, a manual clock.
+//!
+//! [`TestApp::check`] asserts the invariants that no test asks for: nothing left on the road, every call with exactly
+//! one result, one delivery per mail.
+
+use attache::app::{Drained, Engine};
+use attache::clock::ManualClock;
+use attache::domain::{Address, Email, Envelope, Letter, Timestamp, Via};
+use attache::gateway::door::{Accepted, CopyOutcome, Refusal};
+use serde_json::{Value, json};
+use sqlx::{ConnectOptions, Row, SqliteConnection, sqlite::SqliteConnectOptions};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub const START: &str = "2026-11-20T09:00:00.000Z";
+
+/// A workspace folder, before and between engines.
+pub struct Workspace {
+    pub dir: tempfile::TempDir,
+    pub clock: Arc<ManualClock>,
+}
+
+impl Workspace {
+    /// Persona `ada` at `ada@engine.test`, owner `olga@home.test`, mails into a folder.
+    pub fn new(script: &Value) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let clock = Arc::new(ManualClock::at(Timestamp::parse(START).expect("an instant")));
+        let workspace = Self { dir, clock };
+        workspace.write("configs/script.json", &script.to_string());
+        workspace.write_json(
+            "configs/gateway.json",
+            &json!({
+                "mail_domain": "engine.test", "host_name": "mail.engine.test", "owners": ["olga@home.test"],
+                "listeners": [{ "kind": "smtp", "address": "127.0.0.1:0" }],
+                "outbound": { "kind": "folder", "path": "data/outbox" },
+            }),
+        );
+        workspace.write_json(
+            "configs/inference.json",
+            &json!({
+                "provider": "scripted", "model": "test", "max_tool_turns": 4,
+                "providers": { "scripted": { "script": "configs/script.json" } },
+            }),
+        );
+        workspace.write_json(
+            "configs/context.json",
+            &json!({
+                "thread": ["load-file(configs/prompts/system.md)", "persona", "active-memory", "thread-history",
+                    "invocation-metadata", "current-input"],
+                "responsibility": ["persona", "active-memory", "invocation-metadata", "current-input"],
+            }),
+        );
+        workspace.write_json("configs/security.json", &json!({}));
+        workspace.write("configs/prompts/system.md", "You are {{ persona.name }}. Today is {{ date }}.");
+        workspace.persona("ada", "Ada");
+        workspace
+    }
+
+    pub fn persona(&self, id: &str, name: &str) {
+        self.write_json(&format!("personas/{id}/persona.json"), &json!({ "name": name, "address": id }));
+        self.write(&format!("personas/{id}/PERSONA.md"), &format!("{name} answers letters."));
+        self.write(&format!("personas/{id}/active.md"), "Nothing yet.");
+        self.write(&format!("personas/{id}/knowledge/house.md"), "# Breakfast\n\nFrom seven to ten.\n");
+    }
+
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+        std::fs::write(path, text).expect("a file");
+    }
+
+    pub fn write_json(&self, path: &str, value: &Value) {
+        self.write(path, &serde_json::to_string_pretty(value).expect("json"));
+    }
+
+    /// Changes one value of a configuration file.
+    pub fn set(&self, path: &str, pointer: &str, value: Value) {
+        let text = std::fs::read_to_string(self.path().join(path)).expect("a configuration file");
+        let mut whole: Value = serde_json::from_str(&text).expect("json");
+        let (parent, key) = pointer.rsplit_once('/').expect("a pointer");
+        whole.pointer_mut(parent).expect("a parent")[key] = value;
+        self.write_json(path, &whole);
+    }
+
+    pub async fn start(self) -> TestApp {
+        let engine = self.engine().await;
+        TestApp { workspace: self, engine }
+    }
+
+    pub async fn engine(&self) -> Engine {
+        let vocabulary = attache::cli::vocabulary();
+        let config = attache::config::load(self.path(), &vocabulary).expect("a good configuration");
+        Engine::open(config, self.clock.clone()).await.expect("an engine")
+    }
+
+    /// A plain connection to the database, for looking at rows.
+    pub async fn rows(&self) -> SqliteConnection {
+        let options = SqliteConnectOptions::new().filename(self.path().join("data/attache.db"));
+        options.connect().await.expect("the database")
+    }
+
+    /// What was sent, in the order of its Date and id.
+    pub fn sent(&self) -> Vec<Email> {
+        let mut files: Vec<PathBuf> = match std::fs::read_dir(self.path().join("data/outbox")) {
+            Ok(files) => files.map(|file| file.expect("an entry").path()).collect(),
+            Err(_) => Vec::new(),
+        };
+        files.retain(|path| path.extension().is_some_and(|ext| ext == "eml"));
+        files.sort();
+        files.iter().map(|path| parse(&std::fs::read(path).expect("a mail"))).collect()
+    }
+}
+
+pub fn parse(bytes: &[u8]) -> Email {
+    attache::mime::parse(bytes, &attache::mime::ParseLimits::default()).expect("a readable mail")
+}
+
+/// An engine at work on a workspace.
+pub struct TestApp {
+    pub workspace: Workspace,
+    pub engine: Engine,
+}
+
+impl TestApp {
+    pub async fn start(script: Value) -> Self {
+        Workspace::new(&script).start().await
+    }
+
+    /// Hands a letter to the door, enveloped by its own From and To.
+    pub async fn receive(&self, eml: &str) -> Result<Accepted, Refusal> {
+        self.engine.door().accept(letter(eml)).await
+    }
+
+    /// As [`Self::receive`], for a letter that must be taken; gives the id of its first run.
+    pub async fn run_of(&self, eml: &str) -> String {
+        let accepted = self.receive(eml).await.expect("the letter is taken");
+        match &accepted.copies[0].outcome {
+            CopyOutcome::Run(run) => run.to_string(),
+            other => panic!("no run but {other:?}"),
+        }
+    }
+
+    pub async fn drain(&self) -> Drained {
+        self.workspace.clock.advance(std::time::Duration::from_millis(10));
+        self.engine.drain().await.expect("drained")
+    }
+
+    /// Lets the engine go as a crash would, and starts another on the same files.
+    pub async fn restart(self) -> TestApp {
+        let TestApp { workspace, engine } = self;
+        drop(engine);
+        workspace.start().await
+    }
+
+    pub fn sent(&self) -> Vec<Email> {
+        self.workspace.sent()
+    }
+
+    /// One row as JSON-ish values: `column -> text`.
+    pub async fn row(&self, sql: &'static str, key: &str) -> Vec<Option<String>> {
+        let mut rows = self.workspace.rows().await;
+        let row = sqlx::query(sql).bind(key).fetch_one(&mut rows).await.expect("a row");
+        (0..row.len()).map(|i| row.get::<Option<String>, _>(i)).collect()
+    }
+
+    /// State, stop reason and error class of a run.
+    pub async fn outcome(&self, run: &str) -> (String, Option<String>, Option<String>) {
+        let row = self.row("SELECT state, stop_reason, error_class FROM runs WHERE id = $1", run).await;
+        (row[0].clone().unwrap_or_default(), row[1].clone(), row[2].clone())
+    }
+
+    /// The exact requests of a run, in order.
+    pub async fn prompts(&self, run: &str) -> Vec<Value> {
+        let mut rows = self.workspace.rows().await;
+        let sql = "SELECT request_json FROM run_turns WHERE run_id = $1 ORDER BY turn_index, attempt";
+        let found = sqlx::query_scalar::<_, String>(sql).bind(run).fetch_all(&mut rows).await.expect("turns");
+        found.iter().map(|json| serde_json::from_str(json).expect("json")).collect()
+    }
+
+    /// The trace of a run: `call NAME` and `ok NAME` or `CODE NAME`, in order.
+    pub async fn trace(&self, run: &str) -> Vec<String> {
+        let mut rows = self.workspace.rows().await;
+        let sql = "SELECT event_type, tool_name, payload_json FROM thread_tool_events WHERE run_id = $1
+            ORDER BY step_index";
+        let found = sqlx::query(sql).bind(run).fetch_all(&mut rows).await.expect("steps");
+        let line = |row: &sqlx::sqlite::SqliteRow| {
+            let (kind, name): (&str, &str) = (row.get(0), row.get(1));
+            let payload: Value = serde_json::from_str(row.get(2)).expect("json");
+            match (kind, payload["ok"].as_bool()) {
+                ("tool_call", _) => format!("call {name}"),
+                (_, Some(true)) => format!("ok {name}"),
+                _ => format!("{} {name}", payload["error"]["code"].as_str().unwrap_or("?")),
+            }
+        };
+        found.iter().map(line).collect()
+    }
+
+    /// The invariants that hold whenever nothing is due.
+    pub async fn check(&self) {
+        let mut rows = self.workspace.rows().await;
+        for (what, sql) in INVARIANTS {
+            let broken = sqlx::query_scalar::<_, String>(*sql).fetch_all(&mut rows).await.expect("an audit");
+            assert!(broken.is_empty(), "{what}: {broken:?}");
+        }
+    }
+}
+
+const INVARIANTS: &[(&str, &str)] = &[
+    ("runs left on the road", "SELECT id FROM runs WHERE state IN ('queued', 'running')"),
+    ("deliveries left on the road", "SELECT id FROM deliveries WHERE state IN ('sending', 'committing')"),
+    (
+        "calls without exactly one result",
+        "SELECT c.id FROM thread_tool_events c WHERE c.event_type = 'tool_call' AND (SELECT count(*) FROM
+         thread_tool_events r WHERE r.run_id = c.run_id AND r.tool_call_id = c.tool_call_id
+         AND r.event_type = 'tool_result' AND r.step_index > c.step_index) <> 1",
+    ),
+    (
+        "results without a call",
+        "SELECT r.id FROM thread_tool_events r WHERE r.event_type = 'tool_result' AND NOT EXISTS (SELECT 1 FROM
+         thread_tool_events c WHERE c.run_id = r.run_id AND c.tool_call_id = r.tool_call_id
+         AND c.event_type = 'tool_call' AND c.step_index < r.step_index)",
+    ),
+    (
+        "steps with a gap",
+        "SELECT run_id FROM thread_tool_events GROUP BY run_id HAVING max(step_index) <> count(*) - 1",
+    ),
+    ("two deliveries of one mail", "SELECT message_id FROM deliveries GROUP BY message_id HAVING count(*) > 1"),
+    (
+        "mails said to be sent without a delivery",
+        "SELECT id FROM messages m WHERE disposition = 'sent' AND NOT EXISTS
+         (SELECT 1 FROM deliveries d WHERE d.message_id = m.id)",
+    ),
+    (
+        "inbound letters with neither a run nor a rule",
+        "SELECT id FROM messages m WHERE direction = 'inbound' AND disposition = 'run' AND NOT EXISTS
+         (SELECT 1 FROM runs r WHERE r.trigger_message_id = m.id)",
+    ),
+    (
+        "messages of one persona in a thread of another",
+        "SELECT m.id FROM messages m JOIN threads t ON t.id = m.thread_id WHERE t.persona_id <> m.persona_id",
+    ),
+    ("broken foreign keys", "SELECT \"table\" FROM pragma_foreign_key_check"),
+];
+
+/// A letter with an envelope made from its own header.
+pub fn letter(eml: &str) -> Letter {
+    let bytes = eml.replace("\r\n", "\n").replace('\n', "\r\n").into_bytes();
+    let email = parse(&bytes);
+    let rcpt_to = email.to.iter().chain(&email.cc).filter_map(|mailbox| mailbox.address()).collect();
+    let mail_from: Option<Address> = email.from.first().and_then(|mailbox| mailbox.address());
+    Letter {
+        envelope: Envelope { mail_from, rcpt_to, helo: String::new(), peer: None, via: Via::File },
+        bytes,
+    }
+}
+
+/// A short letter from `bob@guest.example` to Ada; `more` are further header lines, each with its line end.
+pub fn note(id: &str, more: &str, body: &str) -> String {
+    format!(
+        "From: Bob <bob@guest.example>\nTo: ada@engine.test\nSubject: Breakfast\nMessage-ID: <{id}>\n\
+         Date: Fri, 20 Nov 2026 08:59:00 +0000\n{more}\n{body}\n"
+    )
+}
