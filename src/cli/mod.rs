@@ -7,6 +7,7 @@ mod exit;
 mod init;
 mod logging;
 mod persona;
+mod schedule;
 pub mod sample;
 mod vocabulary;
 pub mod output;
@@ -30,6 +31,7 @@ static COMMANDS: &[&dyn Command] = &[
     &init::Init,
     &config::ConfigCommand,
     &persona::PersonaCommand,
+    &schedule::ScheduleCommand,
 ];
 
 /// One command of `attache`.

@@ -80,7 +80,7 @@ impl Scheduler {
     /// files. No error ends it: what failed is logged and tried again with the next beat.
     pub async fn run(&self, wake_runs: &Notify, shutdown: CancellationToken) {
         let mut heartbeat = Heartbeat::start().await;
-        let mut synced_at = None;
+        let (mut synced_at, mut problems) = (None, Vec::new());
         let mut times = self.times();
         while !shutdown.is_cancelled() {
             let monotonic = self.clock.monotonic();
@@ -90,7 +90,7 @@ impl Scheduler {
                 self.beat(wake_runs).await;
             }
             if synced_at.is_none_or(|at| monotonic.saturating_sub(at) >= SYNC_EVERY) {
-                self.sync_and_log().await;
+                problems = self.sync_and_log(&problems).await;
                 synced_at = Some(monotonic);
             }
             tokio::select! {
@@ -260,15 +260,23 @@ impl Scheduler {
         }
     }
 
-    async fn sync_and_log(&self) {
-        match self.sync().await {
-            Ok(report) if report == SyncReport::default() => {}
-            Ok(SyncReport { added, changed, removed, problems }) => {
-                let problems = problems.len();
-                tracing::info!(added, changed, removed, problems, "responsibilities");
+    /// Synchronises and says what is new; gives the problems of this time, so that the next time can leave them out.
+    async fn sync_and_log(&self, before: &[Problem]) -> Vec<Problem> {
+        let report = match self.sync().await {
+            Ok(report) => report,
+            Err(error) => {
+                tracing::error!(%error, "responsibilities cannot be stored; trying again");
+                return before.to_vec();
             }
-            Err(error) => tracing::error!(%error, "responsibilities cannot be stored; trying again"),
+        };
+        let SyncReport { added, changed, removed, problems } = report;
+        if added + changed + removed > 0 {
+            tracing::info!(added, changed, removed, "responsibilities");
         }
+        for Problem { file, problem } in problems.iter().filter(|problem| !before.contains(problem)) {
+            tracing::warn!(%file, %problem, "a responsibility cannot be used");
+        }
+        problems
     }
 
     fn times(&self) -> (Timestamp, Duration) {

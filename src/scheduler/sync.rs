@@ -167,9 +167,10 @@ impl Scheduler {
             let to = self.file_state(owner, path, content, report);
             settled &= self.apply_file(owner, path, row, to, report).await?;
         }
-        for row in rows.iter().filter(|row| row.removed_at.is_none()) {
+        for row in &rows {
             let key = (row.persona.clone(), row.file.clone());
-            if !scan.stamps.contains_key(&key) && !scan.unreadable.contains_key(&row.persona) {
+            let gone = !scan.stamps.contains_key(&key) && !scan.unreadable.contains_key(&row.persona);
+            if gone && row.removed_at.is_none() {
                 let done = self.change(&key, Some(row), FileState::Removed).await?;
                 report.removed += usize::from(done);
                 settled &= done;
@@ -207,7 +208,6 @@ impl Scheduler {
             Err(problem) => {
                 let file = format!("personas/{}/{path}", owner.id);
                 let error = format!("{file}: {problem}");
-                tracing::warn!(%error, "a responsibility cannot be used");
                 report.problems.push(Problem { file, problem });
                 FileState::Unusable { error }
             }

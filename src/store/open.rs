@@ -82,7 +82,8 @@ impl Store {
         let options = connect_options(data);
         let mut conn = options.connect().await?;
         read_back(&mut conn).await?;
-        sqlx::migrate!("./migrations").run(&mut conn).await?;
+        // `run` would take the connection by sqlx's `Acquire`, which makes this future `Send` for one lifetime only.
+        sqlx::migrate!("./migrations").run_direct(None, &mut conn, false).await?;
         let raise = i64::from(lock.is_some());
         let epoch = sqlx::query(RAISE_EPOCH).bind(raise).fetch_one(&mut conn).await?.get(0);
         let readers = SqlitePoolOptions::new()

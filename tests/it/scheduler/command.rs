@@ -1,0 +1,78 @@
+//! `attache schedule`, as a person or a script calls it.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A fresh workspace as `attache init` writes it, with our fixtures as the only responsibilities.
+fn workspace() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let made = attache(folder.path(), &["init", folder.path().to_str().expect("a UTF-8 path")]);
+    assert!(made.status.success(), "{made:?}");
+    let personas = folder.path().join("personas");
+    for persona in std::fs::read_dir(&personas).expect("personas").flatten() {
+        let folder = persona.path().join("responsibilities");
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder).expect("an emptied persona");
+        }
+    }
+    let persona = std::fs::read_dir(&personas).expect("personas").flatten().next().expect("a persona");
+    let duties = persona.path().join("responsibilities");
+    std::fs::create_dir_all(&duties).expect("a folder");
+    let fixtures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/scheduler");
+    for fixture in ["digest.md", "misspelt.md"] {
+        std::fs::copy(fixtures.join(fixture), duties.join(fixture)).expect("a fixture");
+    }
+    folder
+}
+
+fn attache(workspace: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
+    command
+        .env_remove("ATTACHE_LOG")
+        .arg("--workspace")
+        .arg(workspace)
+        .args(args)
+        .output()
+        .expect("the binary runs")
+}
+
+fn json(workspace: &Path, args: &[&str]) -> Value {
+    let output = attache(workspace, &[args, &["--json"]].concat());
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    serde_json::from_slice(&output.stdout).expect("one JSON value")
+}
+
+#[test]
+fn list_next_run_and_history_tell_one_story() {
+    let folder = workspace();
+    let list = json(folder.path(), &["schedule", "list"]);
+    let states: Vec<_> = list.as_array().expect("a list").iter().map(|row| row["state"].as_str()).collect();
+    assert_eq!(states, [Some("on"), Some("unusable")]);
+    assert!(list[1]["error"].as_str().is_some_and(|error| error.contains("misspelt.md: line 3")), "{list}");
+
+    let next = json(folder.path(), &["schedule", "next", "digest", "--count", "3"]);
+    let next = next.as_array().expect("a list");
+    assert_eq!(next.len(), 3);
+    assert!(
+        next.iter().all(|slot| slot["local"].as_str().is_some_and(|at| at.contains("T09:00:00+"))),
+        "{next:?}"
+    );
+    assert_eq!(next[0]["slot_at"], list[0]["next_slot_at"]);
+
+    let run = json(folder.path(), &["schedule", "run", "MORNING digest"]);
+    let history = json(folder.path(), &["schedule", "history", "digest.md"]);
+    assert_eq!(history[0]["run_id"], run["run_id"]);
+    assert_eq!((&history[0]["kind"], &history[0]["run_state"]), (&"manual".into(), &"queued".into()));
+}
+
+#[test]
+fn a_name_that_does_not_exist_and_a_file_that_cannot_be_used_are_said_so() {
+    let folder = workspace();
+    let missing = attache(folder.path(), &["schedule", "run", "nope"]);
+    assert_eq!(missing.status.code(), Some(66));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("`Morning digest`"), "{missing:?}");
+    let spoilt = attache(folder.path(), &["schedule", "run", "misspelt"]);
+    assert_eq!(spoilt.status.code(), Some(65));
+    assert!(String::from_utf8_lossy(&spoilt.stderr).contains("did you mean `schedule`?"), "{spoilt:?}");
+}
