@@ -25,6 +25,10 @@ impl<T> Page<T> {
     pub fn blame(&self, pointer: &str, message: impl Into<String>) -> Problem {
         self.document.blame(pointer, Spot::Value, message)
     }
+    /// A problem with the key at a JSON pointer.
+    pub fn blame_key(&self, pointer: &str, message: impl Into<String>) -> Problem {
+        self.document.blame(pointer, Spot::Key, message)
+    }
     /// Whether something stands at a JSON pointer, be it right or wrong.
     pub fn has(&self, pointer: &str) -> bool {
         self.document.value.pointer(pointer).is_some_and(|value| !value.is_null())
@@ -56,16 +60,27 @@ fn type_check<T: JsonSchema + DeserializeOwned>(
     for fault in &faults {
         cut_out(&mut sound, &fault.pointer);
     }
-    let already_reported = !faults.is_empty();
+    let mut reported = !faults.is_empty();
     problems.extend(faults.into_iter().map(|fault| fault.problem));
-    match serde_path_to_error::deserialize(sound) {
-        Ok(typed) => Some(Page { typed, document }),
-        Err(_missing) if already_reported => None,
-        Err(error) => {
-            let pointer = pointer_of(error.path());
-            problems.push(document.blame(&pointer, Spot::Value, error.into_inner().to_string()));
-            None
+    loop {
+        let error = match serde_path_to_error::deserialize(&sound) {
+            Ok(typed) => return Some(Page { typed, document }),
+            Err(error) => error,
+        };
+        // What a schema cannot say: a number that is too large for its type, a duration beyond all dates.
+        let pointer = pointer_of(error.path());
+        if !cut_out(&mut sound, &pointer) {
+            if !reported {
+                problems.push(document.blame(&pointer, Spot::Value, error.into_inner().to_string()));
+            }
+            return None;
         }
+        let message = match document.value.pointer(&pointer) {
+            Some(Value::Number(number)) => format!("{number} is out of range"),
+            _ => error.into_inner().to_string(),
+        };
+        problems.push(document.blame(&pointer, Spot::Value, message));
+        reported = true;
     }
 }
 
@@ -261,14 +276,16 @@ fn type_name(json_type: JsonType) -> &'static str {
     }
 }
 
-/// Removes the member at `pointer`. A bad item takes its whole list with it, or its neighbours would move.
-fn cut_out(value: &mut Value, pointer: &str) {
+/// Removes the member at `pointer`, and says whether there was one. A bad item takes its whole list with it, or its
+/// neighbours would move.
+fn cut_out(value: &mut Value, pointer: &str) -> bool {
     let is_index = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     let parts = pointer.split('/').skip(1).take_while(|part| !is_index(part)).collect::<Vec<_>>();
-    let Some((last, parents)) = parts.split_last() else { return };
+    let Some((last, parents)) = parts.split_last() else { return false };
     let parent = parents.iter().map(|part| format!("/{part}")).collect::<String>();
-    if let Some(Value::Object(members)) = value.pointer_mut(&parent) {
-        members.shift_remove(&last_key(last));
+    match value.pointer_mut(&parent) {
+        Some(Value::Object(members)) => members.shift_remove(&last_key(last)).is_some(),
+        _ => false,
     }
 }
 

@@ -52,7 +52,7 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> BTreeMap<String, Conte
     for (name, steps) in &page.typed.profiles {
         let pointer = child("", name);
         if steps.is_empty() {
-            desk.report(page.blame(&pointer, "a profile needs at least one step"));
+            desk.report(page.blame_key(&pointer, "a profile needs at least one step"));
         }
         let settled = steps
             .iter()
@@ -115,10 +115,11 @@ fn check_resolver(page: &Page<Typed>, pointer: &str, step: &ContextStep, desk: &
     let given = step.args.len();
     if !arity.contains(&given) {
         let wanted = match (arity.start(), arity.end()) {
-            (least, most) if least == most => format!("{least}"),
-            (least, most) => format!("{least} to {most}"),
+            (1, 1) => "1 argument".to_owned(),
+            (least, most) if least == most => format!("{least} arguments"),
+            (least, most) => format!("{least} to {most} arguments"),
         };
-        let message = format!("`{name}` takes {wanted} arguments, and here are {given}");
+        let message = format!("`{name}` takes {wanted}, not {given}");
         desk.report(page.blame(pointer, message));
     }
 }

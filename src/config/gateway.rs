@@ -129,6 +129,12 @@ impl Typed {
     pub fn mail_domain(&self) -> Option<String> {
         domain(self.mail_domain.as_deref()?)
     }
+    /// JSON pointer of an owner's address.
+    pub fn owner_pointer(&self, owner: &Address) -> String {
+        let is_owner = |text: &String| Address::parse(text).is_ok_and(|address| address == *owner);
+        let index = self.owners.iter().flatten().position(is_owner);
+        index.map_or("/owners".to_owned(), |index| child("/owners", index))
+    }
     /// The variable of the smarthost's password.
     pub fn password_variable(&self) -> &str {
         let named = self.outbound.as_ref().and_then(|outbound| outbound.password_variable.as_deref());
@@ -236,7 +242,7 @@ fn settle_outbound(page: &Page<Typed>, typed: &TypedOutbound, desk: &mut Desk<'_
     };
     for pointer in foreign.iter().map(|key| child("/outbound", key)) {
         if page.has(&pointer) {
-            desk.report(page.blame(&pointer, format!("has no meaning for kind `{kind}`")));
+            desk.report(page.blame_key(&pointer, format!("has no meaning for kind `{kind}`")));
         }
     }
     match typed.kind {

@@ -189,7 +189,7 @@ fn settle_providers(page: &Page<Typed>, desk: &mut Desk<'_>) -> BTreeMap<String,
     for (name, typed) in page.typed.providers.iter().flatten() {
         let pointer = child("/providers", name);
         let Some(settings) = providers.get_mut(name) else {
-            let problem = page.blame(&pointer, format!("no provider `{name}`"));
+            let problem = page.blame_key(&pointer, format!("no provider `{name}`"));
             desk.report(problem.did_you_mean(name, desk.vocabulary.providers.iter().copied()));
             continue;
         };

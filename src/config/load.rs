@@ -171,8 +171,9 @@ fn check_addresses(
     }
     let Some((page, gateway)) = page.zip(gateway) else { return };
     let owned = |owner: &&Address| taken.contains_key(&owner.key());
-    if let Some(owner) = gateway.owners.iter().find(owned) {
-        desk.report(page.blame("/owners", format!("`{owner}` is a persona's address, not an owner's")));
+    for owner in gateway.owners.iter().filter(owned) {
+        let pointer = page.typed.owner_pointer(owner);
+        desk.report(page.blame(&pointer, format!("`{owner}` is a persona's address, not an owner's")));
     }
 }
 

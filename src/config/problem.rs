@@ -3,6 +3,9 @@
 use serde::Serialize;
 use std::fmt;
 
+/// Names that a hint lists when none is near.
+const NAMES_LISTED_MAX: usize = 12;
+
 /// One thing that is wrong in one file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Problem {
@@ -37,6 +40,10 @@ impl Problem {
         match nearest(typed, &names) {
             Some(name) => self.hint(format!("did you mean `{name}`?")),
             None if names.is_empty() => self,
+            None if names.len() > NAMES_LISTED_MAX => {
+                let first = names[..NAMES_LISTED_MAX].join(", ");
+                self.hint(format!("there are: {first}, and {} more", names.len() - NAMES_LISTED_MAX))
+            }
             None => self.hint(format!("there are: {}", names.join(", "))),
         }
     }

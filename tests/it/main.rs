@@ -12,3 +12,4 @@ mod recording_door;
 mod smtp;
 mod threading;
 mod tools;
+mod config;

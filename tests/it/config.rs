@@ -1,0 +1,277 @@
+//! Configuration files become settings, or every problem at once. Cases are files below `fixtures/config/broken/`.
+
+use attache::config::{
+    self, Config, ConfigErrors, ReplyMode, SmarthostTls, Transport, Vocabulary, load_with, schema,
+};
+use attache::domain::{Address, PersonaId};
+use secrecy::ExposeSecret;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+
+fn vocabulary() -> Vocabulary {
+    Vocabulary {
+        providers: vec!["scripted", "anthropic", "openai"],
+        resolvers: vec![("load-file", 1..=1), ("thread-history", 0..=0), ("current-input", 0..=0)],
+        tools: vec!["send_email", "search_email"],
+        key_variables: vec![("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY")],
+    }
+}
+
+/// The smallest workspace that is right, and the environment around it.
+struct Workspace {
+    folder: TempDir,
+    environment: BTreeMap<String, String>,
+}
+
+impl Workspace {
+    fn new() -> Self {
+        let workspace =
+            Self { folder: TempDir::new().expect("a temporary folder"), environment: BTreeMap::new() };
+        workspace.write("configs/gateway.json", r#"{"mail_domain": "house.test"}"#);
+        let inference =
+            r#"{"provider": "scripted", "model": "m", "providers": {"scripted": {"script": "s.json"}}}"#;
+        workspace.write("configs/inference.json", inference);
+        let context = r#"{"thread": ["current-input"], "responsibility": ["current-input"]}"#;
+        workspace.write("configs/context.json", context);
+        workspace.write("configs/security.json", "{}");
+        workspace.write("personas/ada/persona.json", r#"{"name": "Ada", "address": "ada"}"#);
+        workspace
+    }
+    fn write(&self, path: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("a file has a folder")).expect("a folder");
+        std::fs::write(&path, text).expect("a file");
+        path
+    }
+    fn write_secrets(&self, text: &str, mode: u32) {
+        use std::os::unix::fs::PermissionsExt;
+        let path = self.write(".secrets", text);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode");
+    }
+    fn with_env(mut self, name: &str, value: &str) -> Self {
+        self.environment.insert(name.to_owned(), value.to_owned());
+        self
+    }
+    fn load(&self) -> Result<Config, ConfigErrors> {
+        load_with(self.folder.path(), &vocabulary(), &|name| self.environment.get(name).cloned())
+    }
+    fn loaded(&self) -> Config {
+        self.load().unwrap_or_else(|errors| panic!("{errors}"))
+    }
+    fn problems(&self) -> Vec<String> {
+        self.load().err().map_or_else(Vec::new, |e| e.problems.iter().map(ToString::to_string).collect())
+    }
+}
+
+/// Writes the case's files over the smallest workspace; returns it and the problems that the case expects.
+fn read_case(text: &str) -> (Workspace, Vec<String>) {
+    let (files, problems) = text.split_once("=== problems\n").expect("a case lists its problems");
+    let mut workspace = Workspace::new();
+    for part in files.split("--- ").skip(1) {
+        let (path, content) = part.split_once('\n').expect("a file has a name and a content");
+        match path {
+            "environment" => {
+                for (name, value) in content.lines().filter_map(|line| line.split_once('=')) {
+                    workspace = workspace.with_env(name, value);
+                }
+            }
+            ".secrets" => workspace.write_secrets(content, 0o600),
+            path => drop(workspace.write(path, content)),
+        }
+    }
+    (workspace, problems.lines().map(str::to_owned).collect())
+}
+
+#[test]
+fn every_broken_file_is_explained_with_place_path_and_the_nearest_name() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/config/broken");
+    let (mut cases, mut differences) = (0, String::new());
+    for entry in std::fs::read_dir(folder).expect("the cases") {
+        let path = entry.expect("a case").path();
+        let (workspace, expected) = read_case(&std::fs::read_to_string(&path).expect("a case is text"));
+        let found = workspace.problems();
+        if found != expected {
+            let (expected, found) = (expected.join("\n"), found.join("\n"));
+            differences.push_str(&format!("== {}\n{expected}\n-- found\n{found}\n", path.display()));
+        }
+        cases += 1;
+    }
+    assert!(differences.is_empty(), "{differences}");
+    assert!(cases >= 13, "only {cases} cases were found");
+}
+
+#[test]
+fn the_smallest_workspace_gets_documented_defaults() {
+    let workspace = Workspace::new();
+    let config = workspace.loaded();
+    assert_eq!(config.workspace, workspace.folder.path());
+    assert_eq!(config.gateway.host_name, "house.test");
+    assert!(config.gateway.outbound.is_none() && config.gateway.listeners.is_empty());
+    assert_eq!(config.gateway.retry.give_up_after, Duration::from_secs(5 * 24 * 3600));
+    assert_eq!(config.inference.budget.turns_max, 8);
+    assert_eq!(config.inference.budget.cost_micros_max, None);
+    assert!(config.security.access.allow_by_default);
+    let ada = config.personas.get(&PersonaId::parse("ada").expect("an id")).expect("a persona");
+    assert_eq!((ada.address.to_string().as_str(), ada.reply), ("ada@house.test", ReplyMode::Final));
+    assert_eq!((ada.timezone, &ada.tools), (chrono_tz::UTC, &None));
+    assert_eq!(ada.folder, workspace.folder.path().join("personas/ada"));
+    let scripted = &config.inference.providers["scripted"];
+    assert_eq!(scripted.script, Some(workspace.folder.path().join("s.json")));
+}
+
+#[test]
+fn everything_that_can_be_typed_arrives() {
+    let workspace = Workspace::new().with_env("RELAY_PASSWORD", "p4ss").with_env("OPENAI_API_KEY", "k-1");
+    workspace.write(
+        "configs/gateway.json",
+        r#"{
+          "$schema": "schema/gateway.json", "mail_domain": "House.TEST", "host_name": "mx.house.test",
+          "owners": ["Owner@people.test"], "listeners": [{"kind": "smtp", "address": "[::1]:25"}],
+          "folders": [{"path": "data/in", "fallback": "ada", "poll": "250ms"}],
+          "outbound": {"kind": "smarthost", "host": "relay.test", "tls": "implicit", "user": "house",
+                       "password_variable": "RELAY_PASSWORD", "connections_max": 2},
+          "retry": {"give_up_after": "2d"},
+          "limits": {"letter_bytes_max": 2048, "session_idle_max": "1m", "free_disk_bytes_min": 0}
+        }"#,
+    );
+    workspace.write(
+        "configs/inference.json",
+        r#"{
+          "provider": "openai", "model": "m-1", "max_output_tokens": 99, "temperature": 0.5, "max_tool_turns": 3,
+          "budget": {"tool_calls_max": 4, "tool_failures_max": 2, "tokens_max": 1000, "cost_usd_max": 0.25,
+                     "duration_max": "90s", "context_tokens_max": 2000, "mails_max": 1},
+          "timeouts": {"idle": "5s", "call": "6s"},
+          "retry": {"call_attempts_max": 7, "run_attempts_max": 8, "inline_wait_max": "9s"},
+          "concurrency": {"runs_max": 10, "runs_per_persona_max": 1},
+          "providers": {"openai": {"base_url": "http://127.0.0.1:8/v1", "legacy_max_tokens": true,
+                                    "no_stream_usage": true}}
+        }"#,
+    );
+    workspace.write(
+        "personas/ada/persona.json",
+        r#"{"name": "Ada", "address": "ada@Other.test", "aliases": ["desk"], "reply": "tool_only",
+            "model": "m-2", "tools": ["send_email"], "timezone": "Europe/Berlin"}"#,
+    );
+    let config = workspace.loaded();
+    assert_eq!(
+        (config.gateway.mail_domain.as_str(), config.gateway.host_name.as_str()),
+        ("house.test", "mx.house.test")
+    );
+    assert_eq!(config.gateway.folders[0].path, workspace.folder.path().join("data/in"));
+    assert_eq!(config.gateway.folders[0].poll, Duration::from_millis(250));
+    let Some(Transport::Smarthost(smarthost)) = &config.gateway.outbound else { panic!("no smarthost") };
+    assert_eq!((smarthost.port, smarthost.tls, smarthost.connections_max), (465, SmarthostTls::Implicit, 2));
+    let (user, password) = smarthost.credentials.as_ref().expect("credentials");
+    assert_eq!((user.as_str(), password.expose_secret()), ("house", "p4ss"));
+    assert_eq!((config.limits.letter_bytes_max, config.limits.free_disk_bytes_min), (2048, 0));
+    assert_eq!(config.limits.session_idle_max, Duration::from_secs(60));
+    let inference = &config.inference;
+    assert_eq!(inference.budget.cost_micros_max, Some(250_000));
+    assert_eq!((inference.budget.turns_max, inference.budget.mails_max), (3, 1));
+    assert_eq!((inference.call_attempts_max, inference.run_attempts_max), (7, 8));
+    assert_eq!(inference.inline_wait_max, Duration::from_secs(9));
+    assert_eq!((inference.concurrent_runs_max, inference.concurrent_runs_per_persona_max), (10, 1));
+    let openai = &inference.providers["openai"];
+    assert!(openai.legacy_max_tokens && openai.no_stream_usage);
+    assert_eq!(openai.api_key.as_ref().map(|key| key.expose_secret().to_owned()), Some("k-1".to_owned()));
+    let desk = Address::parse("desk+bills@house.test").expect("an address");
+    let ada = config.personas.by_address(&desk).expect("an alias with a tag reaches her");
+    assert_eq!((ada.address.to_string().as_str(), ada.reply), ("ada@other.test", ReplyMode::ToolOnly));
+    assert_eq!((ada.model.as_deref(), ada.timezone), (Some("m-2"), chrono_tz::Europe::Berlin));
+}
+
+#[test]
+fn the_environment_wins_over_the_file_of_secrets_and_an_empty_variable_is_none() {
+    let key = |workspace: &Workspace| {
+        let key = workspace.loaded().inference.providers["anthropic"].api_key.clone();
+        key.map(|key| key.expose_secret().to_owned())
+    };
+    let workspace = Workspace::new();
+    workspace.write_secrets("# ours\n\nANTHROPIC_API_KEY = 'from=file'\n", 0o600);
+    assert_eq!(key(&workspace), Some("from=file".to_owned()));
+    let workspace = workspace.with_env("ANTHROPIC_API_KEY", "");
+    assert_eq!(key(&workspace), Some("from=file".to_owned()));
+    let workspace = workspace.with_env("ANTHROPIC_API_KEY", "from environment\n");
+    assert_eq!(key(&workspace), Some("from environment".to_owned()));
+}
+
+#[test]
+fn a_file_of_secrets_that_others_may_read_is_refused() {
+    let workspace = Workspace::new();
+    for mode in [0o640, 0o604, 0o644, 0o620] {
+        workspace.write_secrets("ANTHROPIC_API_KEY=hidden\n", mode);
+        let expected = format!(
+            ".secrets: others may read it: its mode is {mode:04o}; run `chmod 600 .secrets`, and change the keys if others had access"
+        );
+        assert_eq!(workspace.problems(), [expected]);
+    }
+}
+
+#[test]
+fn no_secret_is_ever_printed() {
+    let workspace = Workspace::new().with_env("ANTHROPIC_API_KEY", "hidden-key");
+    let config = workspace.loaded();
+    let shown = serde_json::to_string(&config::effective(&config)).expect("settings are JSON");
+    assert!(shown.contains(r#""api_key":"[set]""#), "{shown}");
+    assert!(!format!("{config:?}{shown}").contains("hidden-key"));
+}
+
+#[test]
+fn a_provider_on_this_machine_needs_no_key() {
+    let workspace = Workspace::new();
+    let inference = |url: &str| {
+        format!(
+            r#"{{"provider": "openai", "model": "m", "providers": {{"openai": {{"base_url": "{url}"}}}}}}"#
+        )
+    };
+    workspace.write("configs/inference.json", &inference("http://localhost:11434/v1"));
+    assert_eq!(
+        workspace.loaded().inference.providers["openai"].base_url.as_deref(),
+        Some("http://localhost:11434/v1")
+    );
+    workspace.write("configs/inference.json", &inference("https://api.example/v1"));
+    assert_eq!(workspace.problems().len(), 1);
+}
+
+#[test]
+fn missing_files_are_named_together() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let errors = load_with(folder.path(), &vocabulary(), &|_| None).expect_err("nothing is there");
+    let files = errors.problems.iter().map(|problem| problem.file.as_str()).collect::<Vec<_>>();
+    let all = [
+        "configs/context.json",
+        "configs/gateway.json",
+        "configs/inference.json",
+        "configs/security.json",
+        "personas",
+    ];
+    assert_eq!(files, all);
+    assert!(errors.to_string().starts_with("the configuration has 5 problems\n  configs/context.json: "));
+}
+
+#[test]
+fn the_checked_in_schemas_are_those_of_the_types() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/schema");
+    for kind in schema::KINDS {
+        let file = folder.join(format!("{}.json", kind.name));
+        let checked_in = std::fs::read_to_string(&file).unwrap_or_default();
+        assert_eq!(checked_in, kind.text(), "{} is old: run `attache config schema --write`", file.display());
+    }
+    let files = std::fs::read_dir(folder).expect("the schemas").count();
+    assert_eq!(files, schema::KINDS.len(), "a schema of no file");
+}
+
+#[test]
+fn the_repository_is_a_workspace_without_problems() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let config = load_with(root, &attache::cli::vocabulary(), &|_| None);
+    let config = config.unwrap_or_else(|errors| panic!("{errors}"));
+    let ids = config.personas.iter().map(|persona| persona.id.as_str()).collect::<Vec<_>>();
+    assert_eq!(ids, ["concierge", "digest"]);
+    let named = config.context.values().flat_map(|profile| &profile.steps);
+    for step in named.filter(|step| step.resolver == "load-file") {
+        assert!(root.join(&step.args[0]).is_file(), "{} does not exist", step.args[0]);
+    }
+}
