@@ -120,6 +120,7 @@ async fn dispatch(matches: &ArgMatches) -> anyhow::Result<Exit> {
     let workspace = std::path::absolute(named)
         .map_err(|source| Failure::new(Exit::Usage, "no such workspace path").because(source))?;
     let context = Context { workspace, screen: Screen::stdout(matches.get_flag("json")) };
+    tracing::debug!(command = name, workspace = %context.workspace.display(), "command starts");
     command.run(&context, args).await
 }
 

@@ -3,7 +3,9 @@
 use attache::config::{
     self, Config, ConfigErrors, ReplyMode, SmarthostTls, Transport, Vocabulary, load_with, schema,
 };
-use attache::domain::{Address, PersonaId};
+use attache::domain::{Address, PersonaId, Timestamp, Trigger};
+use attache::harness::prompt;
+use attache::scheduler::file;
 use secrecy::ExposeSecret;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -273,5 +275,29 @@ fn the_repository_is_a_workspace_without_problems() {
     let named = config.context.values().flat_map(|profile| &profile.steps);
     for step in named.filter(|step| step.resolver == "load-file") {
         assert!(root.join(&step.args[0]).is_file(), "{} does not exist", step.args[0]);
+    }
+}
+
+#[test]
+fn the_sample_prompts_render_and_the_sample_duties_are_readable() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let config = load_with(root, &attache::cli::vocabulary(), &|_| None);
+    let config = config.unwrap_or_else(|errors| panic!("{errors}"));
+    let now = Timestamp::parse("2026-03-02T08:00:00Z").expect("an instant");
+    for (path, text) in attache::cli::sample::FILES {
+        for persona in config.personas.iter().filter(|_| path.starts_with("configs/prompts/")) {
+            for trigger in Trigger::ALL {
+                let rendered = prompt::render(path, text, persona, *trigger, now);
+                let rendered = rendered.unwrap_or_else(|error| panic!("{path}: {error}"));
+                assert!(!rendered.contains("{%") && !rendered.contains("{{"), "{path}: {rendered}");
+                let named = rendered.contains(&persona.name) && rendered.contains("Monday, 2 March 2026");
+                assert!(named || *path != "configs/prompts/system.md", "{path}: {rendered}");
+            }
+        }
+        if path.contains("/responsibilities/") {
+            let duty = file::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{path}: {error}"));
+            assert_eq!(duty.timezone, Some(chrono_tz::Europe::Berlin), "{path}");
+            assert_eq!(duty.enabled, path.ends_with("weekday-digest.md"), "{path}");
+        }
     }
 }

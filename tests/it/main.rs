@@ -13,3 +13,4 @@ mod smtp;
 mod threading;
 mod tools;
 mod config;
+mod cli;

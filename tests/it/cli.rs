@@ -1,0 +1,333 @@
+//! The command line as its users meet it: the real binary, its output, its exit codes.
+
+use attache::cli::output::Screen;
+use attache::cli::sample;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
+
+/// The binary, with an environment that says nothing.
+fn attache(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
+    let ours = ["ATTACHE_WORKSPACE", "ATTACHE_LOG", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CLICOLOR_FORCE"];
+    ours.iter().for_each(|name| drop(command.env_remove(name)));
+    command.args(args);
+    command
+}
+
+struct Answer {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+fn answer(mut command: Command) -> Answer {
+    let Output { status, stdout, stderr } = command.output().expect("the binary runs");
+    let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
+    Answer { code: status.code().expect("no signal"), stdout: text(stdout), stderr: text(stderr) }
+}
+
+/// A fresh workspace, as `init` writes it.
+struct Workspace(TempDir);
+
+impl Workspace {
+    fn new() -> Self {
+        let folder = TempDir::new().expect("a temporary folder");
+        let said = answer(attache(&["init", text(folder.path())]));
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        Self(folder)
+    }
+    fn path(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+    fn run(&self, args: &[&str]) -> Answer {
+        answer(attache(&[&["--workspace", text(self.0.path())], args].concat()))
+    }
+    fn json(&self, args: &[&str]) -> Value {
+        let said = self.run(&[args, &["--json"]].concat());
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        serde_json::from_str(&said.stdout).expect("one JSON value")
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path of plain characters")
+}
+
+/// Every file below a folder of the repository, by its path from the root.
+fn files_below(folder: &str) -> BTreeSet<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (mut files, mut folders) = (BTreeSet::new(), vec![root.join(folder)]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.insert(text(path.strip_prefix(root).expect("below the root")).to_owned());
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn no_sample_file_is_forgotten() {
+    let in_repository =
+        files_below("configs").into_iter().chain(files_below("personas")).collect::<BTreeSet<_>>();
+    let embedded = sample::FILES.iter().map(|(path, _)| (*path).to_owned());
+    let embedded = embedded.filter(|path| path != ".gitignore").collect::<BTreeSet<_>>();
+    let missing = in_repository.difference(&embedded).collect::<Vec<_>>();
+    assert!(missing.is_empty(), "add these to FILES in src/cli/sample.rs: {missing:?}");
+}
+
+#[test]
+fn init_writes_a_workspace_that_checks_and_the_second_time_it_keeps_everything() {
+    let workspace = Workspace::new();
+    let checked = workspace.run(&["config", "check"]);
+    assert_eq!((checked.code, checked.stdout.as_str()), (0, "the configuration is good\n"));
+    let ignored = std::fs::read_to_string(workspace.path(".gitignore")).expect("a .gitignore");
+    assert_eq!(ignored, "/.secrets\n/data/\n");
+
+    std::fs::write(workspace.path("personas/concierge/PERSONA.md"), "# Mine\n").expect("an edit");
+    std::fs::remove_file(workspace.path("configs/prompts/system.md")).expect("a removal");
+    let again = answer(attache(&["init", text(workspace.0.path()), "--json"]));
+    let files: Value = serde_json::from_str(&again.stdout).expect("one JSON value");
+    let written = files.as_array().expect("a list").iter().filter(|file| file["outcome"] == "written");
+    let written = written.map(|file| file["path"].as_str().expect("a path")).collect::<Vec<_>>();
+    assert_eq!(written, ["configs/prompts/system.md"]);
+    let kept = std::fs::read_to_string(workspace.path("personas/concierge/PERSONA.md")).expect("it is there");
+    assert_eq!(kept, "# Mine\n");
+}
+
+#[test]
+fn init_says_what_is_in_its_way() {
+    let folder = TempDir::new().expect("a temporary folder");
+    std::fs::write(folder.path().join("configs"), "a file").expect("a file");
+    let said = answer(attache(&["init", text(folder.path())]));
+    assert_eq!(said.code, 73, "{}", said.stderr);
+    assert!(said.stderr.starts_with("error: cannot write `"), "{}", said.stderr);
+    assert!(said.stderr.contains("\n  caused by: "), "{}", said.stderr);
+}
+
+#[test]
+fn a_broken_configuration_lists_its_problems_and_exits_with_65() {
+    let workspace = Workspace::new();
+    let gateway = "{\n  \"mail_domain\": \"guesthouse.example\",\n  \"listners\": []\n}\n";
+    std::fs::write(workspace.path("configs/gateway.json"), gateway).expect("an edit");
+    let problem = "configs/gateway.json:3:3: listners: unknown key; did you mean `listeners`?";
+
+    let checked = workspace.run(&["config", "check"]);
+    assert_eq!((checked.code, checked.stdout), (65, format!("{problem}\n1 problem\n")));
+    let checked = workspace.run(&["--json", "config", "check"]);
+    let problems: Value = serde_json::from_str(&checked.stdout).expect("one JSON value");
+    assert_eq!(
+        (checked.code, &problems[0]["line"], &problems[0]["path"]),
+        (65, &3.into(), &"listners".into())
+    );
+    let shown = workspace.run(&["config", "show"]);
+    assert_eq!((shown.code, shown.stdout.as_str()), (65, ""));
+    assert_eq!(shown.stderr, format!("error: {problem}\n"));
+}
+
+#[test]
+fn a_folder_that_is_no_workspace_is_refused_and_left_alone() {
+    let folder = TempDir::new().expect("a temporary folder");
+    for args in [["config", "check"], ["config", "show"], ["persona", "list"]] {
+        let mut command = attache(&args);
+        command.current_dir(folder.path());
+        let said = answer(command);
+        assert_eq!(said.code, 78, "{args:?}: {}", said.stderr);
+        assert!(
+            said.stderr.contains("is not a workspace") && said.stderr.contains("\nhint: "),
+            "{}",
+            said.stderr
+        );
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 0);
+}
+
+#[test]
+fn the_workspace_is_an_option_or_a_variable_or_the_current_folder() {
+    let workspace = Workspace::new();
+    let mut by_variable = attache(&["persona", "list"]);
+    by_variable.env("ATTACHE_WORKSPACE", workspace.0.path()).current_dir("/");
+    let mut by_folder = attache(&["persona", "list"]);
+    by_folder.current_dir(workspace.0.path());
+    let expected = workspace.run(&["persona", "list"]).stdout;
+    assert_eq!(answer(by_variable).stdout, expected);
+    assert_eq!(answer(by_folder).stdout, expected);
+}
+
+#[test]
+fn a_listing_in_a_pipe_is_tab_separated_without_headings_or_colours() {
+    let listed = Workspace::new().run(&["persona", "list"]);
+    let rows = listed.stdout.lines().map(|line| line.split('\t').collect::<Vec<_>>()).collect::<Vec<_>>();
+    let concierge = ["concierge", "concierge@guesthouse.example", "Lena, Lindenhof Guest House"];
+    assert_eq!(rows[0][..3], concierge);
+    assert_eq!((rows.len(), rows[1][0]), (2, "digest"));
+    assert!(!listed.stdout.contains('\u{1b}'));
+}
+
+#[test]
+fn settings_are_shown_by_file_and_secrets_are_not() {
+    let workspace = Workspace::new();
+    let args = ["--workspace", text(workspace.0.path()), "config", "show"];
+    let mut command = attache(&args);
+    command.env("ATTACHE_SMTP_PASSWORD", "hunter2");
+    let shown = answer(command);
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    assert!(shown.stdout.starts_with("configs/gateway.json\n  mail_domain = \"guesthouse.example\"\n"));
+    assert!(shown.stdout.contains("\n  max_tool_turns = 8\n") && shown.stdout.contains("api_key = (none)"));
+    assert!(!shown.stdout.contains("hunter2"));
+    let files = workspace.json(&["config", "show"]);
+    assert_eq!(files["personas/digest/persona.json"]["reply"], "tool_only");
+}
+
+#[test]
+fn every_schema_can_be_printed_and_written() {
+    let workspace = Workspace::new();
+    let all = workspace.json(&["config", "schema"]);
+    let one = workspace.json(&["config", "schema", "gateway"]);
+    assert_eq!(all["gateway"], one);
+    assert_eq!(one["required"], serde_json::json!(["mail_domain"]));
+    std::fs::remove_dir_all(workspace.path("configs/schema")).expect("a removal");
+    assert_eq!(workspace.run(&["config", "schema", "--write"]).code, 0);
+    let written =
+        std::fs::read_to_string(workspace.path("configs/schema/gateway.json")).expect("it was written");
+    assert_eq!(serde_json::from_str::<Value>(&written).expect("JSON"), one);
+}
+
+#[test]
+fn a_created_persona_is_whole_and_receives_mail() {
+    let workspace = Workspace::new();
+    let created = workspace.run(&["persona", "create", "night-desk", "--name", "Night \"Desk\""]);
+    assert_eq!(created.code, 0, "{}", created.stderr);
+    let shown = workspace.json(&["persona", "show", "night-desk"]);
+    assert_eq!(shown["address"], "night-desk@guesthouse.example");
+    assert_eq!(shown["name"], "Night \"Desk\"");
+    for path in ["PERSONA.md", "active.md", "knowledge", "responsibilities"] {
+        assert!(workspace.path("personas/night-desk").join(path).exists(), "{path}");
+    }
+    let left = std::fs::read_dir(workspace.path("personas")).expect("personas").count();
+    assert_eq!(left, 3, "a draft was left behind");
+    assert_eq!(workspace.run(&["config", "check"]).code, 0);
+}
+
+#[test]
+fn a_persona_that_cannot_be_is_refused_before_anything_is_written() {
+    let workspace = Workspace::new();
+    let cases: [(&[&str], i32, &str); 7] = [
+        (&["../evil", "--name", "E"], 2, "is not a persona id"),
+        (&["..", "--name", "E"], 2, "is not a persona id"),
+        (&["Upper", "--name", "E"], 2, "is not a persona id"),
+        (&["evil", "--name", "E\u{1b}[2J"], 2, "no control characters"),
+        (&["evil", "--name", "E", "--address", "a b"], 2, "is not a mail address"),
+        (&["evil", "--name", "E", "--address", "HELLO"], 73, "belongs to persona `concierge`"),
+        (&["concierge", "--name", "E", "--address", "evil"], 73, "exists already"),
+    ];
+    for (args, code, complaint) in cases {
+        let said = workspace.run(&[&["persona", "create"], args].concat());
+        assert_eq!(said.code, code, "{args:?}: {}", said.stderr);
+        assert!(said.stderr.contains(complaint), "{args:?}: {}", said.stderr);
+    }
+    assert_eq!(std::fs::read_dir(workspace.path("personas")).expect("personas").count(), 2);
+}
+
+#[test]
+fn a_persona_that_does_not_exist_names_those_that_do() {
+    let said = Workspace::new().run(&["persona", "show", "nobody"]);
+    assert_eq!((said.code, said.stdout.as_str()), (66, ""));
+    assert_eq!(said.stderr, "error: no persona `nobody`\nhint: there are: concierge, digest\n");
+}
+
+#[test]
+fn wrong_command_lines_exit_with_2_and_help_with_0() {
+    for args in
+        [&["confg"][..], &["config"], &["config", "check", "--colour"], &["--log", "=,=", "config", "check"]]
+    {
+        let said = answer(attache(args));
+        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{args:?}: {}", said.stderr);
+    }
+    let help = answer(attache(&["--help"]));
+    assert_eq!((help.code, help.stderr.as_str()), (0, ""));
+    assert!(help.stdout.contains("Usage: attache"));
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_command_quietly() {
+    let workspace = Workspace::new();
+    for args in [&["config", "schema"][..], &["config", "show"]] {
+        let mut command = attache(&[&["--workspace", text(workspace.0.path())], args].concat());
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let Output { status, stderr, .. } = command
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .spawn()
+            .and_then(Child::wait_with_output)
+            .expect("it ends");
+        assert_eq!((status.code(), String::from_utf8_lossy(&stderr).as_ref()), (Some(0), ""), "{args:?}");
+    }
+}
+
+#[test]
+fn log_lines_go_to_stderr_in_the_wanted_shape() {
+    let workspace = Workspace::new();
+    let args = [
+        "--workspace",
+        text(workspace.0.path()),
+        "--log",
+        "trace",
+        "--log-format",
+        "json",
+        "config",
+        "check",
+    ];
+    let said = answer(attache(&args));
+    assert_eq!((said.code, said.stdout.as_str()), (0, "the configuration is good\n"));
+    let lines =
+        said.stderr.lines().map(|line| serde_json::from_str::<Value>(line).expect(line)).collect::<Vec<_>>();
+    let started = lines.iter().find(|line| line["message"] == "command starts").expect("the first line");
+    assert_eq!((&started["command"], &started["level"]), (&"config".into(), &"DEBUG".into()));
+}
+
+/// A place to print to that the test can read afterwards.
+#[derive(Clone, Default)]
+struct Paper(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Paper {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("no writer panicked").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What a listing of two mails, one of them hostile, looks like.
+fn printed(terminal: bool, json: bool) -> String {
+    let paper = Paper::default();
+    let screen = Screen::new(Box::new(paper.clone()), terminal, json);
+    let mails = [("1", "Hello"), ("22", "\u{1b}[2J\u{9b}31mPay\nnow\tplease\u{202e}")];
+    screen
+        .list(&mails, &["ID", "SUBJECT"], |(id, subject)| vec![(*id).to_owned(), (*subject).to_owned()])
+        .expect("paper takes everything");
+    let bytes = paper.0.lock().expect("no writer panicked").clone();
+    String::from_utf8(bytes).expect("text")
+}
+
+#[test]
+fn a_listing_suits_its_reader_and_mail_never_drives_the_terminal() {
+    assert_eq!(printed(false, false), "1\tHello\n22\t31mPay now please\n");
+    assert_eq!(printed(true, false), "\u{1b}[1mID  SUBJECT\u{1b}[0m\n1   Hello\n22  31mPay now please\n");
+    let json = printed(true, true);
+    assert!(!json.contains(['\u{1b}', '\u{9b}', '\u{202e}']), "{json:?}");
+    let rows: Value = serde_json::from_str(&json).expect("one JSON value");
+    assert_eq!(rows[1][1], "\u{1b}[2J\u{9b}31mPay\nnow\tplease\u{202e}");
+}
