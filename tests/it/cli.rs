@@ -14,7 +14,9 @@ use tempfile::TempDir;
 fn attache(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
     let ours = ["ATTACHE_WORKSPACE", "ATTACHE_LOG", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CLICOLOR_FORCE"];
-    ours.iter().for_each(|name| drop(command.env_remove(name)));
+    for name in ours {
+        command.env_remove(name);
+    }
     command.args(args);
     command
 }
