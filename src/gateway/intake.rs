@@ -6,8 +6,8 @@ use super::judge;
 use crate::clock::Clock;
 use crate::config::{Config, Persona};
 use crate::domain::{
-    Address, AttachmentId, ConversationId, Email, Letter, MessageId, PersonaId, RawLetterId, RunId, ThreadId,
-    Trigger, Trust, sha256_hex,
+    Address, Attachment, AttachmentId, ConversationId, Email, Envelope, Letter, Mailbox, MessageId,
+    PersonaId, RawLetterId, RunId, ThreadId, Trigger, Trust, sha256_hex,
 };
 use crate::mime::{self, ParseError, ParseLimits};
 use crate::store::{Content, NewAttachment, NewInbound, NewRun, Place, Store, StoredInbound};
@@ -104,7 +104,7 @@ impl Intake {
         }
     }
 
-    fn judge(&self, envelope: &crate::domain::Envelope, email: Option<Email>) -> Result<Understood, Refusal> {
+    fn judge(&self, envelope: &Envelope, email: Option<Email>) -> Result<Understood, Refusal> {
         let Some(email) = email else {
             let subject = "(a letter that could not be read)".to_owned();
             let email = Email { subject, ..Email::default() };
@@ -174,7 +174,7 @@ fn body_of(bytes: &[u8]) -> &[u8] {
 /// A judged letter, from which each addressed persona gets a copy.
 struct Draft<'a> {
     intake: &'a Intake,
-    envelope: &'a crate::domain::Envelope,
+    envelope: &'a Envelope,
     bytes: Arc<[u8]>,
     understood: Understood,
     dedup: Dedup,
@@ -227,7 +227,7 @@ impl Draft<'_> {
         let list = email.list_id.as_ref().map(|id| format!("list:{id}"));
         let sender = email.sender();
         let people =
-            sender.iter().cloned().chain(email.to.iter().chain(&email.cc).filter_map(|m| m.address()));
+            sender.iter().cloned().chain(email.to.iter().chain(&email.cc).filter_map(Mailbox::address));
         let strangers = people.filter(|address| self.intake.config.personas.by_address(address).is_none());
         let participants = strangers.take(PARTICIPANTS_MAX).map(|address| address.key()).chain(list.clone());
         Place {
@@ -241,8 +241,7 @@ impl Draft<'_> {
 
     fn content(&self, persona: &Persona) -> Content {
         let email = &self.understood.email;
-        let spelled =
-            |people: &[crate::domain::Mailbox]| people.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let spelled = |people: &[Mailbox]| people.iter().map(ToString::to_string).collect::<Vec<_>>();
         let own_id = email.message_id.clone();
         let generated = || format!("generated.{}@{}", &self.dedup.key[4..36], persona.address.domain());
         let sender = match email.from.first() {
@@ -286,7 +285,7 @@ impl Draft<'_> {
     }
 }
 
-fn new_attachment(attachment: &crate::domain::Attachment, clock: &dyn Clock) -> NewAttachment {
+fn new_attachment(attachment: &Attachment, clock: &dyn Clock) -> NewAttachment {
     NewAttachment {
         id: AttachmentId::new(clock.new_id()),
         filename: attachment.filename.clone(),

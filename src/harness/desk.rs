@@ -1,6 +1,7 @@
 //! What every run is worked on with: the store, the configuration, the adapters, the clock.
 
 use super::providers::{self, Provider, ProviderError};
+use super::resolvers::knowledge::KnowledgeSync;
 use crate::clock::Clock;
 use crate::config::{Config, Persona};
 use crate::domain::{ErrorClass, PersonaId};
@@ -21,6 +22,8 @@ pub struct Desk {
     pub providers: BTreeMap<String, Box<dyn Provider>>,
     /// The workspace as a capability.
     pub workspace: Dir,
+    /// Keeps the index of knowledge files up to date.
+    pub knowledge: KnowledgeSync,
     /// Hint to the outbound worker that a delivery was queued.
     pub mail_queued: Arc<Notify>,
 }
@@ -57,7 +60,8 @@ impl Desk {
             adapters.insert(provider, built);
         }
         let clock = store.clock().clone();
-        Ok(Self { store, config, clock, providers: adapters, workspace, mail_queued })
+        let knowledge = KnowledgeSync::default();
+        Ok(Self { store, config, clock, providers: adapters, workspace, knowledge, mail_queued })
     }
 
     /// A persona and its folder. Errors: class `Config`, when either is gone.

@@ -117,6 +117,12 @@ impl<'a> Work<'a> {
             class: ErrorClass::Config,
             message: format!("no context profile `{}` in configs/context.json", self.run.profile),
         })?;
+        let refreshed =
+            self.desk.knowledge.refresh(&self.store, &self.folder, self.desk.clock.as_ref()).await;
+        if let Err(error) = refreshed {
+            // Yesterday's index answers better than no run at all.
+            tracing::warn!(persona = %self.run.persona, %error, "knowledge files cannot be indexed");
+        }
         let sources = Sources {
             persona: self.persona,
             store: &self.store,

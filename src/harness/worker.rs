@@ -6,7 +6,9 @@ use super::desk::{Desk, RunError};
 use super::execute::execute;
 use crate::domain::{ErrorClass, RunId, stable_seed};
 use crate::store::{ClaimedRun, RunFailure, StoreError};
+use futures_util::FutureExt;
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -87,7 +89,9 @@ impl Worker {
             self.cancels.insert(run.id.clone(), cancel.clone());
             let desk = self.desk.clone();
             self.running.spawn(async move {
-                work_on(&desk, &run, &cancel).await;
+                if AssertUnwindSafe(work_on(&desk, &run, &cancel)).catch_unwind().await.is_err() {
+                    bury(&desk, &run).await;
+                }
                 run.id
             });
         }
@@ -99,8 +103,8 @@ impl Worker {
             Ok(run) => {
                 self.cancels.remove(&run);
             }
-            // The row stays `running` until the next start recovers it; a panic is a bug and must be seen.
-            Err(error) => tracing::error!(%error, "a run panicked"),
+            // Only a shutdown aborts runs; their rows are put back by `wind_down` or recovered by the next start.
+            Err(error) => tracing::error!(%error, "a run was aborted"),
         }
     }
 
@@ -144,6 +148,16 @@ async fn work_on(desk: &Desk, run: &ClaimedRun, cancel: &CancellationToken) {
     match outcome {
         Ok(stop) => tracing::info!(run = %run.id, persona = %run.persona, %stop, took_ms, "run ended"),
         Err(error) => settle(desk, run, error).await,
+    }
+}
+
+/// A panic is a bug of ours: the run fails visibly instead of staying `running` for ever.
+async fn bury(desk: &Desk, run: &ClaimedRun) {
+    tracing::error!(run = %run.id, persona = %run.persona, "a run panicked");
+    let message = "the engine met a bug while working on this run; the log has the place".to_owned();
+    let failure = RunFailure { class: ErrorClass::Crashed, message, retry_at: None };
+    if let Err(error) = desk.store.fail_run(&run.id, failure).await {
+        tracing::error!(run = %run.id, %error, "cannot settle the run; the next start recovers it");
     }
 }
 

@@ -177,7 +177,7 @@ async fn accept_copy(
     match &copy.run {
         Some(run) => runs::insert(conn, run, &copy.persona, &thread, &copy.id, now).await?,
         None => {
-            audit(conn, Some(&copy.persona), ("message", copy.id.as_str()), &copy.disposition, now).await?
+            audit(conn, Some(&copy.persona), ("message", copy.id.as_str()), &copy.disposition, now).await?;
         }
     }
     Ok(StoredInbound::New { message: copy.id.clone(), run: copy.run.as_ref().map(|run| run.id.clone()) })

@@ -83,7 +83,7 @@ impl Outbound {
             if under_way.len() <= self.claim_max() / 2 {
                 match self.claim_due(self.claim_max() - under_way.len()).await {
                     Ok(mails) => {
-                        under_way.extend(mails.into_iter().map(|mail| self.deliver(mail, &shutdown)))
+                        under_way.extend(mails.into_iter().map(|mail| self.deliver(mail, &shutdown)));
                     }
                     Err(error) => tracing::error!(%error, "cannot claim outbound mail"),
                 }

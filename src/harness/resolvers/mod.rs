@@ -147,15 +147,14 @@ pub(in crate::harness) fn read_text(
     bytes_max: u64,
 ) -> std::io::Result<Option<String>> {
     use std::io::Read;
-    let file = match folder.open(path) {
-        Ok(file) => file,
+    // Looked at before it is opened: opening a pipe would wait for somebody to write into it.
+    match folder.metadata(path) {
+        Ok(metadata) if metadata.is_file() => {}
+        Ok(_) => return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file")),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
-    };
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file"));
     }
     let mut bytes = Vec::new();
-    file.take(bytes_max).read_to_end(&mut bytes)?;
+    folder.open(path)?.take(bytes_max).read_to_end(&mut bytes)?;
     Ok(Some(String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').replace("\r\n", "\n")))
 }
