@@ -1,12 +1,9 @@
 //! Outbound mail on its way: tables `deliveries` and `delivery_recipients`, as the outbound worker uses them.
 //!
-//! ```text
-//! queued -> sending -> committing -> done | failed | queued (some recipients deferred)
-//! queued <-> held          queued, held -> cancelled          failed, held -> queued (by hand)
-//! ```
 //! A row in `sending` or `committing` belongs to the engine whose epoch it carries; every change of such a row is
 //! fenced by that epoch. What operators do with deliveries is in `outbox`.
 
+use super::delivery_state::{DeliveryState, RecipientState};
 use super::runs::{persona_id, to_i64};
 use super::threads::json_list;
 use super::{Result, Store, StoreError};
@@ -32,32 +29,6 @@ pub struct NewDelivery {
     pub recipients: Vec<String>,
     /// Frozen: every attempt sends exactly these.
     pub bytes: Vec<u8>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeliveryState {
-    Queued,
-    /// An engine works on it; the peer cannot have it yet.
-    Sending,
-    /// An engine works on it; the peer may have it.
-    Committing,
-    /// Every recipient has it.
-    Done,
-    /// At least one recipient will not get it.
-    Failed,
-    /// An operator keeps it back.
-    Held,
-    Cancelled,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RecipientState {
-    Queued,
-    /// Tried, and to be tried again.
-    Deferred,
-    Delivered,
-    Failed,
-    Cancelled,
 }
 
 /// A delivery that this engine is to send now.
@@ -107,50 +78,6 @@ pub struct RecoveredDeliveries {
     pub unsent: u64,
     /// Put back although the peer may have them.
     pub possible_duplicates: u64,
-}
-
-impl DeliveryState {
-    /// The spelling in the database, on the command line and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Sending => "sending",
-            Self::Committing => "committing",
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Held => "held",
-            Self::Cancelled => "cancelled",
-        }
-    }
-    pub const ALL: [Self; 7] = [
-        Self::Queued,
-        Self::Sending,
-        Self::Committing,
-        Self::Done,
-        Self::Failed,
-        Self::Held,
-        Self::Cancelled,
-    ];
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == text)
-    }
-}
-
-impl RecipientState {
-    /// The spelling in the database, on the command line and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Deferred => "deferred",
-            Self::Delivered => "delivered",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let all = [Self::Queued, Self::Deferred, Self::Delivered, Self::Failed, Self::Cancelled];
-        all.into_iter().find(|state| state.as_str() == text)
-    }
 }
 
 /// The persona is the message's, so that a delivery can never belong to another one.
@@ -427,4 +354,76 @@ fn not_ours(id: &str) -> StoreError {
 
 pub(super) fn instant(text: &str) -> Result<Timestamp> {
     Timestamp::parse(text).ok_or(StoreError::Unreadable { what: "time" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+    use std::sync::Arc;
+
+    async fn store() -> (tempfile::TempDir, Store) {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(0)));
+        let store = Store::open(folder.path(), clock).await.expect("the database opens");
+        (folder, store)
+    }
+
+    fn new_delivery(message: &str) -> NewDelivery {
+        NewDelivery {
+            id: DeliveryId::new("d"),
+            message_id: MessageId::new(message),
+            run_id: Some(RunId::new("r")),
+            envelope_from: "ada@engine.test".to_owned(),
+            recipients: ["a@b.test", "c@d.test", "a@b.test"].map(str::to_owned).to_vec(),
+            bytes: b"Subject: x\r\n\r\nhi\r\n".to_vec(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_delivery_belongs_to_its_messages_persona_and_is_due_at_once() {
+        const ROWS: [&str; 3] = [
+            "INSERT INTO conversations (id, persona_id, subject, created_at) VALUES ('c', 'ada', '', '')",
+            "INSERT INTO threads (id, conversation_id, persona_id, subject, created_at, updated_at)
+             VALUES ('t', 'c', 'ada', '', '', '')",
+            "INSERT INTO messages (id, thread_id, persona_id, direction, message_id, sender, subject, text_body,
+             received_at, trust) VALUES ('m', 't', 'ada', 'outbound', 'x', '', '', '', '', '')",
+        ];
+        let (_folder, store) = store().await;
+        let now = Timestamp::from_millis(1000);
+        let queued = store.write(move |conn| {
+            Box::pin(async move {
+                for row in ROWS {
+                    sqlx::query(row).execute(&mut *conn).await?;
+                }
+                insert(conn, &new_delivery("m"), now).await
+            })
+        });
+        queued.await.expect("the message is there");
+        assert_eq!(store.next_delivery_due().await.expect("a read"), Some(now));
+        let claimed = store.claim_deliveries(9, now).await.expect("a claim");
+        assert_eq!(claimed.len(), 1);
+        assert_eq!((claimed[0].persona.as_str(), claimed[0].attempt, claimed[0].created_at), ("ada", 1, now));
+        assert_eq!(claimed[0].recipients, ["a@b.test", "c@d.test"]);
+        assert_eq!(claimed[0].bytes, new_delivery("m").bytes);
+
+        let orphan =
+            store.write(move |conn| Box::pin(async move { insert(conn, &new_delivery("n"), now).await }));
+        assert!(matches!(orphan.await, Err(StoreError::Missing { kind: "message", .. })));
+    }
+
+    #[tokio::test]
+    async fn what_runs_every_second_uses_the_index_of_open_deliveries() {
+        let (_folder, store) = store().await;
+        for sql in [CLAIM, NEXT_DUE, RECOVER_SENDING, RECOVER_COMMITTING, EXPIRE] {
+            let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
+            let plan = store
+                .write(move |conn| Box::pin(async move { Ok(sqlx::query(explain).fetch_all(conn).await?) }));
+            let plan: Vec<String> = plan.await.expect("a plan").iter().map(|row| row.get("detail")).collect();
+            assert!(plan.iter().any(|step| step.contains("deliveries_open")), "{sql}\n{plan:#?}");
+            let scans =
+                plan.iter().filter(|step| step.contains("SCAN deliveries") && !step.contains("USING"));
+            assert_eq!(scans.count(), 0, "{sql}\n{plan:#?}");
+        }
+    }
 }

@@ -14,13 +14,12 @@ mod history;
 mod search;
 mod knowledge;
 mod deliveries;
+mod delivery_state;
 mod outbox;
 mod schedules;
 
-pub use deliveries::{
-    ClaimedDelivery, DeliveryOutcome, DeliveryState, NewDelivery, RecipientOutcome, RecipientState,
-    RecoveredDeliveries,
-};
+pub use deliveries::{ClaimedDelivery, DeliveryOutcome, NewDelivery, RecipientOutcome, RecoveredDeliveries};
+pub use delivery_state::{DeliveryState, RecipientState};
 pub use history::{AttachmentInfo, PastMessage, StoredMessage};
 pub use journal::{
     AssembledContext, Entry, Finished, JournalSoFar, NewOutbound, RunKey, Step, StepKind, TurnAnswered,

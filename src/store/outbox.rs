@@ -1,6 +1,7 @@
 //! Outbound mail as people look at it: listings, one delivery in full, and what an operator may do with it.
 
-use super::deliveries::{DeliveryState, RecipientState, instant};
+use super::deliveries::instant;
+use super::delivery_state::{DeliveryState, RecipientState};
 use super::runs::persona_id;
 use super::threads::json_list;
 use super::{PersonaStore, Result, Store, StoreError};

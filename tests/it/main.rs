@@ -14,3 +14,4 @@ mod threading;
 mod tools;
 mod config;
 mod cli;
+mod outbound;

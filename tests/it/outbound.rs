@@ -1,0 +1,11 @@
+//! Outbound mail over real sockets and a real database: a scripted smarthost, a clock that stands still.
+
+mod folder;
+mod faults;
+mod flow;
+mod house;
+mod operators;
+mod recovery;
+mod resting;
+mod security;
+mod server;

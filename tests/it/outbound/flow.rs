@@ -1,0 +1,196 @@
+//! Many mails: each once, side by side, over few connections.
+
+use super::house::{House, bytes, only, patient, start};
+use super::server::{Fault, Script, Server, Verb};
+use attache::store::{DeliveryState, RecipientState};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+#[tokio::test]
+async fn the_wire_carries_the_frozen_bytes_dot_stuffed_and_nothing_else() {
+    let house = House::new().await;
+    let server = Server::start(Script::default()).await;
+    let outbound = house.outbound(&server);
+    let mut long = bytes("long");
+    for n in 0..20_000 {
+        long.extend_from_slice(format!(".line {n}\r\n").as_bytes());
+    }
+    house.mail("short", &["you@example.test"]).await;
+    house.mail_of("long", "", &["you@example.test"], &long).await;
+    house.mail_of("open", "ada@engine.test", &["you@example.test"], b"Subject: x\r\n\r\nno line end").await;
+    assert_eq!(outbound.work_once().await.expect("the store works"), 3);
+    server.heard(|heard| {
+        let mails: Vec<Vec<u8>> = heard.mails.iter().map(super::server::Mail::bytes).collect();
+        for wanted in [&bytes("short"), &long, &b"Subject: x\r\n\r\nno line end\r\n".to_vec()] {
+            assert!(mails.contains(wanted), "{} bytes are missing", wanted.len());
+        }
+        for mail in &heard.mails {
+            assert!(mail.wire.split_inclusive(|b| *b == b'\n').all(|line| line.ends_with(b"\r\n")));
+            let lone_dots = mail.wire.split_inclusive(|b| *b == b'\n').filter(|line| *line == b".\r\n");
+            assert_eq!(lone_dots.count(), 0);
+        }
+        let wire = String::from_utf8_lossy(&heard.mails.iter().find(|m| m.wire.len() < 400).unwrap().wire)
+            .into_owned();
+        assert!(
+            wire.ends_with("\r\n\r\n..one\r\n...two\r\n..\r\n\r\nend.\r\n") || wire.contains("no line end")
+        );
+        let from: BTreeSet<&str> = heard.mails.iter().map(|mail| mail.from.as_str()).collect();
+        let sizes = [
+            format!("MAIL FROM:<ada@engine.test> SIZE={}", bytes("short").len()),
+            format!("MAIL FROM:<> SIZE={}", long.len()),
+            "MAIL FROM:<ada@engine.test> SIZE=25".to_owned(),
+        ];
+        assert_eq!(from, sizes.iter().map(String::as_str).collect());
+    });
+}
+
+#[tokio::test]
+async fn parameters_are_used_only_when_they_are_offered() {
+    let eight_bit = "Subject: x\r\n\r\nZoë\r\n".as_bytes();
+    let offered = [
+        (vec!["SIZE 100", "8BITMIME"], "MAIL FROM:<ada@engine.test> SIZE=20 BODY=8BITMIME"),
+        (vec!["size", "8BITMIME"], "MAIL FROM:<ada@engine.test> SIZE=20 BODY=8BITMIME"),
+        (vec!["8BITMIME"], "MAIL FROM:<ada@engine.test> BODY=8BITMIME"),
+    ];
+    for (offers, wanted) in offered {
+        let house = House::new().await;
+        let server = Server::start(Script { offers, ..Script::default() }).await;
+        house.mail_of("first", "ada@engine.test", &["you@example.test"], eight_bit).await;
+        house.outbound(&server).work_once().await.expect("the store works");
+        server.heard(|heard| assert_eq!(heard.mails[0].from, wanted));
+    }
+    let house = House::new().await;
+    let server = Server::start(Script { offers: vec!["SIZE"], ..Script::default() }).await;
+    let id = house.mail_of("first", "ada@engine.test", &["you@example.test"], eight_bit).await;
+    house.outbound(&server).work_once().await.expect("the store works");
+    assert_eq!(house.states(&id).await, (DeliveryState::Failed, RecipientState::Failed));
+    server.heard(|heard| assert_eq!(heard.count("MAIL"), 0));
+}
+
+#[tokio::test]
+async fn ten_workers_send_each_mail_once() {
+    let house = House::new().await;
+    let server = Server::start(Script::default()).await;
+    let outbound = house.outbound(&server);
+    for n in 0..100 {
+        house.mail(&format!("mail-{n}"), &["you@example.test"]).await;
+    }
+    let mut sent = 0;
+    while sent < 100 {
+        let rounds = futures_util::future::join_all((0..10).map(|_| outbound.work_once())).await;
+        let round: usize = rounds.into_iter().map(|round| round.expect("the store works")).sum();
+        assert!(round > 0, "stuck after {sent}");
+        sent += round;
+    }
+    assert_eq!(outbound.work_once().await.expect("the store works"), 0);
+    server.heard(|heard| {
+        let distinct: BTreeSet<Vec<u8>> = heard.mails.iter().map(super::server::Mail::bytes).collect();
+        assert_eq!((heard.mails.len(), distinct.len()), (100, 100));
+        assert!(heard.open_max <= 4, "{} connections at once", heard.open_max);
+        assert!(heard.connections <= 8, "{} connections for 100 mails", heard.connections);
+    });
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_closed_meanwhile_costs_the_next_mail_nothing() {
+    let house = House::new().await;
+    let server = Server::start(Script { mails_per_connection: 1, ..Script::default() }).await;
+    let outbound = house.outbound_with(&server, patient(), |smarthost| smarthost.connections_max = 1);
+    for n in 0..5 {
+        house.mail(&format!("mail-{n}"), &["you@example.test"]).await;
+    }
+    while outbound.work_once().await.expect("the store works") > 0 {}
+    for n in 0..5 {
+        let delivery = house.delivery(&attache::domain::DeliveryId::new(format!("mail-{n}"))).await;
+        assert_eq!((delivery.state, delivery.attempts), (DeliveryState::Done, 1));
+        assert!(!delivery.possible_duplicate);
+    }
+    server.heard(|heard| assert_eq!((heard.connections, heard.mails.len()), (5, 5)));
+}
+
+#[tokio::test]
+async fn a_goodbye_on_a_kept_connection_costs_the_next_mail_nothing() {
+    let house = House::new().await;
+    let server = Server::start(Script::default()).await;
+    let outbound = house.outbound_with(&server, patient(), |smarthost| smarthost.connections_max = 1);
+    house.mail("one", &["you@example.test"]).await;
+    outbound.work_once().await.expect("the store works");
+    server.set(|script| drop(script.replies.insert("MAIL", "421 4.4.2 idle for too long".to_owned())));
+    let two = house.mail("two", &["you@example.test"]).await;
+    // The fresh connection is told the same: now it is the server that is not available.
+    outbound.work_once().await.expect("the store works");
+    let delivery = house.delivery(&two).await;
+    assert_eq!(
+        (delivery.state, delivery.attempts, only(&delivery).last_code),
+        (DeliveryState::Queued, 1, Some(421))
+    );
+    server.heard(|heard| assert_eq!((heard.connections, heard.count("MAIL")), (2, 3)));
+}
+
+#[tokio::test]
+async fn idle_connections_are_closed_politely_after_some_seconds() {
+    let house = House::new().await;
+    let server = Server::start(Script::default()).await;
+    let options = attache::gateway::outbound::Options { timeouts: patient(), extra_root_pem: None };
+    let transport = Arc::new(super::house::smtp(&house.clock, &server, options, |_| {}));
+    let outbound = house.outbound_over(transport.clone());
+    house.mail("one", &["you@example.test"]).await;
+    outbound.work_once().await.expect("the store works");
+    let transport: Arc<dyn attache::gateway::outbound::Transport> = transport;
+    transport.close_idle(false).await;
+    server.heard(|heard| assert_eq!((heard.open, heard.count("QUIT")), (1, 0)));
+    house.clock.advance(Duration::from_secs(5));
+    transport.close_idle(false).await;
+    server.until(|heard| heard.open == 0).await;
+    server.heard(|heard| assert_eq!(heard.count("QUIT"), 1));
+}
+
+#[tokio::test]
+async fn a_mail_goes_out_as_soon_as_the_worker_is_woken_and_shutdown_ends_it() {
+    let house = House::new().await;
+    let server = Server::start(Script::default()).await;
+    let outbound = house.outbound(&server);
+    let (wake, shutdown) = (Notify::new(), CancellationToken::new());
+    let story = async {
+        let id = house.mail("one", &["you@example.test"]).await;
+        wake.notify_one();
+        server.until(|heard| heard.accepted().len() == 1).await;
+        shutdown.cancel();
+        id
+    };
+    let (id, ()) = tokio::join!(story, outbound.run(&wake, shutdown.clone()));
+    assert_eq!(house.states(&id).await, (DeliveryState::Done, RecipientState::Delivered));
+    server.until(|heard| heard.open == 0).await;
+    server.heard(|heard| assert_eq!(heard.count("QUIT"), 1));
+}
+
+#[tokio::test]
+async fn shutdown_finishes_the_mail_under_way_and_gives_back_the_others() {
+    let house = House::new().await;
+    let server = Server::start(Script::default()).await;
+    server.set(|script| script.fault = Some((Verb::Data, Fault::Stall)));
+    let mut timeouts = patient();
+    timeouts.data = Duration::from_millis(300);
+    let outbound = house.outbound_with(&server, timeouts, |smarthost| smarthost.connections_max = 1);
+    let first = house.mail("first", &["you@example.test"]).await;
+    let second = house.mail("second", &["you@example.test"]).await;
+    let (wake, shutdown) = (Notify::new(), CancellationToken::new());
+    let story = async {
+        server.until(|heard| heard.count("DATA") == 1).await;
+        shutdown.cancel();
+    };
+    tokio::join!(story, outbound.run(&wake, shutdown.clone()));
+    let (first, second) = (house.delivery(&first).await, house.delivery(&second).await);
+    assert_eq!(
+        (first.state, first.attempts, only(&first).state),
+        (DeliveryState::Queued, 1, RecipientState::Deferred)
+    );
+    assert_eq!(
+        (second.state, second.attempts, only(&second).state),
+        (DeliveryState::Queued, 0, RecipientState::Queued)
+    );
+    assert_eq!(second.next_attempt_at, Some(start()), "due as it was");
+}

@@ -1,0 +1,147 @@
+//! A workspace with a real database, a clock that stands still, and mails to send.
+
+use super::server::Server;
+use attache::clock::ManualClock;
+use attache::config::{RetryPolicy, Smarthost, SmarthostTls};
+use attache::domain::{DeliveryId, Timestamp};
+use attache::gateway::outbound::{Options, Outbound, SmtpTransport, Timeouts, Transport};
+use attache::store::{Delivery, DeliveryRecipient, DeliveryState, RecipientState, Store};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection, SqliteConnection};
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+pub const GIVE_UP_AFTER: Duration = Duration::from_secs(5 * 24 * 3600);
+
+pub fn start() -> Timestamp {
+    Timestamp::parse("2026-03-01T09:00:00Z").expect("an instant")
+}
+
+pub struct House {
+    pub folder: TempDir,
+    pub clock: Arc<ManualClock>,
+    pub store: Store,
+}
+
+/// Frozen bytes of a mail with that Message-ID, with every kind of dotted line.
+pub fn bytes(id: &str) -> Vec<u8> {
+    format!(
+        "From: Ada <ada@engine.test>\r\nTo: you@example.test\r\nMessage-ID: <{id}@engine.test>\r\n\
+         Subject: Dots\r\n\r\n.one\r\n..two\r\n.\r\n\r\nend.\r\n"
+    )
+    .into_bytes()
+}
+
+impl House {
+    pub async fn new() -> Self {
+        let folder = TempDir::new().expect("a folder");
+        let clock = Arc::new(ManualClock::at(start()));
+        let store = Store::open(folder.path(), clock.clone()).await.expect("the database opens");
+        Self { folder, clock, store }
+    }
+
+    pub async fn database(&self) -> SqliteConnection {
+        let file = self.folder.path().join("data/attache.db");
+        let options = SqliteConnectOptions::new().filename(file).busy_timeout(Duration::from_secs(20));
+        options.connect().await.expect("the database opens")
+    }
+
+    /// Queues a mail with the usual bytes.
+    pub async fn mail(&self, id: &str, recipients: &[&str]) -> DeliveryId {
+        self.mail_of(id, "ada@engine.test", recipients, &bytes(id)).await
+    }
+
+    pub async fn mail_of(&self, id: &str, from: &str, recipients: &[&str], bytes: &[u8]) -> DeliveryId {
+        let mut database = self.database().await;
+        // One transaction, as in the engine: a worker must not see a mail without its recipients.
+        let mut conn = database.begin_with("BEGIN IMMEDIATE").await.expect("a transaction");
+        let now = attache::clock::Clock::now(&*self.clock).to_string();
+        let conversation = "INSERT OR IGNORE INTO conversations (id, persona_id, subject, created_at)
+            VALUES ('c', 'ada', 'Dots', $1)";
+        sqlx::query(conversation).bind(&now).execute(&mut *conn).await.expect("a conversation");
+        let thread = "INSERT OR IGNORE INTO threads (id, conversation_id, persona_id, subject, created_at,
+            updated_at) VALUES ('t', 'c', 'ada', 'Dots', $1, $1)";
+        sqlx::query(thread).bind(&now).execute(&mut *conn).await.expect("a thread");
+        let message = "INSERT INTO messages (id, thread_id, persona_id, direction, message_id, sender, subject,
+            text_body, received_at, trust, disposition)
+            VALUES ('m-' || $1, 't', 'ada', 'outbound', $1 || '@engine.test', 'ada', 'Dots', '', $2, 'engine', 'sent')";
+        sqlx::query(message).bind(id).bind(&now).execute(&mut *conn).await.expect("a message");
+        let delivery = "INSERT INTO deliveries (id, persona_id, message_id, envelope_from, bytes, state,
+            next_attempt_at, created_at) VALUES ($1, 'ada', 'm-' || $1, $2, $3, 'queued', $4, $4)";
+        let delivery = sqlx::query(delivery).bind(id).bind(from).bind(bytes).bind(&now);
+        delivery.execute(&mut *conn).await.expect("a delivery");
+        for recipient in recipients {
+            let row =
+                "INSERT INTO delivery_recipients (delivery_id, recipient, state) VALUES ($1, $2, 'queued')";
+            sqlx::query(row).bind(id).bind(recipient).execute(&mut *conn).await.expect("a recipient");
+        }
+        conn.commit().await.expect("a commit");
+        DeliveryId::new(id)
+    }
+
+    pub fn outbound(&self, server: &Server) -> Outbound {
+        self.outbound_with(server, patient(), |_| {})
+    }
+
+    pub fn outbound_with(
+        &self,
+        server: &Server,
+        timeouts: Timeouts,
+        change: impl FnOnce(&mut Smarthost),
+    ) -> Outbound {
+        let options = Options { timeouts, extra_root_pem: None };
+        let transport = smtp(&self.clock, server, options, change);
+        self.outbound_over(Arc::new(transport))
+    }
+
+    pub fn outbound_over(&self, transport: Arc<dyn Transport>) -> Outbound {
+        Outbound::new(self.store.clone(), transport, RetryPolicy { give_up_after: GIVE_UP_AFTER })
+    }
+
+    pub async fn delivery(&self, id: &DeliveryId) -> Delivery {
+        self.store.delivery(id).await.expect("the delivery is there").delivery
+    }
+
+    /// State of the delivery and of its only recipient.
+    pub async fn states(&self, id: &DeliveryId) -> (DeliveryState, RecipientState) {
+        let delivery = self.delivery(id).await;
+        (delivery.state, only(&delivery).state)
+    }
+}
+
+pub fn only(delivery: &Delivery) -> &DeliveryRecipient {
+    assert_eq!(delivery.recipients.len(), 1);
+    &delivery.recipients[0]
+}
+
+pub fn smtp(
+    clock: &Arc<ManualClock>,
+    server: &Server,
+    options: Options,
+    change: impl FnOnce(&mut Smarthost),
+) -> SmtpTransport {
+    let mut smarthost = Smarthost {
+        host: "127.0.0.1".to_owned(),
+        port: server.address.port(),
+        tls: SmarthostTls::None,
+        credentials: None,
+        connections_max: 4,
+    };
+    change(&mut smarthost);
+    SmtpTransport::new(&smarthost, "engine.test", clock.clone(), options).expect("the settings are good")
+}
+
+/// Longer than any busy machine needs.
+pub fn patient() -> Timeouts {
+    let long = Duration::from_secs(60);
+    Timeouts {
+        connect: long,
+        greeting: long,
+        command: long,
+        data: long,
+        data_block: long,
+        data_done: long,
+        quit: long,
+    }
+}

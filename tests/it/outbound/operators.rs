@@ -1,0 +1,122 @@
+//! What an operator sees of the outbox and may do with it.
+
+use super::house::{House, bytes, only, start};
+use super::server::{Fault, Script, Server, Verb};
+use attache::domain::{DeliveryId, PersonaId};
+use attache::store::{DeliveryFilter, DeliveryState, RecipientState, StoreError};
+
+#[tokio::test]
+async fn a_held_mail_waits_until_it_is_retried() {
+    let house = House::new().await;
+    let server = Server::start(Script::default()).await;
+    let outbound = house.outbound(&server);
+    let id = house.mail("first", &["you@example.test"]).await;
+    house.store.hold_delivery(&id).await.expect("it is queued");
+    assert_eq!(outbound.work_once().await.expect("the store works"), 0);
+    assert_eq!(house.delivery(&id).await.next_attempt_at, None);
+    house.store.retry_delivery(&id).await.expect("it is held");
+    assert_eq!(house.delivery(&id).await.next_attempt_at, Some(start()));
+    assert_eq!(outbound.work_once().await.expect("the store works"), 1);
+    assert_eq!(house.states(&id).await, (DeliveryState::Done, RecipientState::Delivered));
+}
+
+#[tokio::test]
+async fn a_failed_mail_is_retried_for_those_who_did_not_get_it() {
+    let house = House::new().await;
+    let server = Server::start(Script::default()).await;
+    server.set(|script| drop(script.replies.insert("RCPT TO:<gone@", "550 5.1.1 no such user".to_owned())));
+    let outbound = house.outbound(&server);
+    let id = house.mail("first", &["gone@example.test", "here@example.test"]).await;
+    outbound.work_once().await.expect("the store works");
+    assert_eq!(house.delivery(&id).await.state, DeliveryState::Failed);
+    server.set(|script| script.replies.clear());
+    house.store.retry_delivery(&id).await.expect("it failed");
+    outbound.work_once().await.expect("the store works");
+    assert_eq!(house.delivery(&id).await.state, DeliveryState::Done);
+    server.heard(|heard| {
+        let to: Vec<_> = heard.mails.iter().map(|mail| mail.to.clone()).collect();
+        assert_eq!(to, [["here@example.test"], ["gone@example.test"]]);
+    });
+}
+
+#[tokio::test]
+async fn a_cancelled_mail_is_not_sent_and_stays_cancelled() {
+    let house = House::new().await;
+    let server = Server::start(Script::default()).await;
+    let outbound = house.outbound(&server);
+    let id = house.mail("first", &["you@example.test"]).await;
+    house.store.cancel_delivery(&id).await.expect("it is queued");
+    assert_eq!(outbound.work_once().await.expect("the store works"), 0);
+    assert_eq!(house.states(&id).await, (DeliveryState::Cancelled, RecipientState::Cancelled));
+    assert_eq!(house.delivery(&id).await.finished_at, Some(start()));
+    for refused in [
+        house.store.retry_delivery(&id).await,
+        house.store.cancel_delivery(&id).await,
+        house.store.hold_delivery(&id).await,
+    ] {
+        let error = refused.expect_err("it is over");
+        assert!(matches!(&error, StoreError::WrongState { state, .. } if state == "cancelled"), "{error}");
+    }
+    let nobody = house.store.hold_delivery(&DeliveryId::new("nobody")).await;
+    assert!(matches!(nobody, Err(StoreError::Missing { kind: "delivery", .. })));
+    assert!(matches!(house.store.delivery(&DeliveryId::new("x")).await, Err(StoreError::Missing { .. })));
+}
+
+#[tokio::test]
+async fn the_listing_is_newest_first_and_can_be_narrowed() {
+    let house = House::new().await;
+    let server =
+        Server::start(Script { fault: Some((Verb::Rcpt, Fault::Permanent)), ..Script::default() }).await;
+    let outbound = house.outbound(&server);
+    house.mail("one", &["you@example.test"]).await;
+    outbound.work_once().await.expect("the store works");
+    house.mail("two", &["a@example.test", "b@example.test"]).await;
+    let ids = async |filter: DeliveryFilter| {
+        let listed = house.store.list_deliveries(&filter).await.expect("the store works");
+        listed.into_iter().map(|d| (d.id.to_string(), d.recipients.len())).collect::<Vec<_>>()
+    };
+    let all = DeliveryFilter { limit: 10, ..DeliveryFilter::default() };
+    let (one, two) = (("one".to_owned(), 1), ("two".to_owned(), 2));
+    assert_eq!(ids(all.clone()).await, [two.clone(), one.clone()]);
+    assert_eq!(ids(DeliveryFilter { limit: 1, ..all.clone() }).await, [two.clone()]);
+    let failed = DeliveryFilter { states: vec![DeliveryState::Failed], ..all.clone() };
+    assert_eq!(ids(failed).await, [one]);
+    let ada = PersonaId::parse("ada").expect("a persona id");
+    assert_eq!(ids(DeliveryFilter { persona: Some(ada), ..all.clone() }).await.len(), 2);
+    let bob = PersonaId::parse("bob").expect("a persona id");
+    assert_eq!(ids(DeliveryFilter { persona: Some(bob), ..all }).await, []);
+}
+
+#[tokio::test]
+async fn a_server_cannot_write_into_the_operators_terminal() {
+    let house = House::new().await;
+    let server = Server::start(Script::default()).await;
+    let hostile = format!("550 5.1.1 \u{1b}[2J\u{7}{}", "x".repeat(600));
+    server.set(|script| drop(script.replies.insert("RCPT", hostile)));
+    let id = house.mail("first", &["you@example.test"]).await;
+    house.outbound(&server).work_once().await.expect("the store works");
+    let delivery = house.delivery(&id).await;
+    let reply = only(&delivery).last_reply.as_deref().expect("a reply");
+    assert!(reply.starts_with("5.1.1  [2J xxx"), "{reply}");
+    assert_eq!(reply.chars().count(), 500);
+}
+
+#[tokio::test]
+async fn a_run_shows_its_own_mails_to_its_own_persona_only() {
+    let house = House::new().await;
+    house.mail("first", &["you@example.test"]).await;
+    house.mail("other", &["you@example.test"]).await;
+    let mut conn = house.database().await;
+    let owned = "UPDATE deliveries SET run_id = 'r' WHERE id = 'first'";
+    sqlx::query(owned).execute(&mut conn).await.expect("a row");
+    let run = attache::domain::RunId::new("r");
+    let of = async |persona: &str| {
+        let persona = house.store.persona(&PersonaId::parse(persona).expect("a persona id"));
+        persona.deliveries_of_run(&run).await.expect("the store works")
+    };
+    let mine = of("ada").await;
+    assert_eq!(mine.len(), 1);
+    assert_eq!((mine[0].delivery.id.as_str(), &mine[0].bytes), ("first", &bytes("first")));
+    assert_eq!(only(&mine[0].delivery).recipient, "you@example.test");
+    assert_eq!(of("bob").await, []);
+}

@@ -1,0 +1,160 @@
+//! When the transport itself does not work: it rests, and the mail pays nothing for it.
+
+use super::house::{GIVE_UP_AFTER, House, only, patient, start};
+use super::server::{Fault, Script, Server, Verb};
+use attache::domain::DeliveryId;
+use attache::store::{DeliveryState, RecipientState};
+use secrecy::SecretString;
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn the_third_failure_in_a_row_rests_the_transport_and_costs_no_more_attempts() {
+    let house = House::new().await;
+    let server =
+        Server::start(Script { fault: Some((Verb::Connect, Fault::Drop)), ..Script::default() }).await;
+    let outbound = house.outbound_with(&server, patient(), |smarthost| smarthost.connections_max = 1);
+    let mut ids: Vec<DeliveryId> = Vec::new();
+    for n in 0..6 {
+        ids.push(house.mail(&format!("mail-{n}"), &["you@example.test"]).await);
+    }
+    outbound.work_once().await.expect("the store works");
+    server.heard(|heard| assert_eq!(heard.connections, 3, "the others were not tried"));
+    let mut attempts = Vec::new();
+    for id in &ids {
+        let delivery = house.delivery(id).await;
+        attempts.push(delivery.attempts);
+        assert_eq!(delivery.state, DeliveryState::Queued);
+    }
+    assert_eq!(attempts, [1, 1, 0, 0, 0, 0]);
+    assert_eq!(house.delivery(&ids[2]).await.next_attempt_at, Some(start().plus(MINUTE)));
+
+    // Nothing is tried during the pause; then one mail finds out, and the pause doubles.
+    for pause in [1, 2, 4, 8, 16, 30, 30] {
+        let before = server.heard(|heard| heard.connections);
+        house.clock.advance(MINUTE * pause - Duration::from_millis(1));
+        assert_eq!(outbound.work_once().await.expect("the store works"), 0, "pause of {pause} minutes");
+        house.clock.advance(Duration::from_millis(1));
+        assert_eq!(outbound.work_once().await.expect("the store works"), 1, "pause of {pause} minutes");
+        assert_eq!(server.heard(|heard| heard.connections), before + 1);
+    }
+    server.set(|script| script.fault = None);
+    house.clock.advance(MINUTE * 30);
+    let mut sent = 0;
+    while sent < 6 {
+        sent += outbound.work_once().await.expect("the store works");
+        house.clock.advance(MINUTE * 5);
+    }
+    for id in &ids {
+        let delivery = house.delivery(id).await;
+        assert_eq!((delivery.state, only(&delivery).state), (DeliveryState::Done, RecipientState::Delivered));
+        assert!(delivery.attempts <= 2, "{} attempts", delivery.attempts);
+    }
+}
+
+#[tokio::test]
+async fn refused_credentials_rest_the_transport_at_once_and_keep_the_mail() {
+    for (command, reply) in [
+        ("AUTH", "535 5.7.8 bad credentials"),
+        ("AUTH", "534 5.7.9 mechanism too weak"),
+        ("MAIL", "530 5.7.0 authentication required"),
+        ("RCPT", "530 5.7.0 authentication required"),
+    ] {
+        let house = House::new().await;
+        let offers = vec!["AUTH PLAIN LOGIN"];
+        let server = Server::start(Script { offers, ..Script::default() }).await;
+        server.set(|script| drop(script.replies.insert(command, reply.to_owned())));
+        let outbound = house.outbound_with(&server, patient(), |smarthost| {
+            smarthost.connections_max = 1;
+            smarthost.credentials = Some(("ada".to_owned(), SecretString::from("s3cret".to_owned())));
+        });
+        let first = house.mail("first", &["you@example.test"]).await;
+        let second = house.mail("second", &["you@example.test"]).await;
+        outbound.work_once().await.expect("the store works");
+        for id in [&first, &second] {
+            let delivery = house.delivery(id).await;
+            assert_eq!((delivery.state, delivery.attempts), (DeliveryState::Queued, 0), "{reply}");
+            assert_eq!(delivery.next_attempt_at, Some(start().plus(MINUTE * 15)), "{reply}");
+        }
+        server.heard(|heard| assert_eq!(heard.connections, 1, "{reply}"));
+        house.clock.advance(MINUTE * 15 - Duration::from_millis(1));
+        assert_eq!(outbound.work_once().await.expect("the store works"), 0);
+        // The operator mends it; the next probe finds out.
+        server.set(|script| script.replies.clear());
+        house.clock.advance(Duration::from_millis(1));
+        while outbound.work_once().await.expect("the store works") > 0 {}
+        for id in [&first, &second] {
+            assert_eq!(house.states(id).await, (DeliveryState::Done, RecipientState::Delivered), "{reply}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_a_mechanism_of_ours_is_a_matter_of_credentials() {
+    let house = House::new().await;
+    let server = Server::start(Script::default()).await;
+    let outbound = house.outbound_with(&server, patient(), |smarthost| {
+        smarthost.credentials = Some(("ada".to_owned(), SecretString::from("s3cret".to_owned())));
+    });
+    let id = house.mail("first", &["you@example.test"]).await;
+    outbound.work_once().await.expect("the store works");
+    let delivery = house.delivery(&id).await;
+    assert_eq!((delivery.attempts, delivery.next_attempt_at), (0, Some(start().plus(MINUTE * 15))));
+    server.heard(|heard| assert_eq!(heard.count("AUTH") + heard.count("MAIL"), 0));
+}
+
+#[tokio::test]
+async fn authentication_that_fails_for_now_is_an_ordinary_failure() {
+    let house = House::new().await;
+    let offers = vec!["AUTH PLAIN"];
+    let server = Server::start(Script { offers, ..Script::default() }).await;
+    server.set(|script| drop(script.replies.insert("AUTH", "454 4.7.0 not now".to_owned())));
+    let outbound = house.outbound_with(&server, patient(), |smarthost| {
+        smarthost.credentials = Some(("ada".to_owned(), SecretString::from("s3cret".to_owned())));
+    });
+    let id = house.mail("first", &["you@example.test"]).await;
+    outbound.work_once().await.expect("the store works");
+    let delivery = house.delivery(&id).await;
+    assert_eq!((delivery.attempts, only(&delivery).last_code), (1, Some(454)));
+    let wait = delivery.next_attempt_at.expect("it is queued").since(start());
+    assert!(wait < MINUTE * 2, "{wait:?}");
+}
+
+#[tokio::test]
+async fn mail_grows_too_old_even_while_the_transport_rests() {
+    let house = House::new().await;
+    let offers = vec!["AUTH PLAIN"];
+    let server = Server::start(Script { offers, ..Script::default() }).await;
+    server.set(|script| drop(script.replies.insert("AUTH", "535 5.7.8 bad credentials".to_owned())));
+    let outbound = house.outbound_with(&server, patient(), |smarthost| {
+        smarthost.credentials = Some(("ada".to_owned(), SecretString::from("s3cret".to_owned())));
+    });
+    let probe = house.mail("probe", &["you@example.test"]).await;
+    outbound.work_once().await.expect("the store works");
+    let old = house.mail("old", &["you@example.test"]).await;
+    house.clock.advance(GIVE_UP_AFTER);
+    let young = house.mail("young", &["you@example.test"]).await;
+    // The probe's own pause is over; it fails once more, for good, and opens the next pause.
+    assert_eq!(outbound.work_once().await.expect("the store works"), 1);
+    assert_eq!(outbound.work_once().await.expect("the store works"), 0);
+    for id in [&probe, &old] {
+        let delivery = house.delivery(id).await;
+        assert_eq!((delivery.state, only(&delivery).state), (DeliveryState::Failed, RecipientState::Failed));
+        assert!(only(&delivery).last_reply.as_deref().is_some_and(|reply| reply.starts_with("gave up: ")));
+    }
+    assert_eq!(house.states(&young).await, (DeliveryState::Queued, RecipientState::Queued));
+}
+
+#[tokio::test]
+async fn a_mail_that_the_server_chokes_on_does_not_rest_the_transport() {
+    let house = House::new().await;
+    let server =
+        Server::start(Script { fault: Some((Verb::EndOfData, Fault::Drop)), ..Script::default() }).await;
+    let outbound = house.outbound_with(&server, patient(), |smarthost| smarthost.connections_max = 1);
+    for n in 0..4 {
+        house.mail(&format!("mail-{n}"), &["you@example.test"]).await;
+    }
+    outbound.work_once().await.expect("the store works");
+    server.heard(|heard| assert_eq!(heard.mails.len(), 4, "all were tried"));
+}
