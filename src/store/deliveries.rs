@@ -9,6 +9,7 @@ use super::threads::json_list;
 use super::{Result, Store, StoreError};
 use crate::domain::{DeliveryId, MessageId, PersonaId, RunId, Timestamp};
 use serde_json::json;
+use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -207,7 +208,7 @@ impl Store {
                     .bind(CLAIM_BYTES_MAX)
                     .fetch_all(&mut *conn)
                     .await?;
-                let mut claimed = rows.into_iter().map(claimed).collect::<Result<Vec<_>>>()?;
+                let mut claimed = rows.iter().map(claimed).collect::<Result<Vec<_>>>()?;
                 claimed.sort_by_key(|(seq, _)| *seq);
                 let mut claimed: Vec<ClaimedDelivery> = claimed.into_iter().map(|(_, mail)| mail).collect();
                 fill_recipients(conn, &mut claimed).await?;
@@ -308,11 +309,11 @@ impl Store {
     }
 }
 
-fn claimed(row: sqlx::sqlite::SqliteRow) -> Result<(i64, ClaimedDelivery)> {
+fn claimed(row: &SqliteRow) -> Result<(i64, ClaimedDelivery)> {
     let created_at: String = row.try_get("created_at")?;
     let mail = ClaimedDelivery {
         id: DeliveryId::new(row.try_get::<String, _>("id")?),
-        persona: persona_id(&row)?,
+        persona: persona_id(row)?,
         message_id: MessageId::new(row.try_get::<String, _>("message_id")?),
         run_id: row.try_get::<Option<String>, _>("run_id")?.map(RunId::new),
         envelope_from: row.try_get("envelope_from")?,

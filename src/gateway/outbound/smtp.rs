@@ -47,7 +47,7 @@ pub struct SmtpTransport {
 pub(super) fn build(setup: &Setup<'_>) -> Option<Result<Arc<dyn Transport>, SetupError>> {
     let settings::Transport::Smarthost(smarthost) = setup.transport else { return None };
     let options = Options::default();
-    Some(match SmtpTransport::new(smarthost, setup.host_name, setup.clock.clone(), options) {
+    Some(match SmtpTransport::new(smarthost, setup.host_name, setup.clock.clone(), &options) {
         Ok(transport) => Ok(Arc::new(transport)),
         Err(error) => Err(error),
     })
@@ -67,7 +67,7 @@ impl SmtpTransport {
         smarthost: &Smarthost,
         host_name: &str,
         clock: Arc<dyn Clock>,
-        options: Options,
+        options: &Options,
     ) -> Result<Self, SetupError> {
         let connections_max = smarthost.connections_max.max(1);
         let credentials = smarthost

@@ -135,7 +135,7 @@ async fn idle_connections_are_closed_politely_after_some_seconds() {
     let house = House::new().await;
     let server = Server::start(Script::default()).await;
     let options = attache::gateway::outbound::Options { timeouts: patient(), extra_root_pem: None };
-    let transport = Arc::new(super::house::smtp(&house.clock, &server, options, |_| {}));
+    let transport = Arc::new(super::house::smtp(&house.clock, &server, &options, |_| {}));
     let outbound = house.outbound_over(transport.clone());
     house.mail("one", &["you@example.test"]).await;
     outbound.work_once().await.expect("the store works");

@@ -91,7 +91,7 @@ impl House {
         change: impl FnOnce(&mut Smarthost),
     ) -> Outbound {
         let options = Options { timeouts, extra_root_pem: None };
-        let transport = smtp(&self.clock, server, options, change);
+        let transport = smtp(&self.clock, server, &options, change);
         self.outbound_over(Arc::new(transport))
     }
 
@@ -118,7 +118,7 @@ pub fn only(delivery: &Delivery) -> &DeliveryRecipient {
 pub fn smtp(
     clock: &Arc<ManualClock>,
     server: &Server,
-    options: Options,
+    options: &Options,
     change: impl FnOnce(&mut Smarthost),
 ) -> SmtpTransport {
     let mut smarthost = Smarthost {

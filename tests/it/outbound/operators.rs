@@ -77,8 +77,8 @@ async fn the_listing_is_newest_first_and_can_be_narrowed() {
     };
     let all = DeliveryFilter { limit: 10, ..DeliveryFilter::default() };
     let (one, two) = (("one".to_owned(), 1), ("two".to_owned(), 2));
-    assert_eq!(ids(all.clone()).await, [two.clone(), one.clone()]);
-    assert_eq!(ids(DeliveryFilter { limit: 1, ..all.clone() }).await, [two.clone()]);
+    assert_eq!(ids(all.clone()).await, [two, one.clone()]);
+    assert_eq!(ids(DeliveryFilter { limit: 1, ..all.clone() }).await, [("two".to_owned(), 2)]);
     let failed = DeliveryFilter { states: vec![DeliveryState::Failed], ..all.clone() };
     assert_eq!(ids(failed).await, [one]);
     let ada = PersonaId::parse("ada").expect("a persona id");

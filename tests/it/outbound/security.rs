@@ -26,7 +26,7 @@ fn acceptor() -> TlsAcceptor {
 
 fn over_tls(house: &House, server: &Server, tls: SmarthostTls, trusted: bool) -> Outbound {
     let options = Options { timeouts: patient(), extra_root_pem: trusted.then(|| CA.to_vec()) };
-    let transport = smtp(&house.clock, server, options, |smarthost| {
+    let transport = smtp(&house.clock, server, &options, |smarthost| {
         smarthost.tls = tls;
         smarthost.credentials = Some(("ada".to_owned(), SecretString::from("s3cret".to_owned())));
     });
@@ -137,11 +137,11 @@ async fn a_host_elsewhere_is_refused_without_tls() {
         connections_max: 1,
     };
     for host in ["mail.example.test", "192.0.2.1", "localhost.example.test", "127.0.0.1.example.test"] {
-        let built = SmtpTransport::new(&smarthost(host), "engine.test", clock.clone(), Options::default());
+        let built = SmtpTransport::new(&smarthost(host), "engine.test", clock.clone(), &Options::default());
         assert!(matches!(built, Err(SetupError::ClearText { .. })), "{host}");
     }
     for host in ["localhost", "127.0.0.1", "::1"] {
-        let built = SmtpTransport::new(&smarthost(host), "engine.test", clock.clone(), Options::default());
+        let built = SmtpTransport::new(&smarthost(host), "engine.test", clock.clone(), &Options::default());
         assert!(built.is_ok(), "{host}");
     }
 }
