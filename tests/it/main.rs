@@ -1,6 +1,7 @@
 //! The one integration binary: one module per capability.
 
 mod app;
+mod archives;
 mod crashes;
 mod knowledge;
 mod mime;
