@@ -1,7 +1,7 @@
 //! `attache persona list|show|create`: who lives in this workspace.
 
 use super::{Command, Context, Exit, Failure};
-use crate::config::{Persona, show_persona};
+use crate::config::{Persona, check_name, show_persona};
 use crate::domain::{Address, PersonaId};
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -127,9 +127,7 @@ fn create(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let bad = |error: &dyn std::error::Error| Failure::new(Exit::Usage, error.to_string());
     let id = PersonaId::parse(text(args, "id")).map_err(|error| bad(&error))?;
     let name = text(args, "name").trim();
-    if name.is_empty() || name.contains(char::is_control) {
-        return Err(Failure::new(Exit::Usage, "a name needs characters, and no control characters").into());
-    }
+    check_name(name).map_err(|error| bad(&error))?;
     let typed = args.get_one::<String>("address").map_or(id.as_str(), String::as_str);
     let whole = if typed.contains('@') {
         typed.to_owned()

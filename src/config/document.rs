@@ -53,9 +53,10 @@ impl Document {
                 _ => problem,
             })
         };
-        let size = std::fs::metadata(&path).map_err(failed)?.len();
-        if size > FILE_BYTES_MAX {
-            return Err(Box::new(Problem::of_file(file, format!("is larger than {FILE_BYTES_MAX} bytes"))));
+        let metadata = std::fs::metadata(&path).map_err(failed)?;
+        if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
+            let message = format!("is not a regular file of at most {FILE_BYTES_MAX} bytes");
+            return Err(Box::new(Problem::of_file(file, message)));
         }
         let text = std::fs::read_to_string(&path).map_err(failed)?;
         // Some editors write a byte order mark; JSON has none (RFC 8259 section 8.1 lets readers skip it).
@@ -68,7 +69,8 @@ impl Document {
             let said = error.to_string();
             let what = said.split(" at line ").next().unwrap_or_default();
             let mut problem = Problem::of_file(file, format!("is not JSON: {what}"));
-            (problem.line, problem.column) = (Some(error.line()), Some(error.column()));
+            // After a last line end, serde_json counts column 0.
+            (problem.line, problem.column) = (Some(error.line()), Some(error.column().max(1)));
             Box::new(problem)
         };
         let value: Value = serde_json::from_str(text).map_err(not_json)?;

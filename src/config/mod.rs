@@ -22,6 +22,7 @@ pub mod schema;
 mod show;
 
 pub use load::{Vocabulary, load, load_with};
+pub use persona::{BadName, check_name};
 pub use problem::{ConfigErrors, Problem};
 pub use settings::{
     Access, Budget, Config, ContextProfile, ContextStep, Gateway, Inference, Limits, ListenerKind, Persona,

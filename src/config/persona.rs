@@ -52,16 +52,22 @@ pub fn file(id: &str) -> String {
     format!("personas/{id}/persona.json")
 }
 
+/// A display name that no mail header should carry.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("a name has 1 to {NAME_CHARS_MAX} characters and no control characters")]
+pub struct BadName;
+
+/// Checks a display name.
+pub fn check_name(name: &str) -> Result<(), BadName> {
+    let fits = !name.trim().is_empty() && name.chars().count() <= NAME_CHARS_MAX;
+    if fits && !name.contains(char::is_control) { Ok(()) } else { Err(BadName) }
+}
+
 /// What the file means, at this mail domain. `None` when it has no usable address.
 pub fn settle(page: &Page<Typed>, id: &PersonaId, mail_domain: &str, desk: &mut Desk<'_>) -> Option<Persona> {
     let typed = &page.typed;
-    if let Some(name) = &typed.name
-        && (name.trim().is_empty()
-            || name.chars().count() > NAME_CHARS_MAX
-            || name.contains(char::is_control))
-    {
-        let message = format!("a name has 1 to {NAME_CHARS_MAX} characters and no control characters");
-        desk.report(page.blame("/name", message));
+    if let Some(Err(error)) = typed.name.as_deref().map(check_name) {
+        desk.report(page.blame("/name", error.to_string()));
     }
     check_names(page, desk);
     let aliases = typed.aliases.iter().flatten().enumerate();
