@@ -1,1 +1,215 @@
-//! To come.
+//! A run as data: everything that happened in it, as values that can be stored, compared, and shown.
+//!
+//! [`load_run`] and [`load_thread`] gather what the store has; [`timeline`] makes it readable. A record is complete
+//! in itself: its JSON form reads back as the same record.
+
+mod load;
+pub mod timeline;
+
+pub use load::{load_run, load_thread};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A run and everything that happened in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    pub run: RunFacts,
+    /// The message that the run answers.
+    pub trigger: MessageRecord,
+    /// What its resolvers contributed; `None` before its first turn.
+    pub context: Option<ContextRecord>,
+    /// Every provider call, failed tries included, in order.
+    pub turns: Vec<TurnRecord>,
+    /// Every tool call with its result, in order.
+    pub calls: Vec<CallRecord>,
+    /// The messages that it wrote, withheld ones included, in order.
+    pub mails: Vec<MailRecord>,
+}
+
+/// A thread, its last messages and the last runs in it, both oldest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThreadRecord {
+    pub id: String,
+    pub persona: String,
+    pub conversation: String,
+    pub subject: String,
+    pub participants: Vec<String>,
+    pub messages: Vec<MessageRecord>,
+    pub runs: Vec<RunRecord>,
+}
+
+/// The row of a run. Times are RFC 3339 in UTC.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunFacts {
+    pub id: String,
+    pub persona: String,
+    pub thread: String,
+    pub trigger: String,
+    /// Context profile.
+    pub profile: String,
+    pub state: String,
+    pub attempt: u32,
+    pub next_attempt_at: Option<String>,
+    pub cancel_requested_at: Option<String>,
+    pub provider: Option<String>,
+    pub model: Option<String>,
+    pub stop_reason: Option<String>,
+    pub error: Option<ErrorRecord>,
+    /// Summed over its turns.
+    pub usage: UsageRecord,
+    pub created_at: String,
+    pub started_at: Option<String>,
+    pub finished_at: Option<String>,
+}
+
+/// Tokens, and micro-dollars when the price is known.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct UsageRecord {
+    pub input_tokens: u64,
+    pub cache_read_tokens: u64,
+    pub cache_write_tokens: u64,
+    pub output_tokens: u64,
+    pub reasoning_tokens: u64,
+    pub cost_micros: Option<i64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ErrorRecord {
+    /// A word of [`crate::domain::ErrorClass`].
+    pub class: String,
+    pub message: String,
+}
+
+/// A message of a thread.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MessageRecord {
+    pub id: String,
+    /// `inbound`, `outbound` or `synthetic`.
+    pub direction: String,
+    /// RFC Message-ID without brackets.
+    pub rfc_message_id: String,
+    pub in_reply_to: Option<String>,
+    /// As typed by its writer.
+    pub sender: String,
+    /// `{"to": […], "cc": […], "reply_to": […]}`
+    pub recipients: Value,
+    pub subject: String,
+    pub text: String,
+    /// `text` without quoted history, when there is some.
+    pub fresh_text: Option<String>,
+    pub received_at: String,
+    pub trust: String,
+    /// `run`, `sent`, `filed:RULE` or `withheld:RULE`.
+    pub disposition: String,
+    /// The run that wrote it.
+    pub run: Option<String>,
+    pub attachments: Vec<AttachmentRecord>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AttachmentRecord {
+    pub filename: String,
+    pub content_type: String,
+    pub size_bytes: u64,
+}
+
+/// What was assembled for the first turn; the shape of `runs.context_report_json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ContextRecord {
+    pub profile: String,
+    pub budget_tokens: u64,
+    pub used_tokens: u64,
+    pub entries: Vec<ContextEntry>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ContextEntry {
+    pub resolver: String,
+    pub source: String,
+    pub bytes: u64,
+    /// Estimated.
+    pub tokens: u64,
+    /// `used`, `trimmed`, `dropped` or `empty`.
+    pub outcome: String,
+    #[serde(default)]
+    pub why: Option<String>,
+}
+
+/// One provider call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TurnRecord {
+    pub turn_index: u32,
+    /// Tries of this turn, counted from 1.
+    pub attempt: u32,
+    /// `started`, `answered` or `failed`.
+    pub state: String,
+    pub provider: String,
+    /// The model that was asked for.
+    pub model: String,
+    pub usage: UsageRecord,
+    pub error: Option<ErrorRecord>,
+    pub started_at: String,
+    pub finished_at: Option<String>,
+    pub request_sha256: String,
+    /// The exact body that was sent.
+    pub request: Value,
+    /// The normalised response.
+    pub response: Option<Value>,
+}
+
+/// One tool call and its one result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallRecord {
+    /// Unique in the run.
+    pub id: String,
+    pub tool: String,
+    /// The turn that asked for it.
+    pub turn_index: Option<u32>,
+    /// `{"args": {…}}`, or `{"malformed": text, "error": why}`
+    pub call: Value,
+    /// `{"ok": true, "result": …}` or `{"ok": false, "error": {"code", "message"}}`; `None` when the run stopped in
+    /// the middle.
+    pub result: Option<Value>,
+    pub called_at: String,
+    pub finished_at: Option<String>,
+}
+
+impl CallRecord {
+    /// Whether it has a result that says so.
+    pub fn succeeded(&self) -> bool {
+        self.result.as_ref().is_some_and(|result| result["ok"] == true)
+    }
+}
+
+/// A message that the run wrote, and its way out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MailRecord {
+    pub message: MessageRecord,
+    /// `None` when it was withheld.
+    pub delivery: Option<DeliveryRecord>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeliveryRecord {
+    pub id: String,
+    pub state: String,
+    pub attempts: u32,
+    pub next_attempt_at: Option<String>,
+    /// A recipient may have the mail twice.
+    pub possible_duplicate: bool,
+    /// Empty is the null reverse-path.
+    pub envelope_from: String,
+    pub size_bytes: u64,
+    pub recipients: Vec<RecipientRecord>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RecipientRecord {
+    pub recipient: String,
+    pub state: String,
+    pub attempts: u32,
+    pub next_attempt_at: Option<String>,
+    pub last_code: Option<u16>,
+    pub last_reply: Option<String>,
+}

@@ -17,7 +17,11 @@ mod deliveries;
 mod delivery_state;
 mod outbox;
 mod schedules;
+mod browse;
+mod record;
+mod steer;
 
+pub use browse::{ID_PREFIX_CHARS_MIN, RunFilter, RunSummary, ThreadFilter, ThreadMessage, ThreadSummary};
 pub use deliveries::{ClaimedDelivery, DeliveryOutcome, NewDelivery, RecipientOutcome, RecoveredDeliveries};
 pub use delivery_state::{DeliveryState, RecipientState};
 pub use history::{AttachmentInfo, PastMessage, StoredMessage};
@@ -29,12 +33,14 @@ pub use knowledge::{KnowledgeChunk, KnowledgeFile, KnowledgeHit};
 pub use messages::{Content, NewAttachment, NewInbound, NewSynthetic, Place, StoredInbound};
 pub use open::{OpenError, Store};
 pub use outbox::{Delivery, DeliveryFilter, DeliveryRecipient, FrozenDelivery};
+pub use record::StoredTurn;
 pub use runs::{ClaimedRun, NewRun, RunFailure};
 pub use schedules::{
     DueSlot, Duty, FileChange, FileState, Fired, Firing, MissedSlots, ScheduledPrompt, SlotWork,
     StoredResponsibility, StoredSlot, Version,
 };
 pub use search::{FoundMessage, MessageSearch};
+pub use steer::Cancellation;
 
 pub use writer::PowerCut;
 
@@ -52,6 +58,9 @@ pub enum StoreError {
     /// A row that the caller named does not exist (or belongs to another persona).
     #[error("no {kind} `{id}`")]
     Missing { kind: &'static str, id: String },
+    /// Several rows have an id that begins so.
+    #[error("`{piece}` is the beginning of several {kind} ids: {}", found.join(", "))]
+    Ambiguous { kind: &'static str, piece: String, found: Vec<String> },
     /// The row is in a state that does not allow the change.
     #[error("{kind} `{id}` is {state}: {hint}")]
     WrongState { kind: &'static str, id: String, state: String, hint: &'static str },

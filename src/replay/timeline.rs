@@ -1,0 +1,368 @@
+//! A record as a timeline that a person reads: the message, the context, every turn and call, the answer's way out.
+//!
+//! Pure: values in, lines out. Escape sequences are the printer's affair.
+
+mod page;
+
+pub use page::{Line, Span, Tone};
+
+use super::{
+    CallRecord, ContextRecord, DeliveryRecord, MailRecord, MessageRecord, RunRecord, ThreadRecord,
+    TurnRecord, UsageRecord,
+};
+use crate::domain::Timestamp;
+use page::{Page, inline, span};
+use serde_json::Value;
+use std::time::Duration;
+
+/// The timeline of a run. `full` shows long values whole.
+pub fn run(record: &RunRecord, full: bool) -> Vec<Line> {
+    let mut page = Page::new(full);
+    write_run(&mut page, record, true);
+    page.into_lines()
+}
+
+/// The timeline of a thread: its messages in order, each followed by the runs that it set off.
+pub fn thread(record: &ThreadRecord, full: bool) -> Vec<Line> {
+    let mut page = Page::new(full);
+    page.line(vec![span(Tone::Title, format!("thread {}", record.id)), count_of(record)]);
+    page.line(vec![span(Tone::Plain, format!("persona {}, {}", record.persona, inline(&record.subject)))]);
+    page.line(vec![span(Tone::Faint, page.short(&record.participants.join(", "), 400))]);
+    let is_known_run = |id: &Option<String>| record.runs.iter().any(|run| Some(&run.run.id) == id.as_ref());
+    for message in &record.messages {
+        // What a run wrote is shown where the run is.
+        if is_known_run(&message.run) {
+            continue;
+        }
+        page.blank();
+        write_message(&mut page, &message.received_at, message);
+        for run in record.runs.iter().filter(|run| run.trigger.id == message.id) {
+            page.blank();
+            write_run(&mut page, run, false);
+        }
+    }
+    let is_shown = |run: &&RunRecord| record.messages.iter().any(|message| message.id == run.trigger.id);
+    for run in record.runs.iter().filter(|run| !is_shown(run)) {
+        page.blank();
+        write_run(&mut page, run, true);
+    }
+    page.into_lines()
+}
+
+/// Lines without tones, each with its end.
+pub fn plain(lines: &[Line]) -> String {
+    lines.iter().map(|line| line.plain() + "\n").collect()
+}
+
+fn count_of(record: &ThreadRecord) -> Span {
+    let (messages, runs) = (record.messages.len(), record.runs.len());
+    span(Tone::Plain, format!("  {}, {}", plural(messages, "message"), plural(runs, "run")))
+}
+
+fn write_run(page: &mut Page, record: &RunRecord, with_trigger: bool) {
+    let since = |at: &str| offset(&record.run.created_at, at);
+    write_head(page, record);
+    if with_trigger {
+        write_message(page, &since(&record.trigger.received_at), &record.trigger);
+    }
+    if let Some(context) = &record.context {
+        let assembled = record.turns.first().map_or(String::new(), |turn| since(&turn.started_at));
+        write_context(page, &assembled, context);
+    }
+    for turn in &record.turns {
+        write_turn(page, record, turn);
+        if turn.state == "answered" {
+            for call in record.calls.iter().filter(|call| call.turn_index == Some(turn.turn_index)) {
+                write_call(page, &since(&call.called_at), call);
+            }
+        }
+    }
+    for call in record.calls.iter().filter(|call| call.turn_index.is_none()) {
+        write_call(page, &since(&call.called_at), call);
+    }
+    for mail in &record.mails {
+        write_mail(page, &since(&mail.message.received_at), mail);
+    }
+    write_end(page, record);
+}
+
+fn write_head(page: &mut Page, record: &RunRecord) {
+    let run = &record.run;
+    let mut head = vec![span(Tone::Title, format!("run {}", run.id)), span(Tone::Plain, "  ")];
+    head.push(span(state_tone(&run.state), run.state.clone()));
+    if let Some(stop) = &run.stop_reason {
+        head.push(span(Tone::Plain, format!(" ({stop})")));
+    }
+    page.line(head);
+    let model = match (&run.provider, &run.model) {
+        (Some(provider), Some(model)) => format!(", {provider}/{model}"),
+        _ => String::new(),
+    };
+    let (persona, trigger, profile) = (&run.persona, &run.trigger, &run.profile);
+    page.line(vec![span(
+        Tone::Plain,
+        inline(&format!("persona {persona}, trigger {trigger}, profile {profile}{model}")),
+    )]);
+    let failed = record.calls.iter().filter(|call| call.result.is_some() && !call.succeeded()).count();
+    let failed = if failed > 0 { format!(" ({failed} failed)") } else { String::new() };
+    let totals = format!(
+        "{}, {}{failed}, {}, attempt {}",
+        plural(record.turns.len(), "turn"),
+        plural(record.calls.len(), "tool call"),
+        tokens(&run.usage),
+        run.attempt
+    );
+    page.line(vec![span(Tone::Plain, totals)]);
+    page.line(vec![span(Tone::Faint, format!("thread {}, queued {}", run.thread, run.created_at))]);
+}
+
+fn write_message(page: &mut Page, time: &str, message: &MessageRecord) {
+    let what = match message.direction.as_str() {
+        "inbound" => "letter",
+        "outbound" => "mail",
+        _ => "prompt",
+    };
+    let fate = match message.disposition.split_once(':') {
+        Some((verb, rule)) => vec![span(Tone::Bad, format!("  {verb}: {}", fate_of(rule)))],
+        None => Vec::new(),
+    };
+    page.stage(time, what, fate);
+    page.field("from", &message.sender);
+    for label in ["to", "cc"] {
+        page.field(label, &people(&message.recipients, label));
+    }
+    page.field("subject", &message.subject);
+    page.field("id", &message.rfc_message_id);
+    page.field("trust", &message.trust);
+    for attachment in &message.attachments {
+        let (name, kind, size) = (&attachment.filename, &attachment.content_type, attachment.size_bytes);
+        page.field("attached", &format!("{name} ({kind}, {size} bytes)"));
+    }
+    page.quote(&message.text);
+}
+
+fn write_context(page: &mut Page, time: &str, context: &ContextRecord) {
+    let used = format!(
+        "  profile {}, about {} of {} tokens",
+        inline(&context.profile),
+        context.used_tokens,
+        context.budget_tokens
+    );
+    page.stage(time, "context", vec![span(Tone::Plain, used)]);
+    let rows = context.entries.iter().map(|entry| {
+        let tone = match entry.outcome.as_str() {
+            "used" => Tone::Plain,
+            "empty" => Tone::Faint,
+            _ => Tone::Bad,
+        };
+        let why = entry.why.clone().unwrap_or_default();
+        let cells = [&entry.resolver, &entry.source, &entry.tokens.to_string(), &entry.outcome, &why];
+        (tone, cells.map(|cell| (*cell).clone()).to_vec())
+    });
+    let headings = ["RESOLVER", "SOURCE", "TOKENS", "OUTCOME", "WHY"];
+    page.table(&headings, &[2], &rows.collect::<Vec<_>>());
+}
+
+fn write_turn(page: &mut Page, record: &RunRecord, turn: &TurnRecord) {
+    let time = offset(&record.run.created_at, &turn.started_at);
+    let attempt = if turn.attempt > 1 { format!(", try {}", turn.attempt) } else { String::new() };
+    let name = format!("turn {}{attempt}", turn.turn_index);
+    let took = turn.finished_at.as_deref().map(|end| format!(", {}", span_between(&turn.started_at, end)));
+    let took = took.unwrap_or_default();
+    let asked = format!("  {}/{}", inline(&turn.provider), inline(&turn.model));
+    match (turn.state.as_str(), &turn.error) {
+        ("answered", _) => {
+            let stop = turn.response.as_ref().map(|response| word(&response["stop"])).unwrap_or_default();
+            let said = format!("{asked}: {}{took}, {stop}", tokens(&turn.usage));
+            page.stage(&time, &name, vec![span(Tone::Plain, said)]);
+            write_said(page, record, turn);
+        }
+        ("failed", error) => {
+            page.stage(&time, &name, vec![span(Tone::Plain, format!("{asked}{took}"))]);
+            let error = error.as_ref();
+            let why = error.map_or(String::new(), |e| format!("{}: {}", e.class, inline(&e.message)));
+            page.inside(vec![span(Tone::Bad, format!("failed  {why}"))]);
+        }
+        _ => {
+            page.stage(&time, &name, vec![span(Tone::Plain, asked)]);
+            page.inside(vec![span(
+                Tone::Bad,
+                "no answer was recorded: it is under way, or the engine stopped",
+            )]);
+        }
+    }
+}
+
+/// What the model said in a turn, unless it is shown below as the reply.
+fn write_said(page: &mut Page, record: &RunRecord, turn: &TurnRecord) {
+    let Some(response) = &turn.response else { return };
+    let blocks = response["blocks"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for block in blocks.iter().filter(|block| block["type"] == "thinking") {
+        page.inside(vec![span(Tone::Faint, "thinks")]);
+        page.quote(block["text"].as_str().unwrap_or_default());
+    }
+    let texts = blocks.iter().filter(|block| block["type"] == "text");
+    let text: String = texts.filter_map(|block| block["text"].as_str()).collect();
+    if text.trim().is_empty() {
+        return;
+    }
+    let is_mailed = record.mails.iter().any(|mail| mail.message.text.trim() == text.trim());
+    page.inside(vec![span(Tone::Faint, if is_mailed { "says the text of the mail below" } else { "says" })]);
+    if !is_mailed {
+        page.quote(&text);
+    }
+}
+
+fn write_call(page: &mut Page, time: &str, call: &CallRecord) {
+    let took = call.finished_at.as_deref().map(|end| span_between(&call.called_at, end)).unwrap_or_default();
+    let rest =
+        vec![span(Tone::Plain, format!("  {}", inline(&call.tool))), span(Tone::Faint, format!("  {took}"))];
+    page.stage(time, "call", rest);
+    match call.call.get("args") {
+        Some(args) => page.json(args),
+        None => {
+            page.inside(vec![span(Tone::Bad, "arguments that are not JSON")]);
+            page.json(&call.call);
+        }
+    }
+    match &call.result {
+        None => page.inside(vec![span(Tone::Bad, "no result was recorded")]),
+        Some(result) if call.succeeded() => {
+            page.inside(vec![span(Tone::Good, "ok")]);
+            page.json(result.get("result").unwrap_or(result));
+        }
+        Some(result) => {
+            let error = &result["error"];
+            let known =
+                format!("{}: {}", word(&error["code"]), inline(error["message"].as_str().unwrap_or("")));
+            page.inside(vec![span(Tone::Bad, format!("failed  {known}"))]);
+        }
+    }
+}
+
+fn write_mail(page: &mut Page, time: &str, mail: &MailRecord) {
+    write_message(page, time, &mail.message);
+    let Some(delivery) = &mail.delivery else { return };
+    let DeliveryRecord { id, state, attempts, size_bytes, .. } = delivery;
+    let tries = plural(*attempts as usize, "attempt");
+    page.inside(vec![
+        span(Tone::Faint, "delivery  "),
+        span(state_tone(state), state.clone()),
+        span(Tone::Faint, format!("  {id}, {size_bytes} bytes, {tries}")),
+    ]);
+    if delivery.possible_duplicate {
+        page.inside(vec![span(Tone::Bad, "a recipient may have it twice")]);
+    }
+    let rows = delivery.recipients.iter().map(|recipient| {
+        let reply = [
+            recipient.last_code.map(|code| code.to_string()),
+            recipient.last_reply.clone(),
+            recipient.next_attempt_at.as_ref().map(|at| format!("(next attempt {at})")),
+        ];
+        let reply = reply.into_iter().flatten().collect::<Vec<_>>().join(" ");
+        (state_tone(&recipient.state), vec![recipient.recipient.clone(), recipient.state.clone(), reply])
+    });
+    page.table(&["RECIPIENT", "STATE", "LAST REPLY"], &[], &rows.collect::<Vec<_>>());
+}
+
+fn write_end(page: &mut Page, record: &RunRecord) {
+    let run = &record.run;
+    let time = run.finished_at.as_deref().map(|at| offset(&run.created_at, at)).unwrap_or_default();
+    let mut rest = vec![span(Tone::Plain, "  "), span(state_tone(&run.state), run.state.clone())];
+    if let Some(stop) = &run.stop_reason {
+        rest.push(span(Tone::Plain, format!(" ({stop})")));
+    }
+    page.stage(&time, if run.finished_at.is_some() { "end" } else { "now" }, rest);
+    if let Some(error) = &run.error {
+        page.inside(vec![span(Tone::Bad, format!("{}: {}", error.class, inline(&error.message)))]);
+    }
+    page.field("again", run.next_attempt_at.as_deref().unwrap_or_default());
+    if run.finished_at.is_none() {
+        page.field("cancel", run.cancel_requested_at.as_deref().unwrap_or_default());
+    }
+}
+
+/// Why a message was filed or withheld, in words.
+fn fate_of(rule: &str) -> String {
+    let words = match rule {
+        "already_replied" => "the run had replied by `send_email` before",
+        "tool_only" => "this persona writes by `send_email` only",
+        "outbound_not_configured" => "no outbound transport is configured",
+        "no_recipient" => "there is nobody to send it to",
+        other => return inline(other),
+    };
+    format!("{words} ({rule})")
+}
+
+fn people(recipients: &Value, label: &str) -> String {
+    let listed = recipients[label].as_array().map(Vec::as_slice).unwrap_or_default();
+    listed.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn state_tone(state: &str) -> Tone {
+    match state {
+        "succeeded" | "done" | "delivered" => Tone::Good,
+        "failed" | "cancelled" | "held" | "deferred" => Tone::Bad,
+        _ => Tone::Plain,
+    }
+}
+
+fn tokens(usage: &UsageRecord) -> String {
+    let cached = match usage.cache_read_tokens {
+        0 => String::new(),
+        cached => format!(" (+{cached} cached)"),
+    };
+    let cost = match usage.cost_micros {
+        None => String::new(),
+        Some(micros) => format!(", ${:.6}", Micros(micros).dollars()),
+    };
+    format!("{} tokens in{cached}, {} out{cost}", usage.input_tokens, usage.output_tokens)
+}
+
+/// Micro-dollars.
+struct Micros(i64);
+
+impl Micros {
+    #[expect(clippy::cast_precision_loss, reason = "six decimals of any bill that anybody pays are exact")]
+    fn dollars(&self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+}
+
+fn plural(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// A word of JSON: a string as it is, the first key of an object.
+fn word(value: &Value) -> String {
+    match value {
+        Value::String(word) => inline(word),
+        Value::Object(members) => {
+            members.iter().next().map(|(key, of)| format!("{key}: {of}")).unwrap_or_default()
+        }
+        _ => String::new(),
+    }
+}
+
+/// `+12 ms` from the start of the run.
+fn offset(start: &str, at: &str) -> String {
+    format!("+{}", span_between(start, at))
+}
+
+fn span_between(start: &str, end: &str) -> String {
+    match (Timestamp::parse(start), Timestamp::parse(end)) {
+        (Some(start), Some(end)) => spelled(end.since(start)),
+        _ => String::new(),
+    }
+}
+
+/// A span in the unit that a person would choose.
+fn spelled(span: Duration) -> String {
+    let ms = span.as_millis();
+    match ms {
+        0..10_000 => format!("{ms} ms"),
+        10_000..120_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+        120_000..7_200_000 => format!("{} min", ms / 60_000),
+        _ => format!("{} h", ms / 3_600_000),
+    }
+}

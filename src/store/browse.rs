@@ -1,0 +1,328 @@
+//! Threads and runs as people browse them: newest first, in pages, found by a piece of their id.
+//!
+//! Absent on purpose: what a run did in detail (`record.rs`), and changing anything (`steer.rs`).
+
+use super::history::{AttachmentInfo, StoredMessage, stored_message, timestamp};
+use super::runs::persona_id;
+use super::threads::json_list;
+use super::{PersonaStore, Result, Store, StoreError};
+use crate::domain::{
+    ConversationId, ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadId, Timestamp,
+    Trigger, Usage,
+};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+use std::collections::HashMap;
+
+/// Fewest characters of an id that may stand for it.
+pub const ID_PREFIX_CHARS_MIN: usize = 6;
+/// Ids that an ambiguous piece lists.
+const CANDIDATES_MAX: u32 = 6;
+
+/// Which threads to list.
+#[derive(Debug, Clone, Default)]
+pub struct ThreadFilter {
+    pub persona: Option<PersonaId>,
+    pub limit: u32,
+    /// Newer threads that are passed over.
+    pub offset: u32,
+}
+
+/// A thread in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadSummary {
+    pub id: ThreadId,
+    pub conversation: ConversationId,
+    pub persona: PersonaId,
+    pub subject: String,
+    /// Addresses, and lists as `list:<List-Id>`.
+    pub participants: Vec<String>,
+    pub messages: u32,
+    pub runs: u32,
+    /// Runs that are queued, running or waiting.
+    pub open_runs: u32,
+    pub created_at: Timestamp,
+    /// Last activity.
+    pub updated_at: Timestamp,
+}
+
+/// A message of a thread with what hangs on it.
+#[derive(Debug, Clone)]
+pub struct ThreadMessage {
+    pub message: StoredMessage,
+    pub attachments: Vec<AttachmentInfo>,
+}
+
+/// Which runs to list.
+#[derive(Debug, Clone, Default)]
+pub struct RunFilter {
+    /// Empty is every state.
+    pub states: Vec<RunState>,
+    pub persona: Option<PersonaId>,
+    pub since: Option<Timestamp>,
+    pub limit: u32,
+    /// Newer runs that are passed over.
+    pub offset: u32,
+}
+
+/// A run without what happened in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunSummary {
+    pub id: RunId,
+    pub persona: PersonaId,
+    pub thread: ThreadId,
+    pub trigger: Trigger,
+    pub trigger_message: MessageId,
+    /// Of the triggering message.
+    pub subject: String,
+    /// Of the triggering message, as its writer typed it.
+    pub sender: String,
+    pub profile: String,
+    pub state: RunState,
+    /// How often it was claimed.
+    pub attempt: u32,
+    pub next_attempt_at: Option<Timestamp>,
+    pub cancel_requested_at: Option<Timestamp>,
+    pub provider: Option<String>,
+    pub model: Option<String>,
+    pub stop_reason: Option<StopReason>,
+    pub error_class: Option<ErrorClass>,
+    pub error_message: Option<String>,
+    /// Summed over its turns.
+    pub usage: Usage,
+    pub created_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+}
+
+pub(super) const LATEST_THREADS: &str = "
+    SELECT id FROM threads ORDER BY updated_at DESC, id DESC LIMIT $1 OFFSET $2";
+pub(super) const LATEST_THREADS_OF: &str = "
+    SELECT id FROM threads WHERE persona_id = $3 ORDER BY updated_at DESC, id DESC LIMIT $1 OFFSET $2";
+pub(super) const THREAD_SUMMARIES: &str = "
+    SELECT t.id, t.conversation_id, t.persona_id, t.subject, t.created_at, t.updated_at,
+      (SELECT json_group_array(p.address) FROM thread_participants p WHERE p.thread_id = t.id) AS people,
+      (SELECT count(*) FROM messages m WHERE m.thread_id = t.id) AS messages,
+      (SELECT count(*) FROM runs r WHERE r.thread_id = t.id) AS runs,
+      (SELECT count(*) FROM runs r WHERE r.thread_id = t.id
+        AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')) AS open_runs
+    FROM threads t WHERE t.id IN (SELECT value FROM json_each($1)) ORDER BY t.updated_at DESC, t.id DESC";
+pub(super) const THREADS_LIKE: &str =
+    "SELECT id FROM threads WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
+pub(super) const MESSAGES_OF_THREAD: &str = "
+    SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
+      text_body, fresh_text, received_at, trust, run_id, disposition, metadata_json
+    FROM messages WHERE thread_id = $1 AND persona_id = $2 ORDER BY seq DESC LIMIT $3";
+pub(super) const ATTACHMENTS_OF: &str = "
+    SELECT message_id, filename, content_type, size_bytes FROM attachments
+    WHERE message_id IN (SELECT value FROM json_each($1)) AND persona_id = $2 ORDER BY message_id, id";
+pub(super) const RUNS_OF_THREAD: &str = "
+    SELECT id FROM runs WHERE thread_id = $1 AND persona_id = $2 ORDER BY seq DESC LIMIT $3";
+
+pub(super) const LATEST_RUNS: &str = "
+    SELECT id FROM runs WHERE (json_array_length($3) = 0 OR state IN (SELECT value FROM json_each($3)))
+      AND created_at >= $4 ORDER BY seq DESC LIMIT $1 OFFSET $2";
+pub(super) const LATEST_RUNS_OF: &str = "
+    SELECT id FROM runs WHERE persona_id = $5
+      AND (json_array_length($3) = 0 OR state IN (SELECT value FROM json_each($3)))
+      AND created_at >= $4 ORDER BY seq DESC LIMIT $1 OFFSET $2";
+pub(super) const RUN_SUMMARIES: &str = "
+    SELECT r.id, r.persona_id, r.thread_id, r.trigger, r.trigger_message_id, m.subject, m.sender, r.profile, r.state,
+      r.attempt, r.next_attempt_at, r.cancel_requested_at, r.provider, r.model, r.stop_reason, r.error_class,
+      r.error_message, r.input_tokens, r.cache_read_tokens, r.cache_write_tokens, r.output_tokens,
+      r.reasoning_tokens, r.cost_micros, r.created_at, r.started_at, r.finished_at
+    FROM runs r JOIN messages m ON m.id = r.trigger_message_id
+    WHERE r.id IN (SELECT value FROM json_each($1)) ORDER BY r.seq DESC";
+pub(super) const RUNS_LIKE: &str = "SELECT id FROM runs WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
+pub(super) const NEWEST_RUN: &str = "SELECT id FROM runs ORDER BY seq DESC LIMIT 1";
+
+impl Store {
+    /// Threads by their last activity, the newest first.
+    pub async fn list_threads(&self, filter: &ThreadFilter) -> Result<Vec<ThreadSummary>> {
+        let sql = if filter.persona.is_some() { LATEST_THREADS_OF } else { LATEST_THREADS };
+        let page = sqlx::query_scalar(sql).bind(filter.limit).bind(filter.offset);
+        let page = match &filter.persona {
+            Some(persona) => page.bind(persona.as_str()),
+            None => page,
+        };
+        let ids: Vec<String> = page.fetch_all(self.readers()).await?;
+        self.thread_summaries(&ids).await
+    }
+
+    /// Errors: [`StoreError::Missing`].
+    pub async fn thread_summary(&self, id: &ThreadId) -> Result<ThreadSummary> {
+        let found = self.thread_summaries(&[id.to_string()]).await?.pop();
+        found.ok_or_else(|| StoreError::Missing { kind: "thread", id: id.to_string() })
+    }
+
+    async fn thread_summaries(&self, ids: &[String]) -> Result<Vec<ThreadSummary>> {
+        let ids = json_list(ids.iter().map(String::as_str));
+        let rows = sqlx::query(THREAD_SUMMARIES).bind(ids).fetch_all(self.readers()).await?;
+        rows.iter().map(thread_summary).collect()
+    }
+
+    /// Runs, the newest first.
+    pub async fn list_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>> {
+        let sql = if filter.persona.is_some() { LATEST_RUNS_OF } else { LATEST_RUNS };
+        let states = json_list(filter.states.iter().map(|state| state.as_str()));
+        let since = filter.since.map(|since| since.to_string()).unwrap_or_default();
+        let page = sqlx::query_scalar(sql).bind(filter.limit).bind(filter.offset).bind(states).bind(since);
+        let page = match &filter.persona {
+            Some(persona) => page.bind(persona.as_str()),
+            None => page,
+        };
+        let ids: Vec<String> = page.fetch_all(self.readers()).await?;
+        self.run_summaries(&ids).await
+    }
+
+    /// Errors: [`StoreError::Missing`].
+    pub async fn run_summary(&self, id: &RunId) -> Result<RunSummary> {
+        let found = self.run_summaries(&[id.to_string()]).await?.pop();
+        found.ok_or_else(|| StoreError::Missing { kind: "run", id: id.to_string() })
+    }
+
+    async fn run_summaries(&self, ids: &[String]) -> Result<Vec<RunSummary>> {
+        let ids = json_list(ids.iter().map(String::as_str));
+        let rows = sqlx::query(RUN_SUMMARIES).bind(ids).fetch_all(self.readers()).await?;
+        rows.iter().map(run_summary).collect()
+    }
+
+    /// The run whose id is `piece` or is the only one that begins with it.
+    ///
+    /// Errors: [`StoreError::Missing`], [`StoreError::Ambiguous`].
+    pub async fn find_run(&self, piece: &str) -> Result<RunId> {
+        self.find("run", RUNS_LIKE, piece).await.map(RunId::new)
+    }
+
+    /// The thread whose id is `piece` or is the only one that begins with it.
+    ///
+    /// Errors: [`StoreError::Missing`], [`StoreError::Ambiguous`].
+    pub async fn find_thread(&self, piece: &str) -> Result<ThreadId> {
+        self.find("thread", THREADS_LIKE, piece).await.map(ThreadId::new)
+    }
+
+    async fn find(&self, kind: &'static str, sql: &'static str, piece: &str) -> Result<String> {
+        let wanted = piece.to_ascii_lowercase();
+        let missing = || StoreError::Missing { kind, id: piece.to_owned() };
+        let could_be_an_id = wanted.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+        if !could_be_an_id || wanted.len() < ID_PREFIX_CHARS_MIN {
+            return Err(missing());
+        }
+        // `~` sorts after every character of an id.
+        let (from, until) = (wanted.clone(), format!("{wanted}~"));
+        let found = sqlx::query_scalar(sql).bind(from).bind(until).bind(CANDIDATES_MAX);
+        let mut found: Vec<String> = found.fetch_all(self.readers()).await?;
+        match found.len() {
+            0 => Err(missing()),
+            // A whole id sorts before everything that it begins.
+            _ if found[0] == wanted => Ok(found.swap_remove(0)),
+            1 => Ok(found.swap_remove(0)),
+            _ => Err(StoreError::Ambiguous { kind, piece: piece.to_owned(), found }),
+        }
+    }
+
+    /// The run that was queued last.
+    pub async fn newest_run(&self) -> Result<Option<RunId>> {
+        let id: Option<String> = sqlx::query_scalar(NEWEST_RUN).fetch_optional(self.readers()).await?;
+        Ok(id.map(RunId::new))
+    }
+}
+
+impl PersonaStore {
+    /// The last `limit` messages of a thread, oldest first.
+    pub async fn thread_messages(&self, thread: &ThreadId, limit: u32) -> Result<Vec<ThreadMessage>> {
+        let rows = sqlx::query(MESSAGES_OF_THREAD).bind(thread.as_str()).bind(self.persona.as_str());
+        let rows = rows.bind(limit).fetch_all(self.store.readers()).await?;
+        let messages = rows.iter().rev().map(stored_message).collect::<Result<Vec<_>>>()?;
+        let ids = json_list(messages.iter().map(|message| message.id.as_str()));
+        let mut attachments: HashMap<String, Vec<AttachmentInfo>> = HashMap::new();
+        let rows = sqlx::query(ATTACHMENTS_OF).bind(ids).bind(self.persona.as_str());
+        for row in rows.fetch_all(self.store.readers()).await? {
+            attachments.entry(row.get("message_id")).or_default().push(AttachmentInfo {
+                filename: row.get("filename"),
+                content_type: row.get("content_type"),
+                size_bytes: row.get::<i64, _>("size_bytes").unsigned_abs(),
+            });
+        }
+        let with_attachments = |message: StoredMessage| {
+            let attachments = attachments.remove(message.id.as_str()).unwrap_or_default();
+            ThreadMessage { message, attachments }
+        };
+        Ok(messages.into_iter().map(with_attachments).collect())
+    }
+
+    /// The last `limit` runs of a thread, oldest first.
+    pub async fn thread_runs(&self, thread: &ThreadId, limit: u32) -> Result<Vec<RunSummary>> {
+        let ids = sqlx::query_scalar(RUNS_OF_THREAD).bind(thread.as_str()).bind(self.persona.as_str());
+        let ids: Vec<String> = ids.bind(limit).fetch_all(self.store.readers()).await?;
+        let mut runs = self.store.run_summaries(&ids).await?;
+        runs.reverse();
+        Ok(runs)
+    }
+}
+
+fn thread_summary(row: &SqliteRow) -> Result<ThreadSummary> {
+    let mut participants: Vec<String> = serde_json::from_str(row.get("people"))
+        .map_err(|_| StoreError::Unreadable { what: "participants of a thread" })?;
+    participants.sort();
+    Ok(ThreadSummary {
+        id: ThreadId::new(row.get::<String, _>("id")),
+        conversation: ConversationId::new(row.get::<String, _>("conversation_id")),
+        persona: persona_id(row)?,
+        subject: row.get("subject"),
+        participants,
+        messages: row.get("messages"),
+        runs: row.get("runs"),
+        open_runs: row.get("open_runs"),
+        created_at: timestamp(row, "created_at")?,
+        updated_at: timestamp(row, "updated_at")?,
+    })
+}
+
+fn run_summary(row: &SqliteRow) -> Result<RunSummary> {
+    let unreadable = |what| move || StoreError::Unreadable { what };
+    let word = |column: &str| row.get::<Option<String>, _>(column);
+    Ok(RunSummary {
+        id: RunId::new(row.get::<String, _>("id")),
+        persona: persona_id(row)?,
+        thread: ThreadId::new(row.get::<String, _>("thread_id")),
+        trigger: Trigger::parse(row.get("trigger")).ok_or_else(unreadable("trigger of a run"))?,
+        trigger_message: MessageId::new(row.get::<String, _>("trigger_message_id")),
+        subject: row.get("subject"),
+        sender: row.get("sender"),
+        profile: row.get("profile"),
+        state: RunState::parse(row.get("state")).ok_or_else(unreadable("state of a run"))?,
+        attempt: row.get("attempt"),
+        next_attempt_at: optional_timestamp(row, "next_attempt_at")?,
+        cancel_requested_at: optional_timestamp(row, "cancel_requested_at")?,
+        provider: row.get("provider"),
+        model: row.get("model"),
+        stop_reason: word("stop_reason").as_deref().and_then(StopReason::parse),
+        error_class: word("error_class").as_deref().and_then(ErrorClass::parse),
+        error_message: row.get("error_message"),
+        usage: usage(row),
+        created_at: timestamp(row, "created_at")?,
+        started_at: optional_timestamp(row, "started_at")?,
+        finished_at: optional_timestamp(row, "finished_at")?,
+    })
+}
+
+/// The usage columns of a run or of a turn.
+pub(super) fn usage(row: &SqliteRow) -> Usage {
+    let count = |column: &str| row.get::<i64, _>(column).unsigned_abs();
+    Usage {
+        input_tokens: count("input_tokens"),
+        cache_read_tokens: count("cache_read_tokens"),
+        cache_write_tokens: count("cache_write_tokens"),
+        output_tokens: count("output_tokens"),
+        reasoning_tokens: count("reasoning_tokens"),
+        cost_micros: row.get("cost_micros"),
+    }
+}
+
+pub(super) fn optional_timestamp(row: &SqliteRow, column: &str) -> Result<Option<Timestamp>> {
+    match row.get::<Option<String>, _>(column) {
+        None => Ok(None),
+        Some(text) => Timestamp::parse(&text).map(Some).ok_or(StoreError::Unreadable { what: "time" }),
+    }
+}

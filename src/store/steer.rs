@@ -1,0 +1,91 @@
+//! What an operator may do with a run: ask for its end, or queue it once more.
+
+use super::messages::audit;
+use super::runs::persona_id;
+use super::{Result, Store, StoreError};
+use crate::domain::RunId;
+use sqlx::{Row, SqliteConnection};
+
+/// What became of the wish to end a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancellation {
+    /// It had not begun or was waiting: it is cancelled now.
+    Done,
+    /// An engine is at it and will stop at the next opportunity.
+    Requested,
+}
+
+pub(super) const RUN_STATE: &str = "SELECT state, persona_id FROM runs WHERE id = $1";
+pub(super) const CANCEL_WAITING_RUN: &str = "
+    UPDATE runs SET state = 'cancelled', stop_reason = 'cancelled', error_class = 'cancelled',
+      error_message = 'cancelled by the operator', cancel_requested_at = $2, finished_at = $2, next_attempt_at = NULL
+    WHERE id = $1 AND state IN ('queued', 'waiting_retry', 'waiting_approval')";
+pub(super) const REQUEST_CANCEL: &str = "
+    UPDATE runs SET cancel_requested_at = coalesce(cancel_requested_at, $2) WHERE id = $1 AND state = 'running'";
+/// The attempts stay: a run that has a journal goes on from it.
+pub(super) const RETRY_RUN: &str = "
+    UPDATE runs SET state = 'queued', stop_reason = NULL, error_class = NULL, error_message = NULL,
+      cancel_requested_at = NULL, finished_at = NULL, next_attempt_at = NULL
+    WHERE id = $1 AND state IN ('failed', 'cancelled', 'waiting_retry')";
+
+impl Store {
+    /// Ends a queued or waiting run, and asks the engine that works on a running one to stop it.
+    ///
+    /// Errors: [`StoreError::Missing`]; [`StoreError::WrongState`] when it has ended.
+    pub async fn request_cancel(&self, run: &RunId) -> Result<Cancellation> {
+        let (run, now) = (run.clone(), self.clock().now());
+        self.write(move |conn| {
+            Box::pin(async move {
+                for (sql, outcome) in
+                    [(CANCEL_WAITING_RUN, Cancellation::Done), (REQUEST_CANCEL, Cancellation::Requested)]
+                {
+                    let change = sqlx::query(sql).bind(run.as_str()).bind(now.to_string());
+                    if change.execute(&mut *conn).await?.rows_affected() > 0 {
+                        note(conn, &run, "cancel:operator", now).await?;
+                        return Ok(outcome);
+                    }
+                }
+                Err(refused(conn, &run, "only runs that have not ended can be cancelled").await?)
+            })
+        })
+        .await
+    }
+
+    /// Queues a failed or cancelled run, or one that waits for its next attempt, for now.
+    ///
+    /// Errors: [`StoreError::Missing`], [`StoreError::WrongState`].
+    pub async fn retry_run(&self, run: &RunId) -> Result<()> {
+        let (run, now) = (run.clone(), self.clock().now());
+        self.write(move |conn| {
+            Box::pin(async move {
+                let change = sqlx::query(RETRY_RUN).bind(run.as_str()).execute(&mut *conn).await?;
+                if change.rows_affected() == 0 {
+                    let hint = "only failed and cancelled runs, and runs waiting for a retry, can be retried";
+                    return Err(refused(conn, &run, hint).await?);
+                }
+                note(conn, &run, "retry:operator", now).await
+            })
+        })
+        .await
+    }
+}
+
+async fn note(
+    conn: &mut SqliteConnection,
+    run: &RunId,
+    decision: &str,
+    now: crate::domain::Timestamp,
+) -> Result<()> {
+    let row = sqlx::query(RUN_STATE).bind(run.as_str()).fetch_one(&mut *conn).await?;
+    audit(conn, Some(&persona_id(&row)?), ("run", run.as_str()), decision, now).await
+}
+
+/// Why a change touched no row.
+async fn refused(conn: &mut SqliteConnection, run: &RunId, hint: &'static str) -> Result<StoreError> {
+    let row = sqlx::query(RUN_STATE).bind(run.as_str()).fetch_optional(conn).await?;
+    let id = run.to_string();
+    Ok(match row {
+        None => StoreError::Missing { kind: "run", id },
+        Some(row) => StoreError::WrongState { kind: "run", id, state: row.get("state"), hint },
+    })
+}
