@@ -90,7 +90,7 @@ pub struct Attachment {
 /// The header facts by which automatic mail is recognised (RFC 3834 section 2, `mail.md` section 5).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AutomaticSigns {
-    /// The token of `Auto-Submitted` before any `;`, lower case.
+    /// The token of `Auto-Submitted` before any `;`, lower case; empty when the field has none.
     pub auto_submitted: Option<String>,
     /// `Precedence`, lower case.
     pub precedence: Option<String>,

@@ -15,7 +15,10 @@ pub(super) fn signs(letter: &Part<'_>) -> AutomaticSigns {
     const AUTOREPLY: [&str; 4] = ["x-autoreply", "x-autorespond", "x-autoresponder", "x-loop"];
     let fields = &letter.fields;
     AutomaticSigns {
-        auto_submitted: fields.token("auto-submitted"),
+        // Empty when there is a field but no token in front of its comment: not `no`, in any case.
+        auto_submitted: fields
+            .has("auto-submitted")
+            .then(|| fields.token("auto-submitted").unwrap_or_default()),
         precedence: fields.token("precedence"),
         has_list_header: fields.names().any(|n| n.starts_with("list-")),
         auto_response_suppress: fields

@@ -11,6 +11,7 @@ mod body;
 mod compose;
 mod fields;
 mod filename;
+mod header;
 mod html;
 mod limits;
 mod markdown;
@@ -23,6 +24,7 @@ mod transfer;
 
 pub use compose::{Automatic, ComposeError, Outgoing, OutgoingAttachment, compose};
 pub use filename::safe_filename;
+pub use header::Header;
 pub use html::html_to_text;
 pub use limits::ParseLimits;
 pub use parse::{ParseError, ParsedLetter, parse, parse_letter};

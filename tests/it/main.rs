@@ -16,3 +16,5 @@ mod tools;
 mod config;
 mod cli;
 mod outbound;
+mod folder;
+mod judge;

@@ -18,6 +18,8 @@ pub struct RecordingDoor {
     pub refuses: Mutex<String>,
     pub letters: Mutex<Vec<Letter>>,
     pub confirmed: AtomicUsize,
+    /// Happens once, while a letter is being stored.
+    pub meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 pub fn persona(id: &str, addresses: &[&str]) -> Persona {
@@ -49,6 +51,7 @@ impl RecordingDoor {
             refuses: Mutex::default(),
             letters: Mutex::default(),
             confirmed: AtomicUsize::new(0),
+            meanwhile: Mutex::default(),
         }
     }
 
@@ -80,6 +83,9 @@ impl Door for RecordingDoor {
 
     fn accept(&self, letter: Letter) -> BoxFuture<'_, Result<Accepted, Refusal>> {
         async move {
+            if let Some(happen) = self.meanwhile.lock().unwrap().take() {
+                happen();
+            }
             if let Some(refusal) = refusal(&self.refuses.lock().unwrap()) {
                 return Err(refusal);
             }

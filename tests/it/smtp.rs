@@ -386,7 +386,8 @@ fn smuggling_sequences() -> Vec<Vec<u8>> {
     let mut sequences = Vec::new();
     for before in around {
         for after in around {
-            if (before, after) != (b"\r\n", b"\r\n") {
+            // After a clean CRLF, the dot and a CRLF are the end; what stands behind is the next command.
+            if before != b"\r\n" || !after.starts_with(b"\r\n") {
                 sequences.push([before, b".", after].concat());
             }
         }

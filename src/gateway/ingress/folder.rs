@@ -7,7 +7,7 @@
 use crate::config::WatchedFolder;
 use crate::domain::{Address, Envelope, Letter, Via};
 use crate::gateway::door::{Accepted, CopyOutcome, Door, RecipientVerdict, Refusal};
-use mail_parser::{HeaderName, HeaderValue, Message, MessageParser};
+use crate::mime::Header;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -231,8 +231,9 @@ async fn read_bounded(path: &Path, max_bytes: usize) -> io::Result<Option<Vec<u8
 
 /// A name in `folder` that nothing has yet: `letter.eml`, `letter-1.eml`, … Only this task writes there.
 async fn free_path(folder: &Path, name: &OsStr) -> io::Result<PathBuf> {
-    let (stem, mut n) = (Path::new(name).file_stem().unwrap_or(name), 0_u64);
-    let mut path = folder.join(name);
+    let short = shortened(name);
+    let (stem, mut n) = (short.file_stem().unwrap_or_default(), 0_u64);
+    let mut path = folder.join(&short);
     while fs::try_exists(&path).await? {
         n += 1;
         let mut numbered = stem.to_owned();
@@ -240,6 +241,16 @@ async fn free_path(folder: &Path, name: &OsStr) -> io::Result<PathBuf> {
         path = folder.join(numbered);
     }
     Ok(path)
+}
+
+/// A file name may be 255 bytes long; what is put behind it needs some of them.
+fn shortened(name: &OsStr) -> PathBuf {
+    const NAME_BYTES_MAX: usize = 200;
+    if name.len() <= NAME_BYTES_MAX {
+        return name.into();
+    }
+    let text = name.to_string_lossy();
+    format!("{}.eml", &text[..text.floor_char_boundary(NAME_BYTES_MAX)]).into()
 }
 
 /// Turns bare LF into CRLF. Files of Unix programs have bare LF on every line, which mail on the wire must not have.
@@ -269,15 +280,10 @@ pub fn envelope_for_file(
     fallback: Option<&Address>,
     via: Via,
 ) -> Option<Envelope> {
-    let header = [HeaderName::ReturnPath, HeaderName::From, HeaderName::To, HeaderName::Cc]
-        .into_iter()
-        .chain(delivery_headers())
-        .fold(MessageParser::new().default_header_ignore(), MessageParser::header_address)
-        .parse_headers(bytes);
-    let addresses = |name| header.as_ref().map(|header| addresses(header, name)).unwrap_or_default();
-    let personas = |found: Vec<Address>| {
+    let header = Header::read(bytes);
+    let personas = |names: [&str; 2]| {
         let mut personas: Vec<Address> = Vec::new();
-        for address in found {
+        for address in names.iter().flat_map(|name| header.mailboxes(name)).filter_map(|m| m.address()) {
             let known = personas.iter().any(|persona| persona.key() == address.key());
             if !known && matches!(door.recipient(&address), RecipientVerdict::Persona(_)) {
                 personas.push(address);
@@ -285,25 +291,13 @@ pub fn envelope_for_file(
         }
         Some(personas).filter(|personas| !personas.is_empty())
     };
-    let rcpt_to = personas(delivery_headers().into_iter().flat_map(addresses).collect())
-        .or_else(|| personas([HeaderName::To, HeaderName::Cc].into_iter().flat_map(addresses).collect()))
+    let rcpt_to = personas(["delivered-to", "x-original-to"])
+        .or_else(|| personas(["to", "cc"]))
         .or_else(|| fallback.map(|address| vec![address.clone()]))?;
-    let returns =
-        header.as_ref().is_some_and(|header| header.header_values(HeaderName::ReturnPath).count() > 0);
-    let mail_from = match (returns, addresses(HeaderName::ReturnPath), addresses(HeaderName::From)) {
-        (true, path, _) => path.into_iter().next(),
-        (false, _, from) => <[Address; 1]>::try_from(from).ok().map(|[only]| only),
+    let sender = if header.has("return-path") { "return-path" } else { "from" };
+    let mail_from = match header.mailboxes(sender).as_slice() {
+        [only] => only.address(),
+        _ => None,
     };
     Some(Envelope { mail_from, rcpt_to, helo: String::new(), peer: None, via })
-}
-
-/// Where mail systems note whom they delivered to.
-fn delivery_headers() -> [HeaderName<'static>; 2] {
-    [HeaderName::DeliveredTo, HeaderName::Other("X-Original-To".into())]
-}
-
-/// The legal addresses of every header of that name, in order.
-fn addresses(header: &Message<'_>, name: HeaderName<'static>) -> Vec<Address> {
-    let specs = header.header_values(name).filter_map(HeaderValue::as_address).flat_map(|list| list.iter());
-    specs.filter_map(|mailbox| Address::parse(mailbox.address.as_deref()?.trim()).ok()).collect()
 }

@@ -115,6 +115,9 @@ impl LetterReader {
                     self.line_bytes = 0;
                     self.state = State::LineStart;
                     at += 1;
+                    if self.is_endless() {
+                        return (at, self.broken(Fault::TooLarge));
+                    }
                 }
                 (State::DotCr | State::Cr, _) => return (at, self.broken(Fault::BareNewline)),
                 // Any other line, the one whose stuffed dot was dropped included (RFC 5321 section 4.5.2).
@@ -124,6 +127,9 @@ impl LetterReader {
                     self.keep(&rest[..text]);
                     self.state = State::Text;
                     at += text;
+                    if self.is_endless() {
+                        return (at, self.broken(Fault::TooLarge));
+                    }
                     match rest.get(text) {
                         Some(b'\r') => {
                             self.state = State::Cr;
@@ -136,18 +142,21 @@ impl LetterReader {
                 }
             }
         }
-        if self.seen_bytes > self.letter_bytes_max.saturating_mul(OVERSIZE_FACTOR_MAX) {
-            return (at, self.broken(Fault::TooLarge));
-        }
         (at, None)
+    }
+
+    fn is_endless(&self) -> bool {
+        self.seen_bytes > self.letter_bytes_max.saturating_mul(OVERSIZE_FACTOR_MAX)
     }
 
     fn keep(&mut self, bytes: &[u8]) {
         self.seen_bytes = self.seen_bytes.saturating_add(bytes.len());
         self.line_bytes = self.line_bytes.saturating_add(bytes.len());
-        if self.fault.is_none() {
-            self.fault = self.fault_after(bytes.len());
-        }
+        self.fault = match (self.fault, self.fault_after(bytes.len())) {
+            // Whatever else is wrong with it; so the answer does not depend on where the bytes were cut.
+            (_, Some(Fault::TooLarge)) => Some(Fault::TooLarge),
+            (first, second) => first.or(second),
+        };
         if self.fault.is_some() {
             self.release();
         } else {

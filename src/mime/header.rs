@@ -1,0 +1,25 @@
+//! A letter's own header by itself, for those who need an envelope before anything is parsed.
+
+use super::fields::Fields;
+use crate::domain::Mailbox;
+
+/// The header section at the front of a letter; the body is not looked at.
+#[derive(Debug)]
+pub struct Header<'a> {
+    fields: Fields<'a>,
+}
+
+impl<'a> Header<'a> {
+    pub fn read(letter: &'a [u8]) -> Self {
+        let letter = letter.strip_prefix(b"\xef\xbb\xbf").unwrap_or(letter);
+        Self { fields: Fields::cut(letter).0 }
+    }
+    /// Whether a field of that (lower-case) name is there.
+    pub fn has(&self, name: &str) -> bool {
+        self.fields.has(name)
+    }
+    /// Mailboxes of all fields of that (lower-case) name, in order; groups are flattened.
+    pub fn mailboxes(&self, name: &str) -> Vec<Mailbox> {
+        self.fields.mailboxes(name)
+    }
+}

@@ -1,0 +1,311 @@
+//! Who may write, who is written to, and whom no machine may answer: each rule with what just misses it.
+
+use crate::recording_door::RecordingDoor;
+use attache::config::Access;
+use attache::domain::{Address, Email, Envelope, Via};
+use attache::gateway::door::{RecipientVerdict, SenderVerdict};
+use attache::gateway::judge;
+use attache::mime::{ParseLimits, parse};
+use std::path::PathBuf;
+
+fn address(text: &str) -> Address {
+    Address::parse(text).unwrap()
+}
+
+fn rule(mail_from: Option<&str>, email: &Email) -> Option<&'static str> {
+    let envelope = Envelope {
+        mail_from: mail_from.map(address),
+        rcpt_to: vec![address("ada@engine.test")],
+        helo: "client.example".into(),
+        peer: None,
+        via: Via::Smtp,
+    };
+    let door = RecordingDoor::new();
+    judge::automatic_mail_rule(&envelope, email, |a| door.personas.by_address(a).is_some(), 50)
+}
+
+/// Judges a letter with an ordinary From and these further header lines.
+fn header(lines: &str) -> Option<&'static str> {
+    letter(&format!("From: Bob <bob@client.example>\n{lines}"))
+}
+
+fn letter(header: &str) -> Option<&'static str> {
+    let text = format!("{}\n\nhello\n", header.trim_end()).replace('\n', "\r\n");
+    rule(Some("bob@client.example"), &parse(text.as_bytes(), &ParseLimits::default()).unwrap())
+}
+
+#[test]
+fn headers_of_machines_forbid_an_answer_and_their_near_misses_do_not() {
+    let rows: &[(Option<&str>, &[&str])] = &[
+        (
+            Some("auto_submitted"),
+            &[
+                "Auto-Submitted: auto-replied",
+                "Auto-Submitted: auto-generated",
+                "auto-submitted: AUTO-NOTIFIED; owner-email=\"a@b.test\"",
+                "Auto-Submitted: (why not) auto-replied (vacation)",
+                "Auto-Submitted: something-new",
+            ],
+        ),
+        (
+            Some("report"),
+            &[
+                "Content-Type: multipart/report; report-type=delivery-status; boundary=x",
+                "Content-Type: message/delivery-status",
+                "Content-Type: MESSAGE/Disposition-Notification",
+            ],
+        ),
+        (
+            Some("list"),
+            &[
+                "List-Id: Birds <birds.list.test>",
+                "List-Unsubscribe: <https://list.test/u>",
+                "List-Post: NO",
+                "list-help: <mailto:h@list.test>",
+            ],
+        ),
+        (Some("precedence"), &["Precedence: list", "Precedence: bulk", "PRECEDENCE: Junk"]),
+        (
+            Some("auto_response_suppress"),
+            &[
+                "X-Auto-Response-Suppress: All",
+                "X-Auto-Response-Suppress: DR, OOF, RN",
+                "X-Auto-Response-Suppress: rn,autoreply",
+            ],
+        ),
+        (
+            Some("autoreply_header"),
+            &["X-Autoreply: yes", "X-Autorespond: on holiday", "X-Loop: bob@client.example"],
+        ),
+        (
+            None,
+            &[
+                "Subject: plain",
+                "Auto-Submitted: no",
+                "Auto-Submitted: No; reason=none",
+                "Subject: Auto-Submitted: auto-replied",
+                "X-Auto-Submitted: auto-replied",
+                "Content-Type: multipart/mixed; boundary=x; report-type=delivery-status",
+                "Content-Type: text/plain; name=\"multipart/report\"",
+                "X-List-Id: birds.list.test",
+                "Listing: 7",
+                "Precedence: first-class",
+                "Precedence: bulky",
+                "X-Auto-Response-Suppress: DR, NDR, RN, NRN",
+                "X-Auto-Response-Suppress: None",
+                "X-Looped: no",
+                "X-Autoreplying: no",
+            ],
+        ),
+    ];
+    for (expected, headers) in rows {
+        for lines in *headers {
+            assert_eq!(header(lines), *expected, "{lines}");
+        }
+    }
+}
+
+#[test]
+fn senders_behind_which_nobody_reads_are_not_answered_and_people_are() {
+    let robots = [
+        "mailer-daemon",
+        "MAILER-DAEMON",
+        "postmaster",
+        "noreply",
+        "no-reply",
+        "No_Reply",
+        "no.reply",
+        "do-not-reply",
+        "donotreply",
+        "noreply-7f3a",
+        "no-reply+tag",
+        "calendar-noreply",
+        "shop-no-reply",
+        "bounce",
+        "bounces",
+        "bounces+token=x",
+        "bounce-99",
+        "bounce99",
+        "birds-bounces",
+        "birds-bounces+bob=client.example",
+        "owner-birds",
+        "birds-owner",
+        "birds-request",
+        "daemon",
+    ];
+    let people = [
+        "bob",
+        "bouncer",
+        "trampoline.bouncing",
+        "noreplyatall",
+        "reply",
+        "do-reply",
+        "owner",
+        "homeowner",
+        "request",
+        "requests",
+        "daemonia",
+        "postmasters",
+        "mailer",
+        "ownership-team",
+        "noah.reply",
+    ];
+    let expect = |local: &str, expected: Option<&str>| {
+        let email =
+            |from: String| parse(format!("From: {from}\r\n\r\nx\r\n").as_bytes(), &ParseLimits::default());
+        let address = format!("{local}@client.example");
+        assert_eq!(
+            rule(Some("bob@client.example"), &email(address.clone()).unwrap()),
+            expected,
+            "From: {local}"
+        );
+        let plain = email("bob@client.example".into()).unwrap();
+        assert_eq!(rule(Some(&address), &plain), expected, "MAIL FROM:<{local}>");
+    };
+    for robot in robots {
+        expect(robot, Some("robot_sender"));
+    }
+    for person in people {
+        expect(person, None);
+    }
+}
+
+#[test]
+fn the_null_sender_our_own_personas_loops_and_malformed_letters_are_not_answered() {
+    let email = |text: &str| parse(text.as_bytes(), &ParseLimits::default()).unwrap();
+    let plain = email("From: bob@client.example\r\n\r\nx\r\n");
+    assert_eq!(rule(None, &plain), Some("null_sender"));
+    assert_eq!(rule(Some("bob@client.example"), &plain), None);
+
+    assert_eq!(letter("From: ADA@engine.test"), Some("own_persona"));
+    assert_eq!(letter("From: ada+x@engine.test"), Some("own_persona"));
+    assert_eq!(rule(Some("bob@engine.test"), &plain), Some("own_persona"));
+    assert_eq!(letter("From: ada@engine.test.example"), None);
+
+    let received = |n: usize| header(&"Received: from a by b; Thu, 1 Jan 2026 00:00:00 +0000\n".repeat(n));
+    assert_eq!(received(50), None);
+    let mut looping = plain.clone();
+    looping.automatic.received_count = 51;
+    assert_eq!(rule(Some("bob@client.example"), &looping), Some("received_loop"));
+
+    for malformed in [
+        "Subject: no sender",
+        "From: bob@client.example, eve@client.example",
+        "From: bob@client.example\nFrom: eve@client.example",
+        "From: bob",
+        "From: <@relay.test:bob@client.example>",
+        "From: =?utf-8?q?bob=40client=2Eexample?=",
+        "From: b\u{f6}b@client.example",
+    ] {
+        assert_eq!(letter(malformed), Some("malformed"), "{malformed}");
+    }
+}
+
+#[test]
+fn no_bounce_of_the_corpus_is_answered() {
+    let root = std::env::var_os("ATTACHE_CORPORA")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/corpora"), PathBuf::from);
+    let folder = root.join("bounces-sisimai");
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        eprintln!("SKIPPED: no corpus at `{}`; set ATTACHE_CORPORA", folder.display());
+        return;
+    };
+    let (mut bounces, mut by_content) = (0, 0);
+    let mut only_by_envelope = Vec::new();
+    for path in
+        entries.map(|entry| entry.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "eml"))
+    {
+        bounces += 1;
+        let bytes = std::fs::read(&path).unwrap();
+        // A letter that cannot be parsed is refused at the door, which is no answer either.
+        let Ok(email) = parse(&bytes, &ParseLimits::default()) else { continue };
+        assert!(rule(None, &email).is_some(), "{}", path.display());
+        // Once more as if a forwarder had given it a sender of its own.
+        match rule(Some("forwarder@relay.example"), &email) {
+            Some(_) => by_content += 1,
+            None => only_by_envelope.push(path.file_name().unwrap().to_owned()),
+        }
+    }
+    assert!(bounces >= 70, "{bounces} letters");
+    assert!(
+        by_content * 100 >= bounces * 90,
+        "{by_content} of {bounces}; known by the envelope only: {only_by_envelope:?}"
+    );
+}
+
+#[test]
+fn deny_wins_over_allow_and_allow_over_the_default() {
+    use SenderVerdict::{Denied, Welcome};
+    let access = |default: bool, allow: &[&str], deny: &[&str]| Access {
+        allow_by_default: default,
+        allow: allow.iter().map(ToString::to_string).collect(),
+        deny: deny.iter().map(ToString::to_string).collect(),
+    };
+    let open = access(true, &[], &["*@spam.test", "eve@*", "b?b@x.test"]);
+    let closed = access(false, &["*@CLIENT.example", "boss@home.test"], &["mallory@client.example"]);
+    let verdict = |access: &Access, from: Option<&str>, envelope: Option<&str>| {
+        judge::access(access, from.map(address).as_ref(), envelope.map(address).as_ref())
+    };
+    for (from, envelope, expected) in [
+        (Some("a@b.test"), Some("a@b.test"), Welcome),
+        (None, None, Welcome),
+        (Some("x@SPAM.test"), None, Denied),
+        (Some("a@b.test"), Some("x@spam.test"), Denied),
+        (Some("Eve@anything.test"), None, Denied),
+        (Some("bib@x.test"), None, Denied),
+        (Some("bb@x.test"), None, Welcome),
+        (Some("bobb@x.test"), None, Welcome),
+        (Some("x@notspam.test.example"), None, Welcome),
+        (Some("x@spam.test.example"), None, Welcome),
+    ] {
+        assert_eq!(verdict(&open, from, envelope), expected, "{from:?} {envelope:?}");
+    }
+    for (from, envelope, expected) in [
+        (Some("Bob@client.example"), Some("vrp-7@relay.test"), Welcome),
+        (Some("boss@home.test"), None, Welcome),
+        (Some("mallory@client.example"), None, Denied),
+        (Some("bob@client.example"), Some("Mallory@client.example"), Denied),
+        (Some("a@b.test"), Some("bob@client.example"), Denied),
+        (None, Some("bob@client.example"), Denied),
+        (None, None, Denied),
+    ] {
+        assert_eq!(verdict(&closed, from, envelope), expected, "{from:?} {envelope:?}");
+    }
+    let early = |access: &Access, envelope: Option<&str>| {
+        judge::envelope_access(access, envelope.map(address).as_ref())
+    };
+    assert_eq!(early(&closed, Some("mallory@client.example")), Denied);
+    assert_eq!(early(&closed, Some("stranger@b.test")), Welcome, "its From may be allowed");
+    assert_eq!((early(&closed, None), early(&open, Some("x@spam.test"))), (Welcome, Denied));
+}
+
+#[test]
+fn a_glob_of_many_stars_does_not_take_for_ever() {
+    let hostile = Access { allow_by_default: true, allow: vec![], deny: vec!["*a".repeat(60) + "*@x.test"] };
+    let sender = address(&format!("{}@y.test", "a".repeat(64)));
+    assert_eq!(judge::access(&hostile, Some(&sender), None), SenderVerdict::Welcome);
+}
+
+#[test]
+fn an_address_reaches_a_persona_or_nobody_here_or_is_not_ours() {
+    let personas = RecordingDoor::new().personas;
+    let verdict = |text: &str| match judge::recipient(&personas, &address(text)) {
+        RecipientVerdict::Persona(id) => id.as_str().to_owned(),
+        RecipientVerdict::Unknown => "unknown".into(),
+        RecipientVerdict::NotOurs => "not ours".into(),
+    };
+    for (text, expected) in [
+        ("ada@engine.test", "ada"),
+        ("ADA@ENGINE.test", "ada"),
+        ("ada+tag@engine.test", "ada"),
+        ("Helper+a+b@engine.test", "ada"),
+        ("bob@engine.test", "bob"),
+        ("adam@engine.test", "unknown"),
+        ("ada-tag@engine.test", "unknown"),
+        ("+ada@engine.test", "unknown"),
+        ("ada@sub.engine.test", "not ours"),
+        ("ada@other.test", "not ours"),
+    ] {
+        assert_eq!(verdict(text), expected, "{text}");
+    }
+}
