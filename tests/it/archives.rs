@@ -1,7 +1,7 @@
 //! Conversations over real archives: the partition must be the one of union-find over Message-IDs, in whatever order
 //! the letters come.
 
-use crate::app::{Workspace, TestApp};
+use crate::app::{TestApp, Workspace};
 use attache::domain::{Address, Envelope, Letter, Via};
 use serde_json::json;
 use sqlx::Row;
@@ -30,7 +30,9 @@ fn mbox(path: &Path) -> Vec<Vec<u8>> {
         if after_blank && text.starts_with(b"From ") {
             letters.push(Vec::new());
         } else if let Some(letter) = letters.last_mut() {
-            letter.extend_from_slice(text.strip_prefix(b">").filter(|t| t.starts_with(b"From ")).unwrap_or(text));
+            letter.extend_from_slice(
+                text.strip_prefix(b">").filter(|t| t.starts_with(b"From ")).unwrap_or(text),
+            );
             letter.extend_from_slice(b"\r\n");
         }
         after_blank = text.is_empty();
@@ -63,7 +65,8 @@ fn oracle(letters: &[Vec<u8>]) -> Vec<usize> {
     let mut parents: Vec<usize> = (0..letters.len()).collect();
     let mut seen: HashMap<String, usize> = HashMap::new();
     for (i, letter) in letters.iter().enumerate() {
-        let mentioned = ["Message-ID", "References", "In-Reply-To"].iter().flat_map(|field| ids(letter, field));
+        let mentioned =
+            ["Message-ID", "References", "In-Reply-To"].iter().flat_map(|field| ids(letter, field));
         for id in mentioned.collect::<Vec<_>>() {
             let other = *seen.entry(id).or_insert(i);
             let (a, b) = (root(&mut parents, i), root(&mut parents, other));
@@ -130,7 +133,8 @@ async fn archives_fall_into_the_conversations_of_union_find_in_any_order() {
         let dated: Vec<usize> = (0..letters.len()).collect();
         let reversed: Vec<usize> = dated.iter().rev().copied().collect();
         // A permutation without chance: every position once, far from its neighbours.
-        let step = (1..=letters.len()).rev().find(|s| gcd(*s, letters.len()) == 1 && *s * 3 < letters.len() * 2);
+        let step =
+            (1..=letters.len()).rev().find(|s| gcd(*s, letters.len()) == 1 && *s * 3 < letters.len() * 2);
         let shuffled: Vec<usize> = dated.iter().map(|i| i * step.unwrap_or(1) % letters.len()).collect();
         for (name, order) in [("date", dated), ("reverse", reversed), ("shuffled", shuffled)] {
             let found = partition(&letters, &order).await;
