@@ -1,0 +1,108 @@
+//! House rules as tests. Each complaint says what to do instead; each check is itself tested on a bad sample.
+//!
+//! No dependencies and no regular expressions: a small lexer tells code from comments, strings and test modules.
+
+#[path = "tidy/source.rs"]
+mod source;
+#[path = "tidy/floors.rs"]
+mod floors;
+#[path = "tidy/shape.rs"]
+mod shape;
+#[path = "tidy/words.rs"]
+mod words;
+
+use source::File;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every Rust file below a folder of the repository, sorted by path.
+fn files_below(folder: &str) -> Vec<File> {
+    let mut found = Vec::new();
+    gather(&root().join(folder), &mut found);
+    let relative = |path: &Path| path.strip_prefix(root()).expect("a path below the root").to_owned();
+    let slashed = |path: &Path| relative(path).to_str().expect("a UTF-8 path").replace('\\', "/");
+    found.sort();
+    let read = |path: &PathBuf| std::fs::read_to_string(path).expect("a readable file");
+    found.iter().map(|path| File::new(&slashed(path), &read(path))).collect()
+}
+
+fn gather(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.expect("a readable folder").path();
+        if path.is_dir() {
+            gather(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn src() -> Vec<File> {
+    let files = files_below("src");
+    assert!(files.len() > 20, "the tree was not found");
+    files
+}
+
+fn everywhere() -> Vec<File> {
+    ["src", "tests", "benches"].into_iter().flat_map(files_below).collect()
+}
+
+fn no_complaints(complaints: Vec<String>) {
+    assert!(complaints.is_empty(), "\n\n{}\n", complaints.join("\n"));
+}
+
+fn each(files: &[File], check: impl Fn(&File) -> Vec<String>) {
+    no_complaints(files.iter().flat_map(check).collect());
+}
+
+#[test]
+fn imports_go_down_the_floors() {
+    let document = std::fs::read_to_string(root().join("src/ARCHITECTURE.md")).expect("the map");
+    let table = floors::Table::read(&document).unwrap_or_else(|complaint| panic!("{complaint}"));
+    each(&src(), |file| floors::check(&table, file));
+}
+
+#[test]
+fn files_are_short() {
+    each(&everywhere(), shape::file_length);
+}
+
+#[test]
+fn functions_are_short() {
+    each(&everywhere(), shape::function_length);
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    each(&everywhere(), shape::header);
+}
+
+#[test]
+fn every_file_is_named_by_a_module() {
+    no_complaints(shape::orphans(&everywhere()));
+}
+
+#[test]
+fn modules_are_named_after_what_they_hold() {
+    each(&everywhere(), shape::module_name);
+}
+
+#[test]
+fn the_top_level_is_quiet() {
+    let entries = std::fs::read_dir(root()).expect("the repository").flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    no_complaints(shape::top_level(names));
+}
+
+#[test]
+fn words_stay_at_home() {
+    each(&src(), words::strays);
+}
+
+#[test]
+fn sql_stays_in_the_store() {
+    each(&src(), words::sql);
+}
