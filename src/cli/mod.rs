@@ -6,6 +6,7 @@ mod config;
 mod exit;
 mod init;
 mod logging;
+mod outbox;
 mod persona;
 mod schedule;
 pub mod sample;
@@ -32,6 +33,7 @@ static COMMANDS: &[&dyn Command] = &[
     &config::ConfigCommand,
     &persona::PersonaCommand,
     &schedule::ScheduleCommand,
+    &outbox::OutboxCommand,
 ];
 
 /// One command of `attache`.

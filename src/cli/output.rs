@@ -86,10 +86,20 @@ impl Screen {
         let lines = fields.iter().map(|(label, value)| format!("{label:width$}  {}\n", one_line(value)));
         self.raw(&lines.collect::<String>())
     }
+    /// Prints a mail: byte by byte in a pipe, made harmless on a terminal.
+    pub fn bytes(&self, bytes: &[u8]) -> Result<(), PipeClosed> {
+        if self.terminal {
+            return self.raw(&printable(&String::from_utf8_lossy(bytes)));
+        }
+        self.written(bytes)
+    }
     /// Text that is already safe. Flushes, so that a reader in a pipe sees it now.
     fn raw(&self, text: &str) -> Result<(), PipeClosed> {
+        self.written(text.as_bytes())
+    }
+    fn written(&self, bytes: &[u8]) -> Result<(), PipeClosed> {
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|_closed| PipeClosed)
+        out.write_all(bytes).and_then(|()| out.flush()).map_err(|_closed| PipeClosed)
     }
 }
 

@@ -1,0 +1,243 @@
+//! `attache outbox list|show|retry|cancel|hold`: outbound mail on its way, and what an operator may do with it.
+//!
+//! Works beside a running engine, which sees the changes at its next look.
+
+use super::{Command, Context, Exit, Failure, output};
+use crate::domain::{DeliveryId, PersonaId, RunId, Timestamp};
+use crate::store::{
+    Delivery, DeliveryFilter, DeliveryRecipient, DeliveryState, FrozenDelivery, Store, StoreError,
+};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+
+pub struct OutboxCommand;
+
+const COUNT_DEFAULT: &str = "50";
+const COUNT_MAX: i64 = 10_000;
+/// What `list` shows unless told otherwise: mail that somebody may have to look at.
+const UNFINISHED: [DeliveryState; 5] = [
+    DeliveryState::Queued,
+    DeliveryState::Sending,
+    DeliveryState::Committing,
+    DeliveryState::Held,
+    DeliveryState::Failed,
+];
+
+impl Command for OutboxCommand {
+    fn clap(&self) -> clap::Command {
+        let id =
+            || Arg::new("id").value_name("ID").required(true).help("Id of a delivery, as `list` shows it");
+        let with_id =
+            |name: &'static str, about: &'static str| clap::Command::new(name).about(about).arg(id());
+        let raw = Arg::new("raw")
+            .long("raw")
+            .action(ArgAction::SetTrue)
+            .help("Print the mail itself, exactly as every attempt sends it");
+        clap::Command::new("outbox")
+            .about("List outbound mail, retry it, hold it back, cancel it")
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommand(list_command())
+            .subcommand(with_id("show", "Show one delivery: recipients, states, last replies").arg(raw))
+            .subcommand(with_id("retry", "Send a failed, held or deferred delivery now"))
+            .subcommand(with_id("cancel", "Give up a queued or held delivery"))
+            .subcommand(with_id("hold", "Keep a queued delivery back until it is retried or cancelled"))
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            let Some((command, args)) = args.subcommand() else { return Ok(Exit::Usage) };
+            let store = context.store_beside().await?;
+            match command {
+                "list" => list(context, &store, args).await,
+                "show" => show(context, &store, args).await,
+                command => change(context, &store, command, args).await,
+            }
+        })
+    }
+}
+
+fn list_command() -> clap::Command {
+    let states = PossibleValuesParser::new(DeliveryState::ALL.map(DeliveryState::as_str));
+    clap::Command::new("list")
+        .about("List deliveries, newest first; without options those that are not done or cancelled")
+        .arg(
+            Arg::new("state")
+                .long("state")
+                .value_name("STATE")
+                .value_parser(states)
+                .action(ArgAction::Append)
+                .help("Only deliveries in this state; may be given more than once"),
+        )
+        .arg(
+            Arg::new("all")
+                .long("all")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("state")
+                .help("Every state"),
+        )
+        .arg(Arg::new("persona").long("persona").value_name("ID").help("Only this persona's"))
+        .arg(
+            Arg::new("count")
+                .long("count")
+                .value_name("N")
+                .value_parser(value_parser!(i64).range(1..=COUNT_MAX))
+                .default_value(COUNT_DEFAULT)
+                .help("How many deliveries to show"),
+        )
+}
+
+async fn list(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let named = args.get_many::<String>("state").into_iter().flatten();
+    let named: Vec<DeliveryState> = named.filter_map(|name| DeliveryState::parse(name)).collect();
+    let states = match (args.get_flag("all"), named.is_empty()) {
+        (true, _) => Vec::new(),
+        (false, true) => UNFINISHED.to_vec(),
+        (false, false) => named,
+    };
+    let persona = args.get_one::<String>("persona").map(|id| PersonaId::parse(id)).transpose();
+    let persona = persona.map_err(|bad| Failure::new(Exit::Usage, bad.to_string()))?;
+    let limit = args.get_one::<i64>("count").and_then(|count| u32::try_from(*count).ok()).unwrap_or(u32::MAX);
+    let deliveries = store.list_deliveries(&DeliveryFilter { states, persona, limit }).await?;
+    if context.json() {
+        context.screen.json(&deliveries.iter().map(delivery_json).collect::<Vec<_>>())?;
+        return Ok(Exit::Ok);
+    }
+    let lines = deliveries.iter().map(|delivery| {
+        let to: Vec<&str> =
+            delivery.recipients.iter().map(|recipient| recipient.recipient.as_str()).collect();
+        vec![
+            delivery.id.to_string(),
+            delivery.persona.to_string(),
+            state(delivery),
+            delivery.attempts.to_string(),
+            time(delivery.next_attempt_at),
+            to.join(", "),
+            delivery.subject.clone(),
+        ]
+    });
+    let headings = ["ID", "PERSONA", "STATE", "TRIES", "NEXT", "TO", "SUBJECT"];
+    context.screen.table(&headings, &lines.collect::<Vec<_>>())?;
+    Ok(Exit::Ok)
+}
+
+async fn show(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let FrozenDelivery { delivery, bytes } = store.delivery(&id(args)).await.map_err(named_failure)?;
+    let raw = args.get_flag("raw");
+    if context.json() {
+        let mut value = delivery_json(&delivery);
+        if raw {
+            value["raw"] = String::from_utf8_lossy(&bytes).into();
+        }
+        context.screen.json(&value)?;
+        return Ok(Exit::Ok);
+    }
+    if raw {
+        context.screen.bytes(&bytes)?;
+        return Ok(Exit::Ok);
+    }
+    let from = if delivery.envelope_from.is_empty() { "<>" } else { &delivery.envelope_from };
+    context.screen.fields(&[
+        ("Delivery", delivery.id.to_string()),
+        ("Persona", delivery.persona.to_string()),
+        ("Subject", delivery.subject.clone()),
+        ("Sender", from.to_owned()),
+        ("Size", format!("{} bytes", delivery.size_bytes)),
+        ("State", state(&delivery)),
+        ("Tries", delivery.attempts.to_string()),
+        ("Next try", time(delivery.next_attempt_at)),
+        ("Queued at", delivery.created_at.to_string()),
+        ("Finished at", time(delivery.finished_at)),
+        ("Message", delivery.message_id.to_string()),
+        ("Run", delivery.run_id.as_ref().map(ToString::to_string).unwrap_or_default()),
+    ])?;
+    let lines: Vec<Vec<String>> = delivery.recipients.iter().map(recipient_line).collect();
+    context.screen.line("")?;
+    context.screen.table(&["RECIPIENT", "STATE", "TRIES", "NEXT", "LAST REPLY"], &lines)?;
+    Ok(Exit::Ok)
+}
+
+async fn change(context: &Context, store: &Store, command: &str, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let id = id(args);
+    let (changed, remark) = match command {
+        "retry" => (store.retry_delivery(&id).await, "queued for now; a running engine sends it"),
+        "cancel" => (store.cancel_delivery(&id).await, "cancelled"),
+        _ => (store.hold_delivery(&id).await, "held; `attache outbox retry` lets it go"),
+    };
+    changed.map_err(named_failure)?;
+    if context.json() {
+        let delivery = store.delivery(&id).await.map_err(named_failure)?.delivery;
+        context.screen.json(&delivery_json(&delivery))?;
+    } else {
+        output::remark(remark);
+    }
+    Ok(Exit::Ok)
+}
+
+fn id(args: &ArgMatches) -> DeliveryId {
+    DeliveryId::new(args.get_one::<String>("id").cloned().unwrap_or_default())
+}
+
+/// Gives what the person at the keyboard got wrong its exit code and hint.
+fn named_failure(error: StoreError) -> anyhow::Error {
+    match error {
+        StoreError::Missing { .. } => Failure::new(Exit::NoInput, error.to_string())
+            .hint("`attache outbox list --all` shows every delivery")
+            .into(),
+        StoreError::WrongState { kind, id, state, hint } => {
+            Failure::new(Exit::Failed, format!("{kind} `{id}` is {state}")).hint(hint).into()
+        }
+        other => other.into(),
+    }
+}
+
+fn state(delivery: &Delivery) -> String {
+    let copy = if delivery.possible_duplicate { " (a copy may exist)" } else { "" };
+    format!("{}{copy}", delivery.state.as_str())
+}
+
+fn time(at: Option<Timestamp>) -> String {
+    at.map(|at| at.to_string()).unwrap_or_default()
+}
+
+fn recipient_line(recipient: &DeliveryRecipient) -> Vec<String> {
+    let code = recipient.last_code.map(|code| format!("{code} ")).unwrap_or_default();
+    vec![
+        recipient.recipient.clone(),
+        recipient.state.as_str().to_owned(),
+        recipient.attempts.to_string(),
+        time(recipient.next_attempt_at),
+        format!("{code}{}", recipient.last_reply.as_deref().unwrap_or_default()),
+    ]
+}
+
+fn delivery_json(delivery: &Delivery) -> Value {
+    let text = |at: Option<Timestamp>| at.map(|at| at.to_string());
+    let recipients = delivery.recipients.iter().map(|recipient| {
+        json!({
+            "recipient": recipient.recipient,
+            "state": recipient.state.as_str(),
+            "attempts": recipient.attempts,
+            "next_attempt_at": text(recipient.next_attempt_at),
+            "last_code": recipient.last_code,
+            "last_reply": recipient.last_reply,
+        })
+    });
+    json!({
+        "id": delivery.id.as_str(),
+        "persona": delivery.persona.as_str(),
+        "message_id": delivery.message_id.as_str(),
+        "run_id": delivery.run_id.as_ref().map(RunId::as_str),
+        "envelope_from": delivery.envelope_from,
+        "subject": delivery.subject,
+        "size_bytes": delivery.size_bytes,
+        "state": delivery.state.as_str(),
+        "attempts": delivery.attempts,
+        "next_attempt_at": text(delivery.next_attempt_at),
+        "possible_duplicate": delivery.possible_duplicate,
+        "created_at": delivery.created_at.to_string(),
+        "finished_at": text(delivery.finished_at),
+        "recipients": recipients.collect::<Vec<_>>(),
+    })
+}
