@@ -152,3 +152,24 @@ async fn old_mail_of_an_engine_that_slept_for_a_week_gets_one_try() {
     outbound.work_once().await.expect("the store works");
     assert_eq!(house.states(&refused).await, (DeliveryState::Failed, RecipientState::Failed));
 }
+
+#[tokio::test]
+async fn an_outcome_that_could_not_be_stored_is_stored_later_and_the_mail_not_sent_again() {
+    let house = House::new().await;
+    let server = Server::start(Script::default()).await;
+    let outbound = house.outbound(&server);
+    let id = house.mail("first", &["you@example.test"]).await;
+    let trouble =
+        "CREATE TRIGGER trouble BEFORE UPDATE ON delivery_recipients BEGIN SELECT RAISE(ABORT, 'no'); END";
+    sqlx::query(trouble).execute(&mut house.database().await).await.expect("a trigger");
+    outbound.work_once().await.expect_err("the outcome is not stored");
+    assert_eq!(house.states(&id).await, (DeliveryState::Committing, RecipientState::Queued));
+    house.mail("second", &["you@example.test"]).await;
+    outbound.work_once().await.expect_err("nothing more is sent while outcomes cannot be stored");
+    server.heard(|heard| assert_eq!(heard.mails.len(), 1));
+
+    sqlx::query("DROP TRIGGER trouble").execute(&mut house.database().await).await.expect("it is there");
+    assert_eq!(outbound.work_once().await.expect("the store works"), 1, "the second mail");
+    assert_eq!(house.states(&id).await, (DeliveryState::Done, RecipientState::Delivered));
+    server.heard(|heard| assert_eq!(heard.mails.len(), 2));
+}
