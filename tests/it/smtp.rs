@@ -636,7 +636,8 @@ async fn stopping_says_421_to_idle_peers_and_lets_a_letter_in_flight_finish() {
     busy.expect("421 4.3.2 *").await;
     assert_eq!(busy.line().await, None);
     let (address, door) = (server.address, server.door.clone());
-    (idle.hang_up().await, busy.hang_up().await);
+    idle.hang_up().await;
+    busy.hang_up().await;
     server.stop().await;
     assert_eq!(door.stored(), 1);
     assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");

@@ -155,7 +155,7 @@ impl FolderWatch {
             }
             Err(Refusal::NotStored(cause)) => return Err(Wait::NotStored(cause)),
             Err(refusal) => {
-                tracing::info!(file = ?name, %refusal, "a letter file was rejected");
+                log_rejection(name, &refusal);
                 self.put_away(name, &Fate::Rejected(refusal)).await?;
                 report.rejected += 1;
             }
@@ -187,6 +187,11 @@ impl FolderWatch {
         }
         fs::rename(self.folder.path.join(name), target).await
     }
+}
+
+fn log_rejection(name: &OsStr, refusal: &Refusal) {
+    let error: &dyn std::error::Error = refusal;
+    tracing::info!(file = ?name, error, "a letter file was rejected");
 }
 
 /// Why a file stays where it is.

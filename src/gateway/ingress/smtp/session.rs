@@ -281,7 +281,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 reply::STORED
             }
             Err(refusal) => {
-                tracing::info!(bytes = size, recipients, %refusal, "a letter by SMTP was refused");
+                let error = &refusal as &dyn std::error::Error;
+                tracing::info!(bytes = size, recipients, error, "a letter by SMTP was refused");
                 refusal_reply(&refusal)
             }
         }
