@@ -2,7 +2,7 @@
 
 use super::output::PipeClosed;
 use crate::config::ConfigErrors;
-use crate::store::OpenError;
+use crate::store::{OpenError, StoreError};
 use std::fmt;
 use std::process::ExitCode;
 
@@ -89,6 +89,9 @@ fn verdict(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<St
     if cause.is::<ConfigErrors>() {
         return Some((Exit::BadData, None));
     }
+    if let Some(error) = cause.downcast_ref::<StoreError>() {
+        return Some((of_store(error), None));
+    }
     match cause.downcast_ref::<OpenError>()? {
         OpenError::InUse { .. } => {
             let hint = "stop that engine, or name another workspace with --workspace";
@@ -96,5 +99,13 @@ fn verdict(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<St
         }
         OpenError::Folder { .. } => Some((Exit::CannotCreate, None)),
         _ => Some((Exit::Failed, None)),
+    }
+}
+
+fn of_store(error: &StoreError) -> Exit {
+    match error {
+        StoreError::Missing { .. } | StoreError::Ambiguous { .. } => Exit::NoInput,
+        StoreError::NotCommitted(_) => Exit::TryAgain,
+        _ => Exit::Failed,
     }
 }

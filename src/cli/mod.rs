@@ -9,6 +9,12 @@ mod logging;
 mod outbox;
 mod persona;
 mod schedule;
+mod ingest;
+mod drain;
+mod serve;
+mod threads;
+mod runs;
+mod replay;
 pub mod sample;
 mod vocabulary;
 pub mod output;
@@ -33,6 +39,14 @@ static COMMANDS: &[&dyn Command] = &[
     &config::ConfigCommand,
     &persona::PersonaCommand,
     &schedule::ScheduleCommand,
+    // Working.
+    &serve::Serve,
+    &ingest::Ingest,
+    &drain::Drain,
+    // Looking.
+    &threads::ThreadsCommand,
+    &runs::RunsCommand,
+    &replay::ReplayCommand,
     &outbox::OutboxCommand,
 ];
 

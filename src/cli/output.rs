@@ -93,6 +93,19 @@ impl Screen {
         }
         self.written(bytes)
     }
+    /// Prints pieces of text, each in its own style, and a line end. Styles show on a terminal only.
+    pub fn styled(&self, pieces: &[(Style, &str)]) -> Result<(), PipeClosed> {
+        let mut text = String::new();
+        for (style, piece) in pieces {
+            let piece = printable(piece);
+            if self.terminal && *style != Style::new() {
+                text.push_str(&format!("{style}{piece}{style:#}"));
+            } else {
+                text.push_str(&piece);
+            }
+        }
+        self.raw(&format!("{}\n", text.trim_end()))
+    }
     /// Text that is already safe. Flushes, so that a reader in a pipe sees it now.
     fn raw(&self, text: &str) -> Result<(), PipeClosed> {
         self.written(text.as_bytes())

@@ -5,6 +5,8 @@
 /// Path below the workspace, and content.
 pub static FILES: &[(&str, &str)] = &[
     ("configs/context.json", include_str!("../../configs/context.json")),
+    ("configs/demo-script.json", include_str!("../../configs/demo-script.json")),
+    ("configs/demo/letter.eml", include_str!("../../configs/demo/letter.eml")),
     ("configs/gateway.json", include_str!("../../configs/gateway.json")),
     ("configs/inference.json", include_str!("../../configs/inference.json")),
     ("configs/prompts/security.md", include_str!("../../configs/prompts/security.md")),

@@ -59,7 +59,10 @@ pub struct RunFilter {
     /// Empty is every state.
     pub states: Vec<RunState>,
     pub persona: Option<PersonaId>,
+    /// Queued at or after this instant.
     pub since: Option<Timestamp>,
+    /// Ended at or after this instant.
+    pub ended_since: Option<Timestamp>,
     pub limit: u32,
     /// Newer runs that are passed over.
     pub offset: u32,
@@ -121,11 +124,11 @@ pub(super) const RUNS_OF_THREAD: &str = "
 
 pub(super) const LATEST_RUNS: &str = "
     SELECT id FROM runs WHERE (json_array_length($3) = 0 OR state IN (SELECT value FROM json_each($3)))
-      AND created_at >= $4 ORDER BY seq DESC LIMIT $1 OFFSET $2";
+      AND created_at >= $4 AND ($5 = '' OR finished_at >= $5) ORDER BY seq DESC LIMIT $1 OFFSET $2";
 pub(super) const LATEST_RUNS_OF: &str = "
-    SELECT id FROM runs WHERE persona_id = $5
+    SELECT id FROM runs WHERE persona_id = $6
       AND (json_array_length($3) = 0 OR state IN (SELECT value FROM json_each($3)))
-      AND created_at >= $4 ORDER BY seq DESC LIMIT $1 OFFSET $2";
+      AND created_at >= $4 AND ($5 = '' OR finished_at >= $5) ORDER BY seq DESC LIMIT $1 OFFSET $2";
 pub(super) const RUN_SUMMARIES: &str = "
     SELECT r.id, r.persona_id, r.thread_id, r.trigger, r.trigger_message_id, m.subject, m.sender, r.profile, r.state,
       r.attempt, r.next_attempt_at, r.cancel_requested_at, r.provider, r.model, r.stop_reason, r.error_class,
@@ -134,6 +137,7 @@ pub(super) const RUN_SUMMARIES: &str = "
     FROM runs r JOIN messages m ON m.id = r.trigger_message_id
     WHERE r.id IN (SELECT value FROM json_each($1)) ORDER BY r.seq DESC";
 pub(super) const RUNS_LIKE: &str = "SELECT id FROM runs WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
+pub(super) const RUNS_ENDED: &str = "SELECT state, count(*) FROM runs WHERE finished_at >= $1 GROUP BY state";
 pub(super) const NEWEST_RUN: &str = "SELECT id FROM runs ORDER BY seq DESC LIMIT 1";
 
 impl Store {
@@ -165,8 +169,9 @@ impl Store {
     pub async fn list_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>> {
         let sql = if filter.persona.is_some() { LATEST_RUNS_OF } else { LATEST_RUNS };
         let states = json_list(filter.states.iter().map(|state| state.as_str()));
-        let since = filter.since.map(|since| since.to_string()).unwrap_or_default();
-        let page = sqlx::query_scalar(sql).bind(filter.limit).bind(filter.offset).bind(states).bind(since);
+        let instant = |at: Option<Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
+        let page = sqlx::query_scalar(sql).bind(filter.limit).bind(filter.offset).bind(states);
+        let page = page.bind(instant(filter.since)).bind(instant(filter.ended_since));
         let page = match &filter.persona {
             Some(persona) => page.bind(persona.as_str()),
             None => page,
@@ -219,6 +224,17 @@ impl Store {
             1 => Ok(found.swap_remove(0)),
             _ => Err(StoreError::Ambiguous { kind, piece: piece.to_owned(), found }),
         }
+    }
+
+    /// How many runs have ended since then, by their end.
+    pub async fn runs_ended_since(&self, since: Timestamp) -> Result<Vec<(RunState, u64)>> {
+        let rows = sqlx::query(RUNS_ENDED).bind(since.to_string()).fetch_all(self.readers()).await?;
+        let count = |row: &SqliteRow| {
+            let state =
+                RunState::parse(row.get(0)).ok_or(StoreError::Unreadable { what: "state of a run" })?;
+            Ok((state, row.get::<i64, _>(1).unsigned_abs()))
+        };
+        rows.iter().map(count).collect()
     }
 
     /// The run that was queued last.

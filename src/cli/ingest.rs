@@ -1,0 +1,218 @@
+//! `attache ingest FILE…|-`: letters from files, through the same door as any other. Works beside a running engine.
+
+use super::{Command, Context, Exit, Failure};
+use crate::config::Config;
+use crate::domain::{Address, Letter, Via};
+use crate::gateway::door::{Accepted, CopyOutcome, Door, RecipientVerdict, Refusal};
+use crate::gateway::ingress::folder::{envelope_for_file, with_crlf};
+use crate::gateway::intake::Intake;
+use clap::{Arg, ArgAction, ArgMatches};
+use futures_util::future::BoxFuture;
+use indicatif::ProgressBar;
+use serde::Serialize;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+pub struct Ingest;
+
+/// Stands for standard input.
+const STDIN: &str = "-";
+/// More files than this get a progress bar on a terminal.
+const FILES_WITHOUT_BAR: usize = 5;
+
+impl Command for Ingest {
+    fn clap(&self) -> clap::Command {
+        clap::Command::new("ingest")
+            .about("Take letters from files, as if they had come by mail")
+            .arg(
+                Arg::new("files")
+                    .value_name("FILE")
+                    .required(true)
+                    .num_args(1..)
+                    .help("Files with one letter each, or `-` for standard input"),
+            )
+            .arg(
+                Arg::new("to").long("to").value_name("ADDRESS").action(ArgAction::Append).help(
+                    "Deliver to this persona instead of whom the letter names; may be given several times",
+                ),
+            )
+            .arg(
+                Arg::new("from")
+                    .long("from")
+                    .value_name("ADDRESS")
+                    .help("Envelope sender instead of the letter's own; `<>` is none"),
+            )
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move { ingest(context, args).await })
+    }
+}
+
+/// What became of one file.
+#[derive(Serialize)]
+struct Report {
+    file: String,
+    /// `accepted` or `refused`.
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    copies: Vec<CopyReport>,
+}
+
+/// What became of one persona's copy.
+#[derive(Serialize)]
+struct CopyReport {
+    persona: String,
+    message: String,
+    /// `run`, `filed` or `duplicate`.
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<String>,
+    /// Why no run was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<String>,
+}
+
+async fn ingest(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
+    context.require_workspace()?;
+    let config = Arc::new(context.config()?);
+    let store = context.store_beside().await?;
+    // Nobody in this process waits for runs; a serving engine looks at its table every second.
+    let door = Intake::new(store, config.clone(), Arc::new(Notify::new()));
+    let overrides = Overrides::read(args, &door)?;
+    let files: Vec<&String> = args.get_many("files").into_iter().flatten().collect();
+    if files.iter().filter(|file| file.as_str() == STDIN).count() > 1 {
+        return Err(Failure::new(Exit::Usage, "standard input can be read once only").into());
+    }
+    let bar = match files.len() > FILES_WITHOUT_BAR && !context.json() {
+        true => ProgressBar::new(files.len() as u64),
+        false => ProgressBar::hidden(),
+    };
+    let mut reports = Vec::new();
+    for file in files {
+        let report = take(file, &door, &config, &overrides).await;
+        if !context.json() {
+            bar.suspend(|| context.screen.line(report.sentence()))?;
+        }
+        bar.inc(1);
+        reports.push(report);
+    }
+    bar.finish_and_clear();
+    if context.json() {
+        context.screen.json(&reports)?;
+    }
+    let refused = reports.iter().any(|report| report.outcome == "refused");
+    Ok(if refused { Exit::Failed } else { Exit::Ok })
+}
+
+/// Envelope parts that the command line names.
+struct Overrides {
+    rcpt_to: Vec<Address>,
+    /// `Some(None)` is the null sender.
+    mail_from: Option<Option<Address>>,
+}
+
+impl Overrides {
+    fn read(args: &ArgMatches, door: &dyn Door) -> anyhow::Result<Self> {
+        let address = |text: &String| {
+            Address::parse(text).map_err(|error| Failure::new(Exit::Usage, error.to_string()))
+        };
+        let rcpt_to: Vec<Address> =
+            args.get_many("to").into_iter().flatten().map(address).collect::<Result<_, _>>()?;
+        let is_persona = |to: &&Address| matches!(door.recipient(to), RecipientVerdict::Persona(_));
+        if let Some(nobody) = rcpt_to.iter().find(|to| !is_persona(to)) {
+            let failure = Failure::new(Exit::NoInput, format!("no persona has the address `{nobody}`"));
+            return Err(failure.hint("`attache persona list` shows their addresses").into());
+        }
+        let mail_from = match args.get_one::<String>("from") {
+            None => None,
+            Some(null) if null == "<>" => Some(None),
+            Some(typed) => Some(Some(address(typed)?)),
+        };
+        Ok(Self { rcpt_to, mail_from })
+    }
+}
+
+async fn take(file: &str, door: &Intake, config: &Config, overrides: &Overrides) -> Report {
+    let refused = |why: String| Report {
+        file: file.to_owned(),
+        outcome: "refused",
+        why: Some(why),
+        copies: Vec::new(),
+    };
+    let bytes = match read(file, config.limits.letter_bytes_max) {
+        Ok(bytes) => with_crlf(bytes),
+        Err(why) => return refused(why),
+    };
+    let fallback = overrides.rcpt_to.first();
+    let Some(mut envelope) = envelope_for_file(&bytes, door, fallback, Via::File) else {
+        return refused(format!("{}; --to ADDRESS names one", Refusal::NobodyAddressed));
+    };
+    if !overrides.rcpt_to.is_empty() {
+        envelope.rcpt_to.clone_from(&overrides.rcpt_to);
+    }
+    if let Some(mail_from) = &overrides.mail_from {
+        envelope.mail_from.clone_from(mail_from);
+    }
+    // Never confirmed: the same file given twice is the same letter, also one without a Message-ID.
+    match door.accept(Letter { envelope, bytes }).await {
+        Ok(accepted) => {
+            Report { file: file.to_owned(), outcome: "accepted", why: None, copies: copies(accepted) }
+        }
+        Err(refusal) => {
+            let error = anyhow::Error::new(refusal);
+            refused(error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": "))
+        }
+    }
+}
+
+/// At most `bytes_max` bytes and one more, by which the door sees that there are too many.
+fn read(file: &str, bytes_max: usize) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let limit = bytes_max as u64 + 1;
+    let done = if file == STDIN {
+        std::io::stdin().lock().take(limit).read_to_end(&mut bytes)
+    } else {
+        if Path::new(file).is_dir() {
+            return Err("is a folder; name its files".to_owned());
+        }
+        std::fs::File::open(file).and_then(|open| open.take(limit).read_to_end(&mut bytes))
+    };
+    done.map_err(|error| format!("cannot be read: {error}"))?;
+    if bytes.is_empty() { Err("is empty".to_owned()) } else { Ok(bytes) }
+}
+
+fn copies(accepted: Accepted) -> Vec<CopyReport> {
+    let report = |copy: crate::gateway::door::Copy| {
+        let (outcome, run, rule) = match copy.outcome {
+            CopyOutcome::Run(run) => ("run", Some(run.to_string()), None),
+            CopyOutcome::Filed(rule) => ("filed", None, Some(rule)),
+            CopyOutcome::Duplicate => ("duplicate", None, None),
+        };
+        CopyReport {
+            persona: copy.persona.to_string(),
+            message: copy.message.to_string(),
+            outcome,
+            run,
+            rule,
+        }
+    };
+    accepted.copies.into_iter().map(report).collect()
+}
+
+impl Report {
+    fn sentence(&self) -> String {
+        let copy = |copy: &CopyReport| match (&copy.run, &copy.rule) {
+            (Some(run), _) => format!("{}: run {run}", copy.persona),
+            (None, Some(rule)) => format!("{}: filed without a run ({rule})", copy.persona),
+            (None, None) => format!("{}: here already, as message {}", copy.persona, copy.message),
+        };
+        let what = match &self.why {
+            Some(why) => why.clone(),
+            None => self.copies.iter().map(copy).collect::<Vec<_>>().join(", "),
+        };
+        format!("{}\t{}\t{what}", self.outcome, self.file)
+    }
+}

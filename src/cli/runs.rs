@@ -1,0 +1,277 @@
+//! `attache runs list|show|cancel|retry`: what personas did, and what an operator may do about it.
+
+use super::replay::{find_run, not_found};
+use super::threads::{id_arg, number, page_args, persona_of};
+use super::{Command, Context, Exit, Failure};
+use crate::clock::{Clock, SystemClock};
+use crate::domain::{RunId, RunState, Timestamp, Usage};
+use crate::replay::{RunRecord, load_run};
+use crate::store::{Cancellation, RunFilter, RunSummary, Store};
+use clap::{Arg, ArgAction, ArgMatches, builder::PossibleValuesParser};
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+pub struct RunsCommand;
+
+impl Command for RunsCommand {
+    fn clap(&self) -> clap::Command {
+        let states = PossibleValuesParser::new(RunState::ALL.iter().map(|state| state.as_str()));
+        let state = Arg::new("state")
+            .long("state")
+            .value_name("STATE")
+            .action(ArgAction::Append)
+            .value_delimiter(',')
+            .value_parser(states)
+            .help("Only runs in this state; may be given several times");
+        let since = Arg::new("since")
+            .long("since")
+            .value_name("TIME")
+            .help("Only runs queued since then: `30m`, `24h`, `7d`, or 2026-11-20T09:00:00Z");
+        let named = |name: &'static str, about: &'static str| {
+            clap::Command::new(name)
+                .about(about)
+                .arg(id_arg().help("Its id, the first characters of it, or `last`"))
+        };
+        clap::Command::new("runs")
+            .about("List, show, cancel and retry runs")
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommand(
+                clap::Command::new("list")
+                    .about("List runs, the newest first")
+                    .args(page_args())
+                    .arg(state)
+                    .arg(since),
+            )
+            .subcommand(named("show", "Show what is known of a run, in tables; `replay` tells it as a story"))
+            .subcommand(named("cancel", "End a run that has not ended"))
+            .subcommand(named("retry", "Queue a failed, cancelled or waiting run for now"))
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            let Some((command, args)) = args.subcommand() else { return Ok(Exit::Usage) };
+            if command == "list" {
+                return list(context, args).await;
+            }
+            let store = context.store_beside().await?;
+            let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
+            let run = find_run(&store, id).await.map_err(|error| not_found(error, "`attache runs list`"))?;
+            match command {
+                "show" => show(context, &load_run(&store, &run).await?)?,
+                "cancel" => cancel(context, &store, &run).await?,
+                _ => retry(context, &store, &run).await?,
+            }
+            Ok(Exit::Ok)
+        })
+    }
+}
+
+async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let states = args.get_many::<String>("state").into_iter().flatten();
+    let since = args.get_one::<String>("since").map(|typed| instant(typed)).transpose()?;
+    let filter = RunFilter {
+        states: states.filter_map(|word| RunState::parse(word)).collect(),
+        persona: persona_of(args)?,
+        since,
+        ended_since: None,
+        limit: number(args, "limit"),
+        offset: number(args, "offset"),
+    };
+    let runs = context.store_beside().await?.list_runs(&filter).await?;
+    if context.json() {
+        context.screen.json(&runs.iter().map(shown).collect::<Vec<_>>())?;
+        return Ok(Exit::Ok);
+    }
+    let rows = runs.iter().map(|run| {
+        let why = run.error_class.map(|class| class.to_string());
+        let why = why.or_else(|| run.stop_reason.map(|stop| stop.to_string())).unwrap_or_default();
+        vec![
+            run.id.to_string(),
+            run.created_at.to_string(),
+            run.persona.to_string(),
+            run.trigger.to_string(),
+            run.state.to_string(),
+            why,
+            run.subject.clone(),
+        ]
+    });
+    let headings = ["ID", "QUEUED", "PERSONA", "TRIGGER", "STATE", "WHY", "SUBJECT"];
+    context.screen.table(&headings, &rows.collect::<Vec<_>>())?;
+    Ok(Exit::Ok)
+}
+
+/// `24h` ago, or an instant.
+fn instant(typed: &str) -> Result<Timestamp, Failure> {
+    let ago = || {
+        let (count, unit) = typed.split_at(typed.find(|c: char| !c.is_ascii_digit())?);
+        let seconds = match unit {
+            "s" => 1,
+            "m" => 60,
+            "h" => 3600,
+            "d" => 86_400,
+            _ => return None,
+        };
+        let span = Duration::from_secs(count.parse::<u64>().ok()?.checked_mul(seconds)?);
+        Some(SystemClock::new().now().minus(span))
+    };
+    Timestamp::parse(typed).or_else(ago).ok_or_else(|| {
+        Failure::new(Exit::Usage, format!("`{typed}` is not a time"))
+            .hint("write a span such as `24h` or `7d`, or an instant such as 2026-11-20T09:00:00Z")
+    })
+}
+
+fn shown(run: &RunSummary) -> Value {
+    json!({
+        "id": run.id.as_str(),
+        "persona": run.persona.as_str(),
+        "thread": run.thread.as_str(),
+        "trigger": run.trigger.as_str(),
+        "subject": run.subject,
+        "sender": run.sender,
+        "state": run.state.as_str(),
+        "attempt": run.attempt,
+        "next_attempt_at": run.next_attempt_at.map(|at| at.to_string()),
+        "cancel_requested_at": run.cancel_requested_at.map(|at| at.to_string()),
+        "provider": run.provider,
+        "model": run.model,
+        "stop_reason": run.stop_reason.map(|stop| stop.as_str()),
+        "error_class": run.error_class.map(|class| class.as_str()),
+        "error_message": run.error_message,
+        "usage": usage(run.usage),
+        "created_at": run.created_at.to_string(),
+        "started_at": run.started_at.map(|at| at.to_string()),
+        "finished_at": run.finished_at.map(|at| at.to_string()),
+    })
+}
+
+fn usage(usage: Usage) -> Value {
+    json!({
+        "input_tokens": usage.input_tokens,
+        "cache_read_tokens": usage.cache_read_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+        "output_tokens": usage.output_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "cost_micros": usage.cost_micros,
+    })
+}
+
+fn show(context: &Context, record: &RunRecord) -> anyhow::Result<()> {
+    let screen = &context.screen;
+    if context.json() {
+        return screen.json(record);
+    }
+    let run = &record.run;
+    let said = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
+    let error = run.error.as_ref().map(|error| format!("{}: {}", error.class, error.message));
+    screen.fields(&[
+        ("run", run.id.clone()),
+        ("persona", run.persona.clone()),
+        ("thread", run.thread.clone()),
+        ("trigger", format!("{} {} ({})", run.trigger, record.trigger.id, record.trigger.subject)),
+        ("state", run.state.clone()),
+        ("stopped", said(&run.stop_reason)),
+        ("error", said(&error)),
+        ("attempt", run.attempt.to_string()),
+        ("next try", said(&run.next_attempt_at)),
+        ("cancel asked", said(&run.cancel_requested_at)),
+        ("tokens", format!("{} in, {} out", run.usage.input_tokens, run.usage.output_tokens)),
+        ("queued", run.created_at.clone()),
+        ("started", said(&run.started_at)),
+        ("finished", said(&run.finished_at)),
+    ])?;
+    if let Some(context) = &record.context {
+        screen.heading("\ncontext")?;
+        let rows = context.entries.iter().map(|entry| {
+            let why = entry.why.clone().unwrap_or_default();
+            let (bytes, tokens) = (entry.bytes.to_string(), entry.tokens.to_string());
+            vec![entry.resolver.clone(), entry.source.clone(), bytes, tokens, entry.outcome.clone(), why]
+        });
+        let headings = ["RESOLVER", "SOURCE", "BYTES", "TOKENS", "OUTCOME", "WHY"];
+        screen.table(&headings, &rows.collect::<Vec<_>>())?;
+    }
+    screen.heading("\nturns")?;
+    screen.table(&["TURN", "TRY", "STATE", "MODEL", "IN", "OUT", "ERROR"], &turns(record))?;
+    screen.heading("\ncalls")?;
+    screen.table(&["ID", "TOOL", "ENDED", "ARGUMENTS"], &calls(record))?;
+    screen.heading("\nmails")?;
+    screen.table(&["MESSAGE", "FATE", "DELIVERY", "RECIPIENT", "STATE", "LAST REPLY"], &mails(record))?;
+    Ok(())
+}
+
+fn turns(record: &RunRecord) -> Vec<Vec<String>> {
+    let row = |turn: &crate::replay::TurnRecord| {
+        vec![
+            turn.turn_index.to_string(),
+            turn.attempt.to_string(),
+            turn.state.clone(),
+            format!("{}/{}", turn.provider, turn.model),
+            turn.usage.input_tokens.to_string(),
+            turn.usage.output_tokens.to_string(),
+            turn.error
+                .as_ref()
+                .map(|error| format!("{}: {}", error.class, error.message))
+                .unwrap_or_default(),
+        ]
+    };
+    record.turns.iter().map(row).collect()
+}
+
+fn calls(record: &RunRecord) -> Vec<Vec<String>> {
+    /// Characters of a row's arguments.
+    const ARGUMENTS_CHARS_MAX: usize = 120;
+    let row = |call: &crate::replay::CallRecord| {
+        let ended = match &call.result {
+            None => "no result".to_owned(),
+            Some(_) if call.succeeded() => "ok".to_owned(),
+            Some(result) => result["error"]["code"].as_str().unwrap_or("failed").to_owned(),
+        };
+        let arguments = call.call.get("args").unwrap_or(&call.call).to_string();
+        let arguments = arguments.chars().take(ARGUMENTS_CHARS_MAX).collect();
+        vec![call.id.clone(), call.tool.clone(), ended, arguments]
+    };
+    record.calls.iter().map(row).collect()
+}
+
+/// One row per recipient; one for a mail that has none.
+fn mails(record: &RunRecord) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for mail in &record.mails {
+        let (id, fate) = (mail.message.id.clone(), mail.message.disposition.clone());
+        let Some(delivery) = &mail.delivery else {
+            rows.push([id, fate].into_iter().chain(std::iter::repeat_n(String::new(), 4)).collect());
+            continue;
+        };
+        for recipient in &delivery.recipients {
+            let code = recipient.last_code.map(|code| code.to_string());
+            let reply =
+                [code, recipient.last_reply.clone()].into_iter().flatten().collect::<Vec<_>>().join(" ");
+            let (id, fate) = (id.clone(), fate.clone());
+            let (to, state) = (recipient.recipient.clone(), recipient.state.clone());
+            rows.push(vec![id, fate, delivery.id.clone(), to, state, reply]);
+        }
+    }
+    rows
+}
+
+async fn cancel(context: &Context, store: &Store, run: &RunId) -> anyhow::Result<()> {
+    let (word, sentence) = match store.request_cancel(run).await? {
+        Cancellation::Done => ("cancelled", format!("cancelled run {run}")),
+        Cancellation::Requested => {
+            ("requested", format!("asked the engine to stop run {run}; it does so within about a second"))
+        }
+    };
+    if context.json() {
+        return context.screen.json(&json!({ "run": run.as_str(), "outcome": word }));
+    }
+    Ok(context.screen.line(sentence)?)
+}
+
+async fn retry(context: &Context, store: &Store, run: &RunId) -> anyhow::Result<()> {
+    store.retry_run(run).await?;
+    if context.json() {
+        return context.screen.json(&json!({ "run": run.as_str(), "outcome": "queued" }));
+    }
+    let next = "a serving engine takes it within about a second, `attache drain` now";
+    Ok(context.screen.line(format!("queued run {run}; {next}"))?)
+}

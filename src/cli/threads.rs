@@ -1,0 +1,172 @@
+//! `attache threads list|show`: who wrote with whom, and what became of it.
+
+use super::replay::not_found;
+use super::{Command, Context, Exit, Failure};
+use crate::domain::PersonaId;
+use crate::replay::{MessageRecord, RunFacts, load_thread};
+use crate::store::{ThreadFilter, ThreadSummary};
+use clap::{Arg, ArgMatches, value_parser};
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+
+pub struct ThreadsCommand;
+
+/// Runs that `show` lists, the newest.
+const RUNS_MAX: u32 = 100;
+
+impl Command for ThreadsCommand {
+    fn clap(&self) -> clap::Command {
+        let list = clap::Command::new("list").about("List threads, the last active first").args(page_args());
+        let limit = Arg::new("limit")
+            .long("limit")
+            .value_name("N")
+            .value_parser(value_parser!(u32).range(1..=10_000))
+            .default_value("100")
+            .help("Show the last N messages");
+        clap::Command::new("threads")
+            .about("List and show threads")
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommand(list)
+            .subcommand(
+                clap::Command::new("show")
+                    .about("Show a thread's messages and runs")
+                    .arg(id_arg())
+                    .arg(limit),
+            )
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            match args.subcommand() {
+                Some(("list", args)) => list(context, args).await,
+                Some(("show", args)) => show(context, args).await,
+                _ => Ok(Exit::Usage),
+            }
+        })
+    }
+}
+
+/// An id, or a piece of it.
+pub fn id_arg() -> Arg {
+    Arg::new("id").value_name("ID").required(true).help("Its id, or the first characters of it")
+}
+
+/// Whose, how many, and how many not.
+pub fn page_args() -> [Arg; 3] {
+    let number = |name: &'static str, default: &'static str| {
+        Arg::new(name).long(name).value_name("N").value_parser(value_parser!(u32)).default_value(default)
+    };
+    [
+        Arg::new("persona").long("persona").value_name("ID").help("Only this persona's"),
+        number("limit", "50").help("Show so many at most"),
+        number("offset", "0").help("Pass over so many first"),
+    ]
+}
+
+/// The persona that was asked for; one that has left its folder still has its rows.
+pub fn persona_of(args: &ArgMatches) -> Result<Option<PersonaId>, Failure> {
+    let typed = args.get_one::<String>("persona");
+    let parsed = typed.map(|id| PersonaId::parse(id)).transpose();
+    parsed.map_err(|error| Failure::new(Exit::Usage, error.to_string()))
+}
+
+/// A number that has a default.
+pub fn number(args: &ArgMatches, name: &str) -> u32 {
+    args.get_one::<u32>(name).copied().unwrap_or_default()
+}
+
+async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let filter = ThreadFilter {
+        persona: persona_of(args)?,
+        limit: number(args, "limit"),
+        offset: number(args, "offset"),
+    };
+    let threads = context.store_beside().await?.list_threads(&filter).await?;
+    if context.json() {
+        context.screen.json(&threads.iter().map(shown).collect::<Vec<_>>())?;
+        return Ok(Exit::Ok);
+    }
+    let rows = threads.iter().map(|thread| {
+        vec![
+            thread.id.to_string(),
+            thread.updated_at.to_string(),
+            thread.persona.to_string(),
+            thread.messages.to_string(),
+            thread.runs.to_string(),
+            thread.open_runs.to_string(),
+            thread.participants.join(", "),
+            thread.subject.clone(),
+        ]
+    });
+    let headings = ["ID", "LAST ACTIVITY", "PERSONA", "MESSAGES", "RUNS", "OPEN", "PARTICIPANTS", "SUBJECT"];
+    context.screen.table(&headings, &rows.collect::<Vec<_>>())?;
+    Ok(Exit::Ok)
+}
+
+fn shown(thread: &ThreadSummary) -> Value {
+    json!({
+        "id": thread.id.as_str(),
+        "conversation": thread.conversation.as_str(),
+        "persona": thread.persona.as_str(),
+        "subject": thread.subject,
+        "participants": thread.participants,
+        "messages": thread.messages,
+        "runs": thread.runs,
+        "open_runs": thread.open_runs,
+        "created_at": thread.created_at.to_string(),
+        "updated_at": thread.updated_at.to_string(),
+    })
+}
+
+async fn show(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let store = context.store_beside().await?;
+    let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
+    let id = store.find_thread(id).await.map_err(|error| not_found(error, "`attache threads list`"))?;
+    let thread = load_thread(&store, &id, number(args, "limit"), RUNS_MAX).await?;
+    if context.json() {
+        let runs = thread.runs.iter().map(|run| &run.run).collect::<Vec<_>>();
+        context.screen.json(&json!({
+            "id": thread.id,
+            "conversation": thread.conversation,
+            "persona": thread.persona,
+            "subject": thread.subject,
+            "participants": thread.participants,
+            "messages": thread.messages,
+            "runs": runs,
+        }))?;
+        return Ok(Exit::Ok);
+    }
+    context.screen.fields(&[
+        ("thread", thread.id.clone()),
+        ("conversation", thread.conversation.clone()),
+        ("persona", thread.persona.clone()),
+        ("subject", thread.subject.clone()),
+        ("participants", thread.participants.join(", ")),
+    ])?;
+    for message in &thread.messages {
+        let run = thread.runs.iter().find(|run| run.trigger.id == message.id).map(|run| &run.run);
+        show_message(context, message, run)?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn show_message(context: &Context, message: &MessageRecord, run: Option<&RunFacts>) -> anyhow::Result<()> {
+    let screen = &context.screen;
+    screen.line("")?;
+    let subject = message.subject.split_whitespace().collect::<Vec<_>>().join(" ");
+    screen.heading(format!("{}  {}  {subject}", message.received_at, message.direction))?;
+    let mut fields = vec![("from", message.sender.clone()), ("disposition", message.disposition.clone())];
+    for attachment in &message.attachments {
+        let (name, kind) = (&attachment.filename, &attachment.content_type);
+        fields.push(("attachment", format!("{name} ({kind}, {} bytes)", attachment.size_bytes)));
+    }
+    if let Some(run) = run {
+        fields.push(("run", format!("{} {}", run.id, run.state)));
+    }
+    screen.fields(&fields)?;
+    // Behind a gutter, so that a letter cannot imitate what stands around it.
+    for line in message.text.trim_end().lines() {
+        screen.line(format!("| {line}"))?;
+    }
+    Ok(())
+}
