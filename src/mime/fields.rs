@@ -158,9 +158,10 @@ fn field_end(bytes: &[u8], mut end: usize) -> usize {
     end
 }
 
-/// A copy that ends in a line feed, as the library's field parsers want it, and is no longer than `max`.
+/// An unfolded copy that ends in a line feed, as the library's field parsers want it, and is no longer than `max`.
 fn terminated(value: &[u8], max: usize) -> Vec<u8> {
-    let mut copy = value[..value.len().min(max)].to_vec();
+    let kept = value.iter().take(max).filter(|b| !matches!(b, b'\r' | b'\n'));
+    let mut copy: Vec<u8> = kept.copied().collect();
     copy.extend_from_slice(b"\r\n");
     copy
 }

@@ -4,6 +4,7 @@
 //! sees what a stranger wrote: `tags` rewrites it first, in one pass, as shallow well-formed HTML of a dozen
 //! elements. ammonia stays behind it as a second fence.
 
+use super::entities::revealed;
 use super::limits::ParseLimits;
 use super::tags::{self, TooDeep};
 use super::transfer::plain_lines;
@@ -30,7 +31,7 @@ pub(super) fn to_text(html: &str, limits: &ParseLimits) -> (String, Fidelity) {
     {
         return (text, Fidelity::Rendered);
     }
-    (tidy_lines(&mail_parser::decoders::html::html_to_text(html)), Fidelity::Stripped)
+    (tidy_lines(&tags::strip(html)), Fidelity::Stripped)
 }
 
 fn rendered(html: &str, depth_max: usize) -> Option<String> {
@@ -41,7 +42,7 @@ fn rendered(html: &str, depth_max: usize) -> Option<String> {
     let clean = ammonia::clean(&shallow);
     let config = html2text::config::plain_no_decorate().allow_width_overflow();
     let text = config.string_from_read(clean.as_bytes(), WIDTH).ok()?;
-    Some(tidy_lines(&text))
+    Some(tidy_lines(&revealed(&text)))
 }
 
 /// No blanks at line ends, at most one blank line in a row, none at the edges.
@@ -50,6 +51,7 @@ fn tidy_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut blank = true;
     for line in text.lines() {
+        let line = line.replace('\u{a0}', " ");
         let line = line.trim_end();
         if line.is_empty() && blank {
             continue;

@@ -9,6 +9,7 @@ mod attachments;
 mod automatic;
 mod body;
 mod compose;
+mod entities;
 mod fields;
 mod filename;
 mod header;

@@ -2,7 +2,8 @@
 //!
 //! Only history is cut: attributions (`On … wrote:`), the quotes below them, and the copies of earlier mail that
 //! Outlook and its kin append. Quotes that are answered line by line stay, shortened, because the answer means nothing
-//! without them; forwarded mail stays, because it is what the letter is about; signatures stay, they are the writer's.
+//! without them; forwarded mail stays, because it is what the letter is about; signatures stay, they are the writer's,
+//! except below the history, where they cannot be told from it.
 
 use super::body::joined;
 use super::threading::is_forward_subject;
@@ -14,9 +15,9 @@ const QUOTE_LINES_KEPT: usize = 4;
 const ATTRIBUTION_LINES_MAX: usize = 6;
 const ATTRIBUTION_CHARS_MAX: usize = 400;
 
-/// `text` without quoted history; `text` itself when nothing is quoted, or when nothing would be left.
+/// `text` without quoted history; `text` itself when nothing is quoted, or when nothing but quotes was sent.
 ///
-/// A subject that says the mail was forwarded keeps everything.
+/// Empty only when nobody says anything at any depth of quoting. A subject that says the mail was forwarded keeps everything.
 pub fn fresh_text(text: &str, subject: &str) -> String {
     if is_forward_subject(subject) {
         return text.to_owned();
@@ -28,7 +29,13 @@ pub fn fresh_text(text: &str, subject: &str) -> String {
         return text.to_owned();
     }
     let fresh = joined([cutter.kept.join("\n")]);
-    if fresh.is_empty() { text.to_owned() } else { fresh }
+    if fresh.is_empty() && holds_words(&lines) { text.to_owned() } else { fresh }
+}
+
+/// Whether anything is said at any depth of quoting; a pile of attributions says nothing.
+fn holds_words(lines: &[&str]) -> bool {
+    let inner = |line: &&str| line.trim_start_matches(|c: char| c == '>' || c.is_whitespace()).to_owned();
+    lines.iter().map(inner).any(|line| !line.is_empty() && !is_attribution(&line))
 }
 
 struct Cutter<'t> {
@@ -130,8 +137,10 @@ impl<'t> Cutter<'t> {
             let from = quote.iter().rposition(|line| !line.trim().is_empty()).unwrap_or(0);
             self.kept.push("> […]");
             self.kept.extend_from_slice(&quote[(from + 1).saturating_sub(QUOTE_LINES_KEPT)..]);
-        } else {
+        } else if holds_words(quote) {
             self.kept.extend_from_slice(quote);
+        } else {
+            self.has_cut = true;
         }
         end
     }

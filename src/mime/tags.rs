@@ -4,6 +4,8 @@
 //! `text <address>`, images their alternative text. What a person could not have seen (`hidden`, `display:none`,
 //! zero-size text) is left out, because a model would obey it where its owner never read it. Colour tricks pass.
 
+use super::entities::{decoded, disguised};
+
 /// More elements inside each other than the limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooDeep;
@@ -252,25 +254,34 @@ pub(super) fn rewrite(html: &str, depth_max: usize) -> Result<String, TooDeep> {
     Ok(writer.out)
 }
 
+/// The text of HTML without its tags, for what is too large or too deep to be understood.
+pub(super) fn strip(html: &str) -> String {
+    let mut out = String::new();
+    for token in (Tokens { rest: html }) {
+        match token {
+            Token::Text(text) => out.push_str(&decoded(text)),
+            Token::Open { name, .. } | Token::Close { name } => {
+                let breaks = name == "br" || matches!(role(&name), Some(Role::Block(_) | Role::Row));
+                out.push_str(if breaks { "\n" } else { "" });
+            }
+        }
+    }
+    out
+}
+
 impl Writer {
     fn text(&mut self, text: &str) {
         if self.hidden > 0 {
             return;
         }
-        let is_blank = text.trim().is_empty() || text.trim() == "&nbsp;";
-        if let Some(row) = self.rows.last_mut().filter(|_| !is_blank) {
+        let text = disguised(&decoded(text));
+        if let Some(row) = self.rows.last_mut().filter(|_| !text.trim().is_empty()) {
             if row.separator_due && row.has_text {
                 self.out.push_str(" | ");
             }
             *row = RowState { has_text: true, separator_due: false };
         }
-        for c in text.chars() {
-            match c {
-                '<' => self.out.push_str("&lt;"),
-                '>' => self.out.push_str("&gt;"),
-                c => self.out.push(c),
-            }
-        }
+        self.out.push_str(&text);
     }
 
     fn open(&mut self, name: &str, attributes: &str) {
@@ -374,19 +385,20 @@ impl Writer {
 
     /// Writes ` <target>` after a link's text, unless the text says as much.
     fn link_target(&mut self, href: &str, start: usize) {
+        let href = decoded(href);
         let href = href.trim();
         let lower = href.to_ascii_lowercase();
         let is_shown = ["http://", "https://", "mailto:"].iter().any(|scheme| lower.starts_with(scheme));
         if !is_shown || href.chars().count() > LINK_CHARS_MAX {
             return;
         }
-        let bare = href.trim_start_matches("mailto:").trim_end_matches('/');
+        let shown = disguised(href);
+        let bare = shown.trim_start_matches("mailto:").trim_end_matches('/');
         let text = self.out.get(start..).unwrap_or_default();
         if text.contains(bare) || text.trim().is_empty() {
             return;
         }
-        let escaped = href.replace('<', "%3C").replace('>', "%3E");
-        self.write(&format!(" &lt;{escaped}&gt;"));
+        self.write(&disguised(&format!(" <{href}>")));
     }
 
     fn image(&mut self, attributes: &str) {
