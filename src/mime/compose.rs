@@ -1,18 +1,17 @@
 //! The frozen bytes of one mail of ours.
 //!
 //! Pure: Message-ID, Date and MIME boundaries come from the arguments, so a resend is byte for byte the first copy.
-//! lettre encodes values and bodies; what stands on which line is decided here, because its builder asks the clock
-//! for a missing Date and passes a bare CR of the body through.
+//! lettre builds the MIME parts. The header is written here: lettre's builder asks the clock for a Date that it cannot
+//! read, leaves text that looks like an encoded word as it is, and passes a bare CR of the body through.
 
 use super::fields::one_line;
 use super::filename::Names;
 use super::markdown;
 use super::transfer::plain_lines;
+use super::wire;
 use crate::domain::{Address, Timestamp};
-use lettre::message::header::{
-    Cc, ContentDisposition, ContentTransferEncoding, ContentType, From, HeaderName, HeaderValue, Headers, To,
-};
-use lettre::message::{Body, Mailbox, Mailboxes, MultiPart, SinglePart};
+use lettre::message::header::{ContentDisposition, ContentTransferEncoding, ContentType};
+use lettre::message::{Body, MultiPart, SinglePart};
 use sha2::{Digest, Sha256};
 
 /// Why we write, in the words of RFC 3834 section 5. Every mail of the engine is one of the two.
@@ -58,8 +57,6 @@ pub enum ComposeError {
     NoRecipient,
     #[error("`{0}` cannot be a Message-ID")]
     BadMessageId(String),
-    #[error("`{0}` cannot be written as an address")]
-    BadAddress(String),
     #[error("the text has {bytes} bytes, the limit is {max}")]
     TextTooLarge { bytes: usize, max: usize },
     /// A fault of ours: the bytes broke a rule of the wire and must not be sent.
@@ -69,7 +66,6 @@ pub enum ComposeError {
 
 /// Longest text of one mail.
 const TEXT_BYTES_MAX: usize = 1024 * 1024;
-/// One unfoldable word of this length still fits on a line of 998.
 const SUBJECT_CHARS_MAX: usize = 900;
 const NAME_CHARS_MAX: usize = 200;
 const ID_CHARS_MAX: usize = 900;
@@ -84,7 +80,7 @@ pub fn compose(mail: &Outgoing) -> Result<Vec<u8>, ComposeError> {
         let bytes = mail.body_markdown.len();
         return Err(ComposeError::TextTooLarge { bytes, max: TEXT_BYTES_MAX });
     }
-    let mut bytes = headers(mail)?.to_string().into_bytes();
+    let mut bytes = headers(mail)?.into_bytes();
     bytes.extend_from_slice(&content(mail).formatted());
     if !keeps_line_rules(&bytes) {
         return Err(ComposeError::Malformed);
@@ -92,45 +88,33 @@ pub fn compose(mail: &Outgoing) -> Result<Vec<u8>, ComposeError> {
     Ok(bytes)
 }
 
-fn headers(mail: &Outgoing) -> Result<Headers, ComposeError> {
+fn headers(mail: &Outgoing) -> Result<String, ComposeError> {
     if !is_safe_id(&mail.message_id) {
         return Err(ComposeError::BadMessageId(one_line(&mail.message_id)));
     }
-    let mut headers = Headers::new();
-    set(&mut headers, "Date", mail.date.to_utc().format("%a, %d %b %Y %H:%M:%S +0000").to_string());
-    headers.set(From::from(Mailboxes::from(mailbox(&mail.from, &mail.from_name)?)));
-    if !mail.to.is_empty() {
-        headers.set(To::from(mailboxes(&mail.to)?));
-    }
-    if !mail.cc.is_empty() {
-        headers.set(Cc::from(mailboxes(&mail.cc)?));
-    }
-    let subject: String = one_line(&mail.subject).chars().take(SUBJECT_CHARS_MAX).collect();
-    headers.insert_raw(HeaderValue::new(HeaderName::new_from_ascii_str("Subject"), subject));
-    set(&mut headers, "Message-ID", format!("<{}>", mail.message_id));
-    if let Some(id) = mail.in_reply_to.as_deref().filter(|id| is_safe_id(id)) {
-        set(&mut headers, "In-Reply-To", format!("<{id}>"));
-    }
-    let references: Vec<String> =
-        mail.references.iter().filter(|id| is_safe_id(id)).map(|id| format!("<{id}>")).collect();
-    if !references.is_empty() {
-        // One id per line: no fold can fall into an id, no line can grow too long.
-        set(&mut headers, "References", references.join("\r\n "));
-    }
+    let cut = |text: &str, max| one_line(text).chars().take(max).collect::<String>();
+    let bracketed = |id: &String| is_safe_id(id).then(|| format!("<{id}>"));
+    let references: Vec<String> = mail.references.iter().filter_map(bracketed).collect();
     let automatic = match mail.automatic {
         Automatic::Replied => "auto-replied",
         Automatic::Generated => "auto-generated",
     };
-    set(&mut headers, "Auto-Submitted", automatic.to_owned());
-    set(&mut headers, "X-Auto-Response-Suppress", "All".to_owned());
-    set(&mut headers, "MIME-Version", "1.0".to_owned());
-    Ok(headers)
-}
-
-/// Sets a field whose value is known to be legal as it stands.
-fn set(headers: &mut Headers, name: &'static str, value: String) {
-    let name = HeaderName::new_from_ascii_str(name);
-    headers.insert_raw(HeaderValue::dangerous_new_pre_encoded(name, value.clone(), value));
+    let fields = [
+        ("Date", mail.date.to_utc().format("%a, %d %b %Y %H:%M:%S +0000").to_string()),
+        ("From", wire::mailbox(&cut(&mail.from_name, NAME_CHARS_MAX), &mail.from)),
+        ("To", wire::addresses(&mail.to)),
+        ("Cc", wire::addresses(&mail.cc)),
+        ("Subject", wire::unstructured(&cut(&mail.subject, SUBJECT_CHARS_MAX), "Subject".len())),
+        ("Message-ID", format!("<{}>", mail.message_id)),
+        ("In-Reply-To", mail.in_reply_to.as_ref().and_then(bracketed).unwrap_or_default()),
+        // One id per line: no fold can fall into an id, no line can grow too long.
+        ("References", references.join("\r\n ")),
+        ("Auto-Submitted", automatic.to_owned()),
+        ("X-Auto-Response-Suppress", "All".to_owned()),
+        ("MIME-Version", "1.0".to_owned()),
+    ];
+    let written = fields.iter().filter(|(name, value)| !value.is_empty() || *name == "Subject");
+    Ok(written.map(|(name, value)| format!("{name}: {value}\r\n")).collect())
 }
 
 /// What can stand between angle brackets without ending them, the line or the header.
@@ -138,17 +122,6 @@ fn is_safe_id(id: &str) -> bool {
     !id.is_empty()
         && id.len() <= ID_CHARS_MAX
         && id.bytes().all(|b| b.is_ascii_graphic() && b != b'<' && b != b'>')
-}
-
-fn mailboxes(addresses: &[Address]) -> Result<Mailboxes, ComposeError> {
-    addresses.iter().map(|address| mailbox(address, "")).collect()
-}
-
-fn mailbox(address: &Address, name: &str) -> Result<Mailbox, ComposeError> {
-    let bad = |_| ComposeError::BadAddress(address.to_string());
-    let email = lettre::Address::new(address.local(), address.domain()).map_err(bad)?;
-    let name: String = one_line(name).chars().take(NAME_CHARS_MAX).collect();
-    Ok(Mailbox::new((!name.is_empty()).then_some(name), email))
 }
 
 fn content(mail: &Outgoing) -> MultiPart {

@@ -33,10 +33,10 @@ impl<'a> Fields<'a> {
             if line.is_empty() {
                 return (fields, end);
             }
-            // An mbox separator is no field, quoted or not, wherever the mailbox program left it.
+            // An mbox separator, wherever a mailbox program left it. `From : a@b.test` is none: it is a field.
             let is_mbox_line = line.starts_with(b"From ") || line.starts_with(b">From ");
             match field_name(line) {
-                _ if is_mbox_line => start = end,
+                None if is_mbox_line => start = end,
                 Some(colon) => {
                     let end = field_end(bytes, end);
                     let name = String::from_utf8_lossy(&line[..colon]).trim_end().to_ascii_lowercase();

@@ -28,8 +28,7 @@ pub fn safe_filename(declared: &str) -> String {
             c => name.push(c),
         }
     }
-    let name = name.trim_matches(|c: char| c == '.' || c == ' ');
-    let name = name.trim_start_matches('-');
+    let name = name.trim_start_matches(['.', ' ', '-']).trim_end_matches(['.', ' ']);
     let name = if is_device(name) { format!("_{name}") } else { name.to_owned() };
     shortened(&name, "")
 }

@@ -22,6 +22,7 @@ mod structure;
 mod tags;
 mod threading;
 mod transfer;
+mod wire;
 
 pub use compose::{Automatic, ComposeError, Outgoing, OutgoingAttachment, compose};
 pub use filename::safe_filename;

@@ -208,82 +208,86 @@ fn is_original_marker(line: &str) -> bool {
     undecorated(line).is_some_and(|inner| MARKERS.contains(&inner.as_str()))
 }
 
+/// What mail programs of the world call the sender in the header block of a copy.
+const SENDER_LABELS: [&str; 14] = [
+    "from",
+    "von",
+    "de",
+    "da",
+    "van",
+    "från",
+    "fra",
+    "od",
+    "lähettäjä",
+    "kimden",
+    "от",
+    "发件人",
+    "差出人",
+    "보낸 사람",
+];
+
+/// And the other lines of such a block.
+const OTHER_LABELS: [&str; 48] = [
+    "sent",
+    "date",
+    "to",
+    "cc",
+    "subject",
+    "reply-to",
+    "gesendet",
+    "datum",
+    "an",
+    "betreff",
+    "envoyé",
+    "à",
+    "objet",
+    "enviado",
+    "enviado el",
+    "fecha",
+    "para",
+    "asunto",
+    "data",
+    "assunto",
+    "inviato",
+    "a",
+    "oggetto",
+    "risposta",
+    "verzonden",
+    "aan",
+    "onderwerp",
+    "skickat",
+    "till",
+    "ämne",
+    "sendt",
+    "til",
+    "emne",
+    "wysłano",
+    "do",
+    "temat",
+    "lähetetty",
+    "aihe",
+    "gönderildi",
+    "kime",
+    "konu",
+    "отправлено",
+    "кому",
+    "тема",
+    "发送时间",
+    "收件人",
+    "主题",
+    "送信日時",
+];
+
 /// `From: …` with at least two more header lines below it, as Outlook writes them.
 fn is_header_block(lines: &[&str]) -> bool {
-    const SENDER: [&str; 14] = [
-        "from",
-        "von",
-        "de",
-        "da",
-        "van",
-        "från",
-        "fra",
-        "od",
-        "lähettäjä",
-        "kimden",
-        "от",
-        "发件人",
-        "差出人",
-        "보낸 사람",
-    ];
-    const OTHER: [&str; 48] = [
-        "sent",
-        "date",
-        "to",
-        "cc",
-        "subject",
-        "reply-to",
-        "gesendet",
-        "datum",
-        "an",
-        "betreff",
-        "envoyé",
-        "à",
-        "objet",
-        "enviado",
-        "enviado el",
-        "fecha",
-        "para",
-        "asunto",
-        "data",
-        "assunto",
-        "inviato",
-        "a",
-        "oggetto",
-        "risposta",
-        "verzonden",
-        "aan",
-        "onderwerp",
-        "skickat",
-        "till",
-        "ämne",
-        "sendt",
-        "til",
-        "emne",
-        "wysłano",
-        "do",
-        "temat",
-        "lähetetty",
-        "aihe",
-        "gönderildi",
-        "kime",
-        "konu",
-        "отправлено",
-        "кому",
-        "тема",
-        "发送时间",
-        "收件人",
-        "主题",
-        "送信日時",
-    ];
     let label = |line: &str| {
         let bare = line.trim_start_matches(|c: char| c.is_whitespace() || c == '*');
         let (label, _) = bare.split_once([':', '：'])?;
         Some(label.trim_end_matches(['*', ' ', '\u{a0}']).to_lowercase())
     };
-    let is_sender = label(lines[0]).is_some_and(|l| SENDER.contains(&l.as_str()));
+    let is_sender = label(lines[0]).is_some_and(|l| SENDER_LABELS.contains(&l.as_str()));
     let below = || lines.iter().skip(1).filter(|l| !l.trim().is_empty()).take(6);
-    is_sender && below().filter(|l| label(l).is_some_and(|l| OTHER.contains(&l.as_str()))).count() >= 2
+    is_sender && below().filter(|l| label(l).is_some_and(|l| OTHER_LABELS.contains(&l.as_str()))).count() >= 2
 }
 
 /// How many lines from the first one say who wrote what follows.
