@@ -15,6 +15,7 @@ mod serve;
 mod threads;
 mod runs;
 mod replay;
+mod demo;
 pub mod sample;
 mod vocabulary;
 pub mod output;
@@ -40,6 +41,7 @@ static COMMANDS: &[&dyn Command] = &[
     &persona::PersonaCommand,
     &schedule::ScheduleCommand,
     // Working.
+    &demo::Demo,
     &serve::Serve,
     &ingest::Ingest,
     &drain::Drain,
