@@ -7,7 +7,9 @@ use super::providers::{Block, Message, Provider, Request, Response, Role, ToolCh
 use super::resolvers::Subject;
 use crate::config::{Budget, Persona};
 use crate::domain::{ErrorClass, Usage};
-use crate::store::{AssembledContext, ClaimedRun, Entry, JournalSoFar, PersonaStore, RunKey, Step};
+use crate::store::{
+    AssembledContext, ClaimedRun, Entry, JournalSoFar, PersonaStore, RunKey, Step, TriggerMessage,
+};
 use crate::tools::Tool;
 use cap_std::fs_utf8::Dir;
 use std::collections::HashMap;
@@ -63,9 +65,8 @@ impl<'a> Work<'a> {
         };
         let provider = desk.providers.get(provider_name).ok_or_else(no_provider)?;
         let store = desk.store.persona(&run.persona);
-        let message = store.message(&run.trigger_message).await?;
-        let attachments = store.attachment_infos(&run.trigger_message).await?;
-        let has_past = !store.past_messages(&message.thread, message.seq, 1, 1).await?.is_empty();
+        let TriggerMessage { message, attachments, has_past } =
+            store.trigger_message(&run.trigger_message).await?;
         let subject = Subject { trigger: run.trigger, message, attachments, has_past };
         let first = Request {
             model: persona.model.as_ref().unwrap_or(&desk.config.inference.model).clone(),

@@ -30,12 +30,14 @@ const RUN_RETRY_WAITS: [Duration; 5] = [
 pub struct Worker {
     desk: Arc<Desk>,
     running: JoinSet<RunId>,
+    /// The last claim got all that it asked for, so there is probably more.
+    backlog: bool,
     cancels: HashMap<RunId, CancellationToken>,
 }
 
 impl Worker {
     pub fn new(desk: Arc<Desk>) -> Self {
-        Self { desk, running: JoinSet::new(), cancels: HashMap::new() }
+        Self { desk, running: JoinSet::new(), backlog: false, cancels: HashMap::new() }
     }
 
     /// Works until `shutdown`, then gives running runs `drain_max` to end and puts the rest back.
@@ -78,12 +80,14 @@ impl Worker {
     async fn claim(&mut self) -> Result<usize, StoreError> {
         let inference = &self.desk.config.inference;
         let free = inference.concurrent_runs_max.saturating_sub(self.running.len());
-        if free == 0 {
+        // With a backlog, several places are filled by one claim rather than each by its own.
+        if free == 0 || (self.backlog && free < inference.concurrent_runs_max.div_ceil(4)) {
             return Ok(0);
         }
         let claimed =
             self.desk.store.claim_runs(free, inference.concurrent_runs_per_persona_max, &[]).await?;
         let count = claimed.len();
+        self.backlog = count == free;
         for run in claimed {
             let cancel = CancellationToken::new();
             self.cancels.insert(run.id.clone(), cancel.clone());

@@ -84,13 +84,11 @@ pub struct RecoveredDeliveries {
 /// The persona is the message's, so that a delivery can never belong to another one.
 pub(super) const INSERT: &str = "
 INSERT INTO deliveries (id, persona_id, message_id, run_id, envelope_from, bytes, state, next_attempt_at, created_at)
-SELECT $1, persona_id, id, $3, $4, $5, 'queued', $6, $6 FROM messages WHERE id = $2";
-
-pub(super) const INSERT_RECIPIENTS: &str = "
+SELECT $1, persona_id, id, $3, $4, $5, 'queued', $6, $6 FROM messages WHERE id = $2;
 INSERT INTO delivery_recipients (delivery_id, recipient, state, next_attempt_at)
-SELECT DISTINCT $1, value, 'queued', $3 FROM json_each($2)";
+SELECT DISTINCT $1, value, 'queued', $6 FROM json_each($7) WHERE EXISTS (SELECT 1 FROM deliveries WHERE id = $1)";
 
-/// Queues a mail inside another transaction of the store. Two statements.
+/// Queues a mail inside another transaction of the store.
 ///
 /// Errors: [`StoreError::Missing`] when there is no such message.
 pub(super) async fn insert(
@@ -105,17 +103,12 @@ pub(super) async fn insert(
         .bind(&delivery.envelope_from)
         .bind(&delivery.bytes)
         .bind(now.to_string())
-        .execute(&mut *conn)
+        .bind(json_texts(&delivery.recipients))
+        .execute(conn)
         .await?;
     if inserted.rows_affected() == 0 {
         return Err(StoreError::Missing { kind: "message", id: delivery.message_id.to_string() });
     }
-    sqlx::query(INSERT_RECIPIENTS)
-        .bind(delivery.id.as_str())
-        .bind(json_list(delivery.recipients.iter().map(String::as_str)))
-        .bind(now.to_string())
-        .execute(&mut *conn)
-        .await?;
     Ok(())
 }
 

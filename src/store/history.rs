@@ -6,6 +6,7 @@ use super::journal::{Step, StepKind};
 use super::threads::json_list;
 use super::{PersonaStore, Result, StoreError};
 use crate::domain::{MessageId, RunId, ThreadId, Timestamp};
+use serde::Deserialize;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
@@ -34,7 +35,7 @@ pub struct StoredMessage {
 }
 
 /// An attachment without its bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct AttachmentInfo {
     pub filename: String,
     pub content_type: String,
@@ -61,19 +62,46 @@ pub(super) const MESSAGE: &str = "
     SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
       text_body, fresh_text, received_at, trust, run_id, disposition, metadata_json
     FROM messages WHERE id = $1 AND persona_id = $2";
+/// What a run is about, in one row: the message's columns, its attachments, and whether its thread has a past.
+pub(super) const TRIGGER: &str = "
+    SELECT m.seq, m.id, m.thread_id, m.direction, m.message_id, m.in_reply_to, m.references_json, m.sender,
+      m.recipients_json, m.subject, m.text_body, m.fresh_text, m.received_at, m.trust, m.run_id, m.disposition,
+      m.metadata_json,
+      (SELECT json_group_array(json_object('filename', filename, 'content_type', content_type,
+         'size_bytes', size_bytes)) FROM attachments WHERE message_id = m.id ORDER BY id) AS attachments,
+      EXISTS (SELECT 1 FROM messages p WHERE p.thread_id = m.thread_id
+        AND (p.seq < m.seq OR p.direction = 'outbound')) AS has_past
+    FROM messages m WHERE m.id = $1 AND m.persona_id = $2";
 pub(super) const ATTACHMENT_INFOS: &str = "
-    SELECT filename, content_type, size_bytes FROM attachments WHERE message_id = $1 AND persona_id = $2 ORDER BY id";
-/// A run sees the letters before its own, and every answer so far, also one written after its letter came in.
+    SELECT json_group_array(json_object('filename', filename, 'content_type', content_type,
+      'size_bytes', size_bytes)) FROM attachments WHERE message_id = $1 AND persona_id = $2 ORDER BY id";
+/// A run sees the letters before its own, and every answer so far, also one written after its letter came in. One
+/// row of JSON, because each row costs a change of threads.
 pub(super) const PAST_MESSAGES: &str = "
-    SELECT m.seq, m.id, m.direction, m.sender, m.subject, substr(coalesce(m.fresh_text, m.text_body), 1, $5) AS text,
-      m.received_at, r.trigger_message_id, m.disposition
-    FROM messages m LEFT JOIN runs r ON r.id = m.run_id
-    WHERE m.thread_id = $1 AND m.persona_id = $2 AND (m.direction = 'outbound' OR m.seq < $3)
-    ORDER BY m.seq DESC LIMIT $4";
+    SELECT json_group_array(json_object('seq', seq, 'id', id, 'direction', direction, 'sender', sender,
+      'subject', subject, 'text', text, 'received_at', received_at, 'trigger', trigger_message_id,
+      'disposition', disposition))
+    FROM (
+      SELECT m.seq, m.id, m.direction, m.sender, m.subject, substr(coalesce(m.fresh_text, m.text_body), 1, $5) AS text,
+        m.received_at, r.trigger_message_id, m.disposition
+      FROM messages m LEFT JOIN runs r ON r.id = m.run_id
+      WHERE m.thread_id = $1 AND m.persona_id = $2 AND (m.direction = 'outbound' OR m.seq < $3)
+      ORDER BY m.seq DESC LIMIT $4)";
 pub(super) const PAST_STEPS: &str = "
-    SELECT parent_message_id, step_index, event_type, tool_name, tool_call_id, substr(payload_json, 1, $3)
-    FROM thread_tool_events WHERE parent_message_id IN (SELECT value FROM json_each($1)) AND persona_id = $2
-    ORDER BY parent_message_id, run_id, step_index";
+    SELECT json_group_array(json_object('message', parent_message_id, 'step_index', step_index, 'kind', event_type,
+      'tool_name', tool_name, 'tool_call_id', tool_call_id, 'payload_json', substr(payload_json, 1, $3)))
+    FROM (SELECT * FROM thread_tool_events
+      WHERE parent_message_id IN (SELECT value FROM json_each($1)) AND persona_id = $2
+      ORDER BY parent_message_id, run_id, step_index)";
+
+/// The message that triggered a run, with what belongs to it.
+#[derive(Debug, Clone)]
+pub struct TriggerMessage {
+    pub message: StoredMessage,
+    pub attachments: Vec<AttachmentInfo>,
+    /// The thread has messages that the run may see.
+    pub has_past: bool,
+}
 
 impl PersonaStore {
     /// One message of this persona.
@@ -86,14 +114,21 @@ impl PersonaStore {
 
     /// The attachments of a message, without their bytes.
     pub async fn attachment_infos(&self, message: &MessageId) -> Result<Vec<AttachmentInfo>> {
-        let rows = sqlx::query(ATTACHMENT_INFOS).bind(message.as_str()).bind(self.persona.as_str());
-        let rows = rows.fetch_all(self.store.readers()).await?;
-        let info = |row: &SqliteRow| AttachmentInfo {
-            filename: row.get(0),
-            content_type: row.get(1),
-            size_bytes: row.get::<i64, _>(2).unsigned_abs(),
-        };
-        Ok(rows.iter().map(info).collect())
+        let infos = sqlx::query_scalar(ATTACHMENT_INFOS).bind(message.as_str()).bind(self.persona.as_str());
+        let infos: String = infos.fetch_one(self.store.readers()).await?;
+        from_json(&infos, "attachments")
+    }
+
+    /// The message that triggered a run.
+    pub async fn trigger_message(&self, id: &MessageId) -> Result<TriggerMessage> {
+        let row = sqlx::query(TRIGGER).bind(id.as_str()).bind(self.persona.as_str());
+        let row = row.fetch_optional(self.store.readers()).await?;
+        let row = row.ok_or_else(|| StoreError::Missing { kind: "message", id: id.to_string() })?;
+        Ok(TriggerMessage {
+            message: stored_message(&row)?,
+            attachments: from_json(row.get("attachments"), "attachments")?,
+            has_past: row.get("has_past"),
+        })
     }
 
     /// The last `limit` messages of a thread that a run on the message with `before_seq` may see, oldest first,
@@ -105,10 +140,11 @@ impl PersonaStore {
         limit: u32,
         chars_max: u32,
     ) -> Result<Vec<PastMessage>> {
-        let rows =
-            sqlx::query(PAST_MESSAGES).bind(thread.as_str()).bind(self.persona.as_str()).bind(before_seq);
-        let rows = rows.bind(limit).bind(chars_max).fetch_all(self.store.readers()).await?;
-        rows.iter().rev().map(past_message).collect()
+        let past = sqlx::query_scalar(PAST_MESSAGES).bind(thread.as_str()).bind(self.persona.as_str());
+        let past = past.bind(before_seq).bind(limit).bind(chars_max);
+        let past: String = past.fetch_one(self.store.readers()).await?;
+        let past: Vec<PastMessageJson> = from_json(&past, "messages of a thread")?;
+        past.into_iter().rev().map(past_message).collect()
     }
 
     /// The tool traces under these messages, grouped by message, each payload cut at `chars_max` characters.
@@ -121,21 +157,49 @@ impl PersonaStore {
             return Ok(Vec::new());
         }
         let ids = json_list(messages.iter().map(|id| id.as_str()));
-        let rows = sqlx::query(PAST_STEPS).bind(ids).bind(self.persona.as_str()).bind(chars_max);
-        let rows = rows.fetch_all(self.store.readers()).await?;
-        let step = |row: &SqliteRow| {
-            let kind = if row.get::<&str, _>(2) == "tool_call" { StepKind::Call } else { StepKind::Result };
+        let steps = sqlx::query_scalar(PAST_STEPS).bind(ids).bind(self.persona.as_str()).bind(chars_max);
+        let steps: String = steps.fetch_one(self.store.readers()).await?;
+        let steps: Vec<PastStepJson> = from_json(&steps, "tool traces of a thread")?;
+        let step = |found: PastStepJson| {
+            let kind = if found.kind == "tool_call" { StepKind::Call } else { StepKind::Result };
             let step = Step {
-                step_index: row.get(1),
+                step_index: found.step_index,
                 kind,
-                tool_name: row.get(3),
-                tool_call_id: row.get(4),
-                payload_json: row.get(5),
+                tool_name: found.tool_name,
+                tool_call_id: found.tool_call_id,
+                payload_json: found.payload_json,
             };
-            (MessageId::new(row.get::<String, _>(0)), step)
+            (MessageId::new(found.message), step)
         };
-        Ok(rows.iter().map(step).collect())
+        Ok(steps.into_iter().map(step).collect())
     }
+}
+
+#[derive(Deserialize)]
+struct PastMessageJson {
+    seq: i64,
+    id: String,
+    direction: String,
+    sender: String,
+    subject: String,
+    text: String,
+    received_at: String,
+    trigger: Option<String>,
+    disposition: String,
+}
+
+#[derive(Deserialize)]
+struct PastStepJson {
+    message: String,
+    step_index: u32,
+    kind: String,
+    tool_name: String,
+    tool_call_id: String,
+    payload_json: String,
+}
+
+fn from_json<T: serde::de::DeserializeOwned>(json: &str, what: &'static str) -> Result<T> {
+    serde_json::from_str(json).map_err(|_| StoreError::Unreadable { what })
 }
 
 /// Reads a row of [`MESSAGE`]'s columns.
@@ -162,17 +226,17 @@ pub(super) fn stored_message(row: &SqliteRow) -> Result<StoredMessage> {
     })
 }
 
-fn past_message(row: &SqliteRow) -> Result<PastMessage> {
+fn past_message(found: PastMessageJson) -> Result<PastMessage> {
     Ok(PastMessage {
-        seq: row.get("seq"),
-        id: MessageId::new(row.get::<String, _>("id")),
-        direction: row.get("direction"),
-        sender: row.get("sender"),
-        subject: row.get("subject"),
-        text: row.get("text"),
-        received_at: timestamp(row, "received_at")?,
-        trigger: row.get::<Option<String>, _>("trigger_message_id").map(MessageId::new),
-        disposition: row.get("disposition"),
+        seq: found.seq,
+        id: MessageId::new(found.id),
+        direction: found.direction,
+        sender: found.sender,
+        subject: found.subject,
+        text: found.text,
+        received_at: Timestamp::parse(&found.received_at).ok_or(StoreError::Unreadable { what: "time" })?,
+        trigger: found.trigger.map(MessageId::new),
+        disposition: found.disposition,
     })
 }
 

@@ -6,7 +6,7 @@
 use super::deliveries::{self, NewDelivery};
 use super::messages::{self, Content, MessageRow, Place};
 use super::runs::fenced;
-use super::threads::{self, json_list};
+use super::threads::json_list;
 use super::{PersonaStore, Result};
 use crate::domain::{
     CostSource, ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadId, Timestamp, Usage,
@@ -123,24 +123,22 @@ pub(super) const OWN_RUN: &str = "
     SELECT thread_id FROM runs WHERE id = $1 AND epoch = $2 AND state = 'running' AND persona_id = $3";
 pub(super) const START_TURN: &str = "
     INSERT INTO run_turns (run_id, turn_index, attempt, persona_id, request_json, request_sha256, provider, model,
-      state, started_at, context_json) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'started', $9, $10)";
-pub(super) const NOTE_CONTEXT: &str = "
-    UPDATE runs SET provider = $2, model = $3, context_report_json = $4 WHERE id = $1";
+      state, started_at, context_json) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'started', $9, $10);
+    UPDATE runs SET provider = $7, model = $8, context_report_json = $11 WHERE id = $1 AND $11 IS NOT NULL";
+/// The answer, the sums of the run, and the ledger.
 pub(super) const ANSWER_TURN: &str = "
     UPDATE run_turns SET state = 'answered', response_json = $4, finished_at = $5, input_tokens = $6,
       cache_read_tokens = $7, cache_write_tokens = $8, output_tokens = $9, reasoning_tokens = $10, cost_micros = $11
-    WHERE run_id = $1 AND turn_index = $2 AND attempt = $3";
-pub(super) const ADD_USAGE: &str = "
-    UPDATE runs SET input_tokens = input_tokens + $2, cache_read_tokens = cache_read_tokens + $3,
-      cache_write_tokens = cache_write_tokens + $4, output_tokens = output_tokens + $5,
-      reasoning_tokens = reasoning_tokens + $6,
-      cost_micros = CASE WHEN $7 IS NULL THEN cost_micros ELSE coalesce(cost_micros, 0) + $7 END
-    WHERE id = $1";
-pub(super) const INSERT_LEDGER: &str = "
+    WHERE run_id = $1 AND turn_index = $2 AND attempt = $3;
+    UPDATE runs SET input_tokens = input_tokens + $6, cache_read_tokens = cache_read_tokens + $7,
+      cache_write_tokens = cache_write_tokens + $8, output_tokens = output_tokens + $9,
+      reasoning_tokens = reasoning_tokens + $10,
+      cost_micros = CASE WHEN $11 IS NULL THEN cost_micros ELSE coalesce(cost_micros, 0) + $11 END
+    WHERE id = $1;
     INSERT INTO usage_ledger (run_id, persona_id, turn_index, attempt, provider, model, input_tokens,
       cache_read_tokens, cache_write_tokens, output_tokens, cost_micros, cost_source, created_at)
     SELECT run_id, persona_id, turn_index, attempt, provider, model, input_tokens, cache_read_tokens,
-      cache_write_tokens, output_tokens, cost_micros, $4, $5
+      cache_write_tokens, output_tokens, cost_micros, $12, $5
     FROM run_turns WHERE run_id = $1 AND turn_index = $2 AND attempt = $3";
 pub(super) const FAIL_TURN: &str = "
     UPDATE run_turns SET state = 'failed', error_class = $4, error_message = $5, finished_at = $6
@@ -149,9 +147,12 @@ pub(super) const INSERT_STEP: &str = "
     INSERT INTO thread_tool_events (id, thread_id, persona_id, parent_message_id, run_id, step_index, event_type,
       tool_name, tool_call_id, payload_json, created_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
-pub(super) const LINK_OUTBOUND: &str = "
+/// The mail's own Message-ID becomes part of the conversation, its recipients part of the thread.
+pub(super) const EXTEND_THREAD: &str = "
     INSERT OR IGNORE INTO message_links (persona_id, rfc_message_id, conversation_id)
-    SELECT $1, $2, conversation_id FROM threads WHERE id = $3";
+      SELECT $1, $2, conversation_id FROM threads WHERE id = $3;
+    INSERT OR IGNORE INTO thread_participants (thread_id, address) SELECT $3, value FROM json_each($4);
+    UPDATE threads SET updated_at = $5 WHERE id = $3";
 pub(super) const FINISH_RUN: &str = "
     UPDATE runs SET state = $3, stop_reason = $4, error_class = $5, error_message = $6, finished_at = $7
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
@@ -205,35 +206,29 @@ impl Scribe {
     }
 
     async fn turn_started(&self, conn: &mut SqliteConnection, turn: &TurnStarted) -> Result<()> {
-        let run = self.key.run.as_str();
-        let insert = sqlx::query(START_TURN).bind(run).bind(turn.turn_index).bind(turn.attempt);
+        let context = turn.context.as_ref();
+        let insert =
+            sqlx::query(START_TURN).bind(self.key.run.as_str()).bind(turn.turn_index).bind(turn.attempt);
         let insert = insert.bind(self.persona.as_str()).bind(&turn.request_json).bind(&turn.request_sha256);
         let insert = insert.bind(&turn.provider).bind(&turn.model).bind(&self.stamp);
-        insert.bind(turn.context.as_ref().map(|c| c.request_json.as_str())).execute(&mut *conn).await?;
-        if let Some(context) = &turn.context {
-            let note = sqlx::query(NOTE_CONTEXT).bind(run).bind(&turn.provider).bind(&turn.model);
-            note.bind(&context.report_json).execute(conn).await?;
-        }
+        let insert = insert.bind(context.map(|context| context.request_json.as_str()));
+        insert.bind(context.map(|context| context.report_json.as_str())).execute(conn).await?;
         Ok(())
     }
 
     async fn turn_answered(&self, conn: &mut SqliteConnection, turn: &TurnAnswered) -> Result<()> {
-        let (run, used) = (self.key.run.as_str(), UsageRow::from(turn.usage));
-        let answer = sqlx::query(ANSWER_TURN).bind(run).bind(turn.turn_index).bind(turn.attempt);
-        let answer =
-            answer.bind(&turn.response_json).bind(&self.stamp).bind(used.input).bind(used.cache_read);
-        let answer = answer.bind(used.cache_write).bind(used.output).bind(used.reasoning).bind(used.cost);
-        answer.execute(&mut *conn).await?;
-        let add =
-            sqlx::query(ADD_USAGE).bind(run).bind(used.input).bind(used.cache_read).bind(used.cache_write);
-        add.bind(used.output).bind(used.reasoning).bind(used.cost).execute(&mut *conn).await?;
+        let used = UsageRow::from(turn.usage);
         let source = match turn.cost_source {
             CostSource::Provider => "provider",
             CostSource::PriceTable => "price_table",
             CostSource::None => "unknown",
         };
-        let ledger = sqlx::query(INSERT_LEDGER).bind(run).bind(turn.turn_index).bind(turn.attempt);
-        ledger.bind(source).bind(&self.stamp).execute(conn).await?;
+        let answer =
+            sqlx::query(ANSWER_TURN).bind(self.key.run.as_str()).bind(turn.turn_index).bind(turn.attempt);
+        let answer =
+            answer.bind(&turn.response_json).bind(&self.stamp).bind(used.input).bind(used.cache_read);
+        let answer = answer.bind(used.cache_write).bind(used.output).bind(used.reasoning).bind(used.cost);
+        answer.bind(source).execute(conn).await?;
         Ok(())
     }
 
@@ -265,7 +260,7 @@ impl Scribe {
             persona: &self.persona,
             direction: "outbound",
             content: &mail.content,
-            raw_id: None,
+            raw: None,
             run: Some(&self.key.run),
             dedup_key: None,
             ack_confirmed: true,
@@ -281,17 +276,13 @@ impl Scribe {
         }
     }
 
-    /// The mail's own Message-ID becomes part of the conversation, its recipients part of the thread.
     async fn extend_thread(&self, conn: &mut SqliteConnection, mail: &NewOutbound) -> Result<ThreadId> {
-        let link = sqlx::query(LINK_OUTBOUND).bind(self.persona.as_str()).bind(&mail.content.rfc_message_id);
-        link.bind(self.thread.as_str()).execute(&mut *conn).await?;
-        if mail.delivery.is_some() && !mail.participants.is_empty() {
-            let people = json_list(mail.participants.iter().map(String::as_str));
-            let add = sqlx::query(threads::INSERT_PARTICIPANTS).bind(self.thread.as_str()).bind(people);
-            add.execute(&mut *conn).await?;
-        }
-        let touch = sqlx::query(threads::TOUCH_THREAD).bind(self.thread.as_str()).bind(&self.stamp);
-        touch.execute(conn).await?;
+        // Who is not sent to does not become a participant.
+        let people = mail.participants.iter().filter(|_| mail.delivery.is_some()).map(String::as_str);
+        let extend =
+            sqlx::query(EXTEND_THREAD).bind(self.persona.as_str()).bind(&mail.content.rfc_message_id);
+        let extend = extend.bind(self.thread.as_str()).bind(json_list(people)).bind(&self.stamp);
+        extend.execute(conn).await?;
         Ok(self.thread.clone())
     }
 

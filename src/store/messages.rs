@@ -90,12 +90,16 @@ pub enum StoredInbound {
     },
 }
 
-pub(super) const FIND_DUPLICATE: &str = "
-    SELECT id FROM messages WHERE persona_id = $1 AND dedup_key = $2 AND received_at >= $3
-      AND (ack_confirmed = 0 OR $4) ORDER BY seq DESC LIMIT 1";
-pub(super) const INSERT_RAW: &str = "
-    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes) VALUES ($1, $2, $3, $4, $5)";
+/// What is known of a letter before it is stored: the same letter, and the conversations it is linked to.
+pub(super) const ARRIVAL: &str = "
+    SELECT
+      (SELECT id FROM messages WHERE persona_id = $1 AND dedup_key = $3 AND received_at >= $4
+         AND (ack_confirmed = 0 OR $5) ORDER BY seq DESC LIMIT 1),
+      (SELECT json_group_array(conversation_id) FROM (SELECT DISTINCT conversation_id FROM message_links
+         WHERE persona_id = $1 AND rfc_message_id IN (SELECT value FROM json_each($2)) ORDER BY 1))";
 pub(super) const INSERT_MESSAGE: &str = "
+    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes)
+      SELECT $16, $3, $22, $23, $24 WHERE $24 IS NOT NULL;
     INSERT INTO messages (id, thread_id, persona_id, direction, message_id, in_reply_to, references_json, sender,
       recipients_json, subject, text_body, fresh_text, html_body, received_at, trust, raw_id, run_id, dedup_key,
       ack_confirmed, disposition, metadata_json)
@@ -144,27 +148,30 @@ async fn accept_copy(
     copy: &NewInbound,
     now: Timestamp,
 ) -> Result<StoredInbound> {
+    let stamp = now.to_string();
+    let placing = placing(&copy.persona, &copy.place, &copy.content, &stamp);
     // A letter with a Message-ID of its own is the same letter for the whole window; one without may be sent twice
     // on purpose once its sender has seen the first yes.
     let has_own_id = copy.dedup_key.starts_with("mid:");
-    let known =
-        sqlx::query_scalar::<_, String>(FIND_DUPLICATE).bind(copy.persona.as_str()).bind(&copy.dedup_key);
-    let known =
-        known.bind(copy.duplicates_since.to_string()).bind(has_own_id).fetch_optional(&mut *conn).await?;
-    if let Some(id) = known {
+    let arrival = sqlx::query(ARRIVAL).bind(copy.persona.as_str()).bind(placing.ids()).bind(&copy.dedup_key);
+    let arrival =
+        arrival.bind(copy.duplicates_since.to_string()).bind(has_own_id).fetch_one(&mut *conn).await?;
+    if let Some(id) = arrival.get::<Option<String>, _>(0) {
         return Ok(StoredInbound::Duplicate { message: MessageId::new(id) });
     }
-    let raw =
-        sqlx::query(INSERT_RAW).bind(copy.raw_id.as_str()).bind(copy.persona.as_str()).bind(&copy.sha256);
-    raw.bind(&copy.envelope_json).bind(&copy.bytes[..]).execute(&mut *conn).await?;
-    let thread = place_message(conn, &copy.persona, &copy.place, &copy.content, now).await?;
+    let thread = threads::place_among(conn, &placing, arrival.get(1)).await?;
     let row = MessageRow {
         id: &copy.id,
         thread: &thread,
         persona: &copy.persona,
         direction: "inbound",
         content: &copy.content,
-        raw_id: Some(&copy.raw_id),
+        raw: Some(RawRow {
+            id: &copy.raw_id,
+            sha256: &copy.sha256,
+            envelope_json: &copy.envelope_json,
+            bytes: &copy.bytes,
+        }),
         run: None,
         dedup_key: Some(&copy.dedup_key),
         ack_confirmed: copy.ack_confirmed,
@@ -183,6 +190,25 @@ async fn accept_copy(
     Ok(StoredInbound::New { message: copy.id.clone(), run: copy.run.as_ref().map(|run| run.id.clone()) })
 }
 
+fn placing<'a>(
+    persona: &'a PersonaId,
+    place: &'a Place,
+    content: &'a Content,
+    stamp: &'a str,
+) -> Placing<'a> {
+    Placing {
+        persona: persona.as_str(),
+        own_id: &content.rfc_message_id,
+        mentioned: &place.mentioned,
+        joins_as: place.joins_as.as_deref(),
+        participants: &place.participants,
+        subject: &content.subject,
+        now: stamp,
+        new_conversation: place.new_conversation.clone(),
+        new_thread: place.new_thread.clone(),
+    }
+}
+
 /// Finds or makes the thread of a message.
 pub(super) async fn place_message(
     conn: &mut SqliteConnection,
@@ -191,18 +217,7 @@ pub(super) async fn place_message(
     content: &Content,
     now: Timestamp,
 ) -> Result<ThreadId> {
-    let placing = Placing {
-        persona: persona.as_str(),
-        own_id: &content.rfc_message_id,
-        mentioned: &place.mentioned,
-        joins_as: place.joins_as.as_deref(),
-        participants: &place.participants,
-        subject: &content.subject,
-        now: &now.to_string(),
-        new_conversation: place.new_conversation.clone(),
-        new_thread: place.new_thread.clone(),
-    };
-    threads::place(conn, &placing).await
+    threads::place(conn, &placing(persona, place, content, &now.to_string())).await
 }
 
 /// A row of `messages`, whichever way it travels.
@@ -212,11 +227,20 @@ pub(super) struct MessageRow<'a> {
     pub persona: &'a PersonaId,
     pub direction: &'static str,
     pub content: &'a Content,
-    pub raw_id: Option<&'a RawLetterId>,
+    /// The letter's own bytes, stored with it.
+    pub raw: Option<RawRow<'a>>,
     pub run: Option<&'a RunId>,
     pub dedup_key: Option<&'a str>,
     pub ack_confirmed: bool,
     pub disposition: &'a str,
+}
+
+/// A row of `raw_letters`.
+pub(super) struct RawRow<'a> {
+    pub id: &'a RawLetterId,
+    pub sha256: &'a str,
+    pub envelope_json: &'a str,
+    pub bytes: &'a [u8],
 }
 
 pub(super) async fn insert_message(
@@ -241,12 +265,15 @@ pub(super) async fn insert_message(
         .bind(content.html_body.as_deref())
         .bind(now.to_string())
         .bind(content.trust)
-        .bind(row.raw_id.map(RawLetterId::as_str))
+        .bind(row.raw.as_ref().map(|raw| raw.id.as_str()))
         .bind(row.run.map(RunId::as_str))
         .bind(row.dedup_key)
         .bind(row.ack_confirmed)
         .bind(row.disposition)
         .bind(&content.metadata_json)
+        .bind(row.raw.as_ref().map(|raw| raw.sha256))
+        .bind(row.raw.as_ref().map(|raw| raw.envelope_json))
+        .bind(row.raw.as_ref().map(|raw| raw.bytes))
         .execute(conn)
         .await?;
     Ok(())
@@ -323,7 +350,7 @@ pub(super) async fn insert_synthetic(
         persona: &new.persona,
         direction: "synthetic",
         content: &new.content,
-        raw_id: None,
+        raw: None,
         run: None,
         dedup_key: None,
         ack_confirmed: true,

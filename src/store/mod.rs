@@ -24,7 +24,7 @@ mod steer;
 pub use browse::{ID_PREFIX_CHARS_MIN, RunFilter, RunSummary, ThreadFilter, ThreadMessage, ThreadSummary};
 pub use deliveries::{ClaimedDelivery, DeliveryOutcome, NewDelivery, RecipientOutcome, RecoveredDeliveries};
 pub use delivery_state::{DeliveryState, RecipientState};
-pub use history::{AttachmentInfo, PastMessage, StoredMessage};
+pub use history::{AttachmentInfo, PastMessage, StoredMessage, TriggerMessage};
 pub use journal::{
     AssembledContext, Entry, Finished, JournalSoFar, NewOutbound, RunKey, Step, StepKind, TurnAnswered,
     TurnFailed, TurnStarted,

@@ -89,6 +89,8 @@ impl Store {
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS_MAX)
             .min_connections(0)
+            // A local file does not hang up: no ping before each read.
+            .test_before_acquire(false)
             .connect_lazy_with(options.pragma("query_only", "ON"));
         let writer = Writer::start(conn);
         Ok(Self { inner: Arc::new(Inner { writer, readers, clock, epoch, _lock: lock }) })

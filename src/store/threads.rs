@@ -5,7 +5,7 @@
 //! conversation whose participants wrote or received its letters; nothing that a sender writes into To, Cc or
 //! References opens a thread in which that sender was not already.
 
-use super::Result;
+use super::{Result, StoreError};
 use crate::domain::{ConversationId, ThreadId};
 use sqlx::{Row, SqliteConnection};
 
@@ -28,25 +28,26 @@ pub(super) struct Placing<'a> {
     pub new_thread: ThreadId,
 }
 
+/// The conversations that some Message-IDs are linked to, as a JSON array, oldest first.
 pub(super) const LINKED_CONVERSATIONS: &str = "
-    SELECT DISTINCT conversation_id FROM message_links
-    WHERE persona_id = $1 AND rfc_message_id IN (SELECT value FROM json_each($2)) ORDER BY 1";
-pub(super) const INSERT_CONVERSATION: &str = "
-    INSERT INTO conversations (id, persona_id, subject, root_message_id, created_at) VALUES ($1, $2, $3, $4, $5)";
-pub(super) const INSERT_LINKS: &str = "
-    INSERT OR IGNORE INTO message_links (persona_id, rfc_message_id, conversation_id)
-    SELECT $1, value, $3 FROM json_each($2)";
+    SELECT json_group_array(conversation_id) FROM (SELECT DISTINCT conversation_id FROM message_links
+      WHERE persona_id = $1 AND rfc_message_id IN (SELECT value FROM json_each($2)) ORDER BY 1)";
 pub(super) const FIND_THREAD: &str = "
     SELECT t.id FROM threads t JOIN thread_participants p ON p.thread_id = t.id
     WHERE t.conversation_id = $1 AND p.address = $2
     ORDER BY EXISTS (SELECT 1 FROM messages m WHERE m.persona_id = $4 AND m.message_id = $3 AND m.thread_id = t.id) DESC,
       t.updated_at DESC, t.id DESC LIMIT 1";
-pub(super) const INSERT_THREAD: &str = "
+/// Makes what is missing and touches what is there. One text, because every text that is sent to SQLite costs a
+/// change of threads, and this is the hottest road of the store.
+pub(super) const PLACE: &str = "
+    INSERT INTO conversations (id, persona_id, subject, root_message_id, created_at) VALUES ($3, $1, $4, $5, $6)
+      ON CONFLICT (id) DO NOTHING;
+    INSERT OR IGNORE INTO message_links (persona_id, rfc_message_id, conversation_id)
+      SELECT $1, value, $3 FROM json_each($2);
     INSERT INTO threads (id, conversation_id, persona_id, subject, created_at, updated_at)
-    VALUES ($1, $2, $3, $4, $5, $5)";
+      VALUES ($7, $3, $1, $4, $6, $6) ON CONFLICT (id) DO UPDATE SET updated_at = $6;
+    INSERT OR IGNORE INTO thread_participants (thread_id, address) SELECT $7, value FROM json_each($8)";
 pub(super) const TOUCH_THREAD: &str = "UPDATE threads SET updated_at = $2 WHERE id = $1";
-pub(super) const INSERT_PARTICIPANTS: &str = "
-    INSERT OR IGNORE INTO thread_participants (thread_id, address) SELECT $1, value FROM json_each($2)";
 
 pub(super) const MOVE_THREADS: &str = "
     UPDATE threads SET conversation_id = $1 WHERE conversation_id IN (SELECT value FROM json_each($2))";
@@ -71,44 +72,42 @@ pub(super) const FOLD_THREAD: &str = "DELETE FROM threads WHERE id = $1";
 
 /// Finds or makes the conversation and the thread of a message, joining conversations that it ties together.
 pub(super) async fn place(conn: &mut SqliteConnection, placing: &Placing<'_>) -> Result<ThreadId> {
-    let ids = json_list(placing.mentioned.iter().map(String::as_str).chain([placing.own_id]));
-    let found =
-        sqlx::query(LINKED_CONVERSATIONS).bind(placing.persona).bind(&ids).fetch_all(&mut *conn).await?;
-    let found: Vec<String> = found.iter().map(|row| row.get(0)).collect();
-    let conversation = match found.split_first() {
-        None => new_conversation(conn, placing).await?,
-        // Ids are ordered by time: the oldest conversation keeps its name.
-        Some((oldest, [])) => oldest.clone(),
-        Some((oldest, younger)) => join(conn, oldest, younger).await?,
-    };
-    sqlx::query(INSERT_LINKS)
-        .bind(placing.persona)
-        .bind(&ids)
-        .bind(&conversation)
-        .execute(&mut *conn)
-        .await?;
-    let thread = match found.is_empty() {
-        true => None,
-        false => existing_thread(conn, placing, &conversation).await?,
-    };
-    let thread = match thread {
-        Some(thread) => {
-            sqlx::query(TOUCH_THREAD).bind(&thread).bind(placing.now).execute(&mut *conn).await?;
-            thread
+    let found = sqlx::query_scalar(LINKED_CONVERSATIONS).bind(placing.persona).bind(placing.ids());
+    let found: String = found.fetch_one(&mut *conn).await?;
+    place_among(conn, placing, &found).await
+}
+
+/// As [`place`], when the linked conversations are known already, as [`LINKED_CONVERSATIONS`] gives them.
+pub(super) async fn place_among(
+    conn: &mut SqliteConnection,
+    placing: &Placing<'_>,
+    linked_json: &str,
+) -> Result<ThreadId> {
+    let linked: Vec<String> =
+        serde_json::from_str(linked_json).map_err(|_| StoreError::Unreadable { what: "message links" })?;
+    let (conversation, thread) = match linked.split_first() {
+        None => (placing.new_conversation.as_str().to_owned(), None),
+        Some((oldest, younger)) => {
+            if !younger.is_empty() {
+                // Ids are ordered by time: the oldest conversation keeps its name.
+                join(conn, oldest, younger).await?;
+            }
+            (oldest.clone(), existing_thread(conn, placing, oldest).await?)
         }
-        None => new_thread(conn, placing, &conversation).await?,
     };
-    let people = json_list(placing.participants.iter().map(String::as_str));
-    sqlx::query(INSERT_PARTICIPANTS).bind(&thread).bind(people).execute(&mut *conn).await?;
+    let thread = thread.unwrap_or_else(|| placing.new_thread.as_str().to_owned());
+    let root = placing.mentioned.first().map_or(placing.own_id, String::as_str);
+    let place = sqlx::query(PLACE).bind(placing.persona).bind(placing.ids()).bind(conversation);
+    let place = place.bind(placing.subject).bind(root).bind(placing.now).bind(&thread);
+    place.bind(json_list(placing.participants.iter().map(String::as_str))).execute(conn).await?;
     Ok(ThreadId::new(thread))
 }
 
-async fn new_conversation(conn: &mut SqliteConnection, placing: &Placing<'_>) -> Result<String> {
-    let id = placing.new_conversation.as_str().to_owned();
-    let root = placing.mentioned.first().map_or(placing.own_id, String::as_str);
-    let insert = sqlx::query(INSERT_CONVERSATION).bind(&id).bind(placing.persona).bind(placing.subject);
-    insert.bind(root).bind(placing.now).execute(conn).await?;
-    Ok(id)
+impl Placing<'_> {
+    /// Every Message-ID that the message bears or mentions, as a JSON array.
+    pub(super) fn ids(&self) -> String {
+        json_list(self.mentioned.iter().map(String::as_str).chain([self.own_id]))
+    }
 }
 
 async fn existing_thread(
@@ -122,20 +121,9 @@ async fn existing_thread(
     Ok(find.bind(nearest).bind(placing.persona).fetch_optional(conn).await?)
 }
 
-async fn new_thread(
-    conn: &mut SqliteConnection,
-    placing: &Placing<'_>,
-    conversation: &str,
-) -> Result<String> {
-    let id = placing.new_thread.as_str().to_owned();
-    let insert = sqlx::query(INSERT_THREAD).bind(&id).bind(conversation).bind(placing.persona);
-    insert.bind(placing.subject).bind(placing.now).execute(conn).await?;
-    Ok(id)
-}
-
 /// A late letter ties conversations together: they become the oldest of them, and threads among exactly the same
 /// people become one. Threads with different people stay apart, whoever quoted whom.
-async fn join(conn: &mut SqliteConnection, oldest: &str, younger: &[String]) -> Result<String> {
+async fn join(conn: &mut SqliteConnection, oldest: &str, younger: &[String]) -> Result<()> {
     let gone = json_list(younger.iter().map(String::as_str));
     for sql in [MOVE_THREADS, MOVE_LINKS] {
         sqlx::query(sql).bind(oldest).bind(&gone).execute(&mut *conn).await?;
@@ -151,7 +139,7 @@ async fn join(conn: &mut SqliteConnection, oldest: &str, younger: &[String]) -> 
             sqlx::query(sql).bind(&young).execute(&mut *conn).await?;
         }
     }
-    Ok(oldest.to_owned())
+    Ok(())
 }
 
 /// JSON array text, for `json_each`.

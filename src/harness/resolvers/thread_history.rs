@@ -27,6 +27,9 @@ impl Resolver for ThreadHistory {
     fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
         Box::pin(async move {
             let trigger = &call.subject.message;
+            if !call.subject.has_past {
+                return Ok(Contribution::nothing("first message of its thread"));
+            }
             let past = call
                 .store
                 .past_messages(&trigger.thread, trigger.seq, MESSAGES_MAX, MESSAGE_CHARS_MAX)
