@@ -103,7 +103,7 @@ pub(super) async fn insert(
         .bind(&delivery.envelope_from)
         .bind(&delivery.bytes)
         .bind(now.to_string())
-        .bind(json_texts(&delivery.recipients))
+        .bind(json_list(delivery.recipients.iter().map(String::as_str)))
         .execute(conn)
         .await?;
     if inserted.rows_affected() == 0 {
