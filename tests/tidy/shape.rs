@@ -18,7 +18,8 @@ const TOP_LEVEL: &[&str] = &[
     "tests",
     "benches",
     "README.md",
-    "LICENSE",
+    "LICENSE-MIT",
+    "LICENSE-APACHE",
 ];
 const MADE_AT_RUN_TIME: &[&str] = &["target", "data"];
 
@@ -186,6 +187,6 @@ fn a_file_that_no_module_names_is_found() {
 
 #[test]
 fn a_strange_entry_at_the_top_is_found() {
-    let names = ["src", ".git", "target", "notes.md", "LICENSE"].map(str::to_owned);
+    let names = ["src", ".git", "target", "notes.md", "LICENSE-MIT"].map(str::to_owned);
     assert_eq!(top_level(names.into_iter()).len(), 1);
 }
