@@ -119,7 +119,7 @@ impl Worker {
         }
         match self.desk.store.cancel_requests().await {
             Ok(runs) => {
-                runs.iter().filter_map(|run| self.cancels.get(run)).for_each(CancellationToken::cancel)
+                runs.iter().filter_map(|run| self.cancels.get(run)).for_each(CancellationToken::cancel);
             }
             Err(error) => tracing::warn!(%error, "cannot read cancellations"),
         }
