@@ -4,7 +4,7 @@ use super::replay::{find_run, not_found};
 use super::threads::{id_arg, number, page_args, persona_of};
 use super::{Command, Context, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
-use crate::domain::{RunId, RunState, Timestamp, Usage};
+use crate::domain::{ErrorClass, RunId, RunState, StopReason, Timestamp, Usage};
 use crate::replay::{RunRecord, load_run};
 use crate::store::{Cancellation, RunFilter, RunSummary, Store};
 use clap::{Arg, ArgAction, ArgMatches, builder::PossibleValuesParser};
@@ -135,8 +135,8 @@ fn shown(run: &RunSummary) -> Value {
         "cancel_requested_at": run.cancel_requested_at.map(|at| at.to_string()),
         "provider": run.provider,
         "model": run.model,
-        "stop_reason": run.stop_reason.map(|stop| stop.as_str()),
-        "error_class": run.error_class.map(|class| class.as_str()),
+        "stop_reason": run.stop_reason.map(StopReason::as_str),
+        "error_class": run.error_class.map(ErrorClass::as_str),
         "error_message": run.error_message,
         "usage": usage(run.usage),
         "created_at": run.created_at.to_string(),

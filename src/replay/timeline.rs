@@ -7,12 +7,13 @@ mod page;
 pub use page::{Line, Span, Tone};
 
 use super::{
-    CallRecord, ContextRecord, DeliveryRecord, MailRecord, MessageRecord, RunRecord, ThreadRecord,
+    CallRecord, ContextRecord, DeliveryRecord, MailRecord, MessageRecord, RunFacts, RunRecord, ThreadRecord,
     TurnRecord, UsageRecord,
 };
 use crate::domain::Timestamp;
 use page::{Page, inline, span};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// The timeline of a run. `full` shows long values whole.
@@ -89,10 +90,7 @@ fn write_run(page: &mut Page, record: &RunRecord, with_trigger: bool) {
 fn write_head(page: &mut Page, record: &RunRecord) {
     let run = &record.run;
     let mut head = vec![span(Tone::Title, format!("run {}", run.id)), span(Tone::Plain, "  ")];
-    head.push(span(state_tone(&run.state), run.state.clone()));
-    if let Some(stop) = &run.stop_reason {
-        head.push(span(Tone::Plain, format!(" ({stop})")));
-    }
+    head.extend(ending(run));
     page.line(head);
     let model = match (&run.provider, &run.model) {
         (Some(provider), Some(model)) => format!(", {provider}/{model}"),
@@ -107,13 +105,33 @@ fn write_head(page: &mut Page, record: &RunRecord) {
     let failed = if failed > 0 { format!(" ({failed} failed)") } else { String::new() };
     let totals = format!(
         "{}, {}{failed}, {}, attempt {}",
-        plural(record.turns.len(), "turn"),
+        turns_of(record),
         plural(record.calls.len(), "tool call"),
         tokens(&run.usage),
         run.attempt
     );
     page.line(vec![span(Tone::Plain, totals)]);
     page.line(vec![span(Tone::Faint, format!("thread {}, queued {}", run.thread, run.created_at))]);
+}
+
+/// Turns, and how many tries of them failed.
+fn turns_of(record: &RunRecord) -> String {
+    let turns = record.turns.iter().map(|turn| turn.turn_index).collect::<BTreeSet<_>>().len();
+    let failed = record.turns.iter().filter(|turn| turn.state == "failed").count();
+    match failed {
+        0 => plural(turns, "turn"),
+        1 => format!("{} (1 try failed)", plural(turns, "turn")),
+        _ => format!("{} ({failed} tries failed)", plural(turns, "turn")),
+    }
+}
+
+/// The state, and why it stopped where that says more.
+fn ending(run: &RunFacts) -> Vec<Span> {
+    let mut spans = vec![span(state_tone(&run.state), run.state.clone())];
+    if let Some(stop) = run.stop_reason.as_ref().filter(|stop| **stop != run.state) {
+        spans.push(span(Tone::Plain, format!(" ({stop})")));
+    }
+    spans
 }
 
 fn write_message(page: &mut Page, time: &str, message: &MessageRecord) {
@@ -268,10 +286,8 @@ fn write_mail(page: &mut Page, time: &str, mail: &MailRecord) {
 fn write_end(page: &mut Page, record: &RunRecord) {
     let run = &record.run;
     let time = run.finished_at.as_deref().map(|at| offset(&run.created_at, at)).unwrap_or_default();
-    let mut rest = vec![span(Tone::Plain, "  "), span(state_tone(&run.state), run.state.clone())];
-    if let Some(stop) = &run.stop_reason {
-        rest.push(span(Tone::Plain, format!(" ({stop})")));
-    }
+    let mut rest = vec![span(Tone::Plain, "  ")];
+    rest.extend(ending(run));
     page.stage(&time, if run.finished_at.is_some() { "end" } else { "now" }, rest);
     if let Some(error) = &run.error {
         page.inside(vec![span(Tone::Bad, format!("{}: {}", error.class, inline(&error.message)))]);
@@ -314,19 +330,9 @@ fn tokens(usage: &UsageRecord) -> String {
     };
     let cost = match usage.cost_micros {
         None => String::new(),
-        Some(micros) => format!(", ${:.6}", Micros(micros).dollars()),
+        Some(micros) => format!(", ${}.{:06}", micros / 1_000_000, (micros % 1_000_000).abs()),
     };
     format!("{} tokens in{cached}, {} out{cost}", usage.input_tokens, usage.output_tokens)
-}
-
-/// Micro-dollars.
-struct Micros(i64);
-
-impl Micros {
-    #[expect(clippy::cast_precision_loss, reason = "six decimals of any bill that anybody pays are exact")]
-    fn dollars(&self) -> f64 {
-        self.0 as f64 / 1e6
-    }
 }
 
 fn plural(count: usize, noun: &str) -> String {

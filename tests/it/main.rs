@@ -16,5 +16,8 @@ mod tools;
 mod config;
 mod cli;
 mod outbound;
+mod browse;
+mod replay;
+mod faces;
 mod folder;
 mod judge;

@@ -118,7 +118,7 @@ fn delivery(exchange: &Exchange, letter: &str) -> Vec<Claim> {
 fn memory(first: &Exchange, second: &Exchange) -> Vec<Claim> {
     let prompt = first_prompt(&second.run);
     let answer = &first.run.mails.first().map(|mail| mail.message.text.clone()).unwrap_or_default();
-    let shown = [&"Can we still get in"[..], "late-arrivals.md", "update_memory", SECOND_QUESTION];
+    let shown = ["Can we still get in", "late-arrivals.md", "update_memory", SECOND_QUESTION];
     let says_answer =
         answer.lines().filter(|line| line.contains("key box")).all(|line| prompt.contains(line));
     let calls = second.run.calls.len();

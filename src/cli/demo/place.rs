@@ -29,7 +29,13 @@ pub fn make(workspace: &Path, now: Timestamp) -> io::Result<PathBuf> {
 /// Folders sort by their age, also those of one millisecond.
 fn new_folder(parent: &Path, now: Timestamp) -> io::Result<PathBuf> {
     let stamp = now.to_utc().format("%Y%m%dT%H%M%S%.3fZ").to_string();
-    for twin in 0..=TWINS_MAX {
+    // Behind the youngest twin: the name of one that was removed would make this folder look older than it is.
+    let mut twins = Vec::new();
+    for entry in std::fs::read_dir(parent)? {
+        twins.extend(twin_of(&entry?.file_name().to_string_lossy(), &stamp));
+    }
+    let first = twins.into_iter().max().map_or(0, |youngest| youngest + 1);
+    for twin in first..=TWINS_MAX {
         let name = if twin == 0 { stamp.clone() } else { format!("{stamp}-{twin:02}") };
         let folder = parent.join(name);
         match std::fs::create_dir(&folder) {
@@ -39,6 +45,14 @@ fn new_folder(parent: &Path, now: Timestamp) -> io::Result<PathBuf> {
         }
     }
     Err(io::Error::new(ErrorKind::AlreadyExists, format!("`{stamp}` and {TWINS_MAX} twins of it exist")))
+}
+
+/// Which twin of that instant a name is; the first has no number.
+fn twin_of(name: &str, stamp: &str) -> Option<usize> {
+    match name.strip_prefix(stamp)? {
+        "" => Some(0),
+        number => number.strip_prefix('-')?.parse().ok(),
+    }
 }
 
 /// Only folders that bear such a name are ours to remove; links are not followed.
