@@ -11,6 +11,7 @@ mod runs;
 mod scheduler;
 mod recording_door;
 mod smtp;
+mod sql;
 mod threading;
 mod tools;
 mod config;

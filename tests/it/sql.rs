@@ -1,0 +1,290 @@
+//! Every statement of the store, read from its source: each prepares against a fresh database, and what runs for
+//! every letter, tick or turn finds its rows by an index.
+//!
+//! `prepare` and never `describe`: sqlx 0.9.0 crashes the process when it describes a column of an FTS5 table.
+
+use attache::clock::ManualClock;
+use attache::domain::Timestamp;
+use attache::store::Store;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Executor, Row};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// Statements that run for every letter, tick or turn, as `file::CONST`, and the indexes that must serve them.
+const HOT: &[(&str, &[&str])] = &[
+    ("messages::ARRIVAL", &["messages_by_dedup", "PRIMARY KEY"]),
+    ("threads::FIND_THREAD", &["threads_by_conversation", "messages_by_rfc_id"]),
+    ("runs::CANCEL_REQUESTED", &["runs_running"]),
+    ("history::MESSAGE", &["sqlite_autoindex_messages_1"]),
+    ("history::PAST_MESSAGES", &["messages_by_thread", "sqlite_autoindex_runs_1"]),
+    ("history::PAST_STEPS", &["thread_tool_events_by_message"]),
+    ("journal::JOURNAL_TURNS", &["PRIMARY KEY"]),
+    ("journal::JOURNAL_STEPS", &["sqlite_autoindex_thread_tool_events_2"]),
+    ("deliveries::CLAIM", &["deliveries_open"]),
+    ("deliveries::NEXT_DUE", &["deliveries_open"]),
+    ("deliveries::OPEN_RECIPIENTS", &["PRIMARY KEY"]),
+    ("deliveries::RECORD_DELIVERY", &["sqlite_autoindex_deliveries_1", "PRIMARY KEY"]),
+    ("schedules::DUE_RESPONSIBILITIES", &["responsibilities_due"]),
+];
+
+/// Statements that may walk a whole table that grows, and why.
+const WALKS: &[(&str, &str)] = &[
+    ("browse::LATEST_THREADS", "newest first, ends at its limit"),
+    ("browse::LATEST_RUNS", "newest first, ends at its limit"),
+    ("browse::NEWEST_RUN", "newest first, ends at the first row"),
+    ("browse::RUNS_ENDED", "a person asked, once per command"),
+    ("outbox::LIST", "newest first, ends at its limit"),
+    ("schedules::RESPONSIBILITIES", "one row per file that a person wrote"),
+    ("schedules::SLOTS", "a person asked, once per command"),
+    ("threads::FOLD_EVENTS", "only when a late letter makes two threads one"),
+    (
+        "threads::FOLD_THREAD",
+        "only when a late letter makes two threads one; the foreign key looks for children",
+    ),
+    (
+        "messages::INSERT_MESSAGE",
+        "planned for the foreign key of `raw_letters`, skipped while no key is broken",
+    ),
+    ("runs::CLAIM_RUNS", "to be mended: the condition of `runs_open` is not repeated"),
+    ("runs::NEXT_RETRY", "to be mended: the condition of `runs_open` is not repeated"),
+    ("runs::OPEN_RUNS", "to be mended: the condition of `runs_open` is not repeated"),
+];
+
+/// Indexes that hold only rows that somebody still works on: walking one whole is bounded by the work at hand.
+const OPEN_ROWS: &[&str] =
+    &["runs_open", "runs_open_by_thread", "runs_running", "deliveries_open", "responsibilities_due"];
+
+/// A `const NAME: &str` of the store.
+struct Statement {
+    /// `file::NAME`.
+    name: String,
+    sql: String,
+}
+
+#[tokio::test]
+async fn every_statement_of_the_store_prepares() {
+    let statements = statements_of_the_store();
+    assert!(statements.len() > 100, "only {} statements were found", statements.len());
+    let (_folder, mut conn) = fresh_database().await;
+    let mut refused = Vec::new();
+    for statement in &statements {
+        if let Err(error) = prepares(&mut conn, &statement.sql).await {
+            refused.push(format!("{}: {error}", statement.name));
+        }
+    }
+    assert!(refused.is_empty(), "\n{}\n", refused.join("\n"));
+}
+
+#[tokio::test]
+async fn a_statement_with_a_misspelt_column_does_not_prepare() {
+    let (_folder, mut conn) = fresh_database().await;
+    let good = r##"const A: &str = "SELECT id FROM runs WHERE id = $1";"##;
+    let bad = r##"
+        pub(super) const PLAIN: &str = "
+            SELECT idd FROM runs WHERE id = $1";
+        const RAW: &str = r#"UPDATE runs SET "state" = 'x' WHERE sequence = 1"#;
+        const CONTINUED: &str = "DELETE FROM runs \
+            WHERE nope = \"x\"";
+        const SECOND: &str = "DELETE FROM runs; DELETE FROM runns";
+    "##;
+    for statement in read_statements("sample", good) {
+        prepares(&mut conn, &statement.sql).await.expect("a good statement");
+    }
+    let bad = read_statements("sample", bad);
+    let names: Vec<&str> = bad.iter().map(|statement| statement.name.as_str()).collect();
+    assert_eq!(names, ["sample::PLAIN", "sample::RAW", "sample::CONTINUED", "sample::SECOND"]);
+    for (statement, word) in bad.iter().zip(["idd", "sequence", "nope", "runns"]) {
+        let refusal = prepares(&mut conn, &statement.sql).await.expect_err(&statement.name);
+        assert!(refusal.to_string().contains(word), "{}: {refusal}", statement.name);
+    }
+}
+
+#[tokio::test]
+async fn no_statement_walks_a_growing_table_unless_it_says_why() {
+    let (_folder, mut conn) = fresh_database().await;
+    let tables = tables(&mut conn).await;
+    let mut complaints = Vec::new();
+    let mut walking = Vec::new();
+    for Statement { name, sql } in statements_of_the_store() {
+        let plan = plan(&mut conn, &sql).await;
+        let scans = scans(&plan, &sql, &tables);
+        if scans.is_empty() {
+            continue;
+        }
+        if !WALKS.iter().any(|(known, _)| *known == name) {
+            complaints.push(format!("{name}: {scans:?}: give it an index, or name it in WALKS and say why"));
+        }
+        walking.push(name);
+    }
+    let stale = WALKS.iter().filter(|(known, _)| !walking.iter().any(|name| name == known));
+    complaints.extend(stale.map(|(known, _)| format!("{known}: walks no more: take it out of WALKS")));
+    assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
+}
+
+#[tokio::test]
+async fn hot_statements_find_their_rows_by_the_indexes_made_for_them() {
+    let statements = statements_of_the_store();
+    let (_folder, mut conn) = fresh_database().await;
+    let mut complaints = Vec::new();
+    for (name, indexes) in HOT {
+        let statement = statements.iter().find(|statement| statement.name == *name);
+        let statement = statement.unwrap_or_else(|| panic!("no statement `{name}`: rename it in HOT"));
+        let plan = plan(&mut conn, &statement.sql).await;
+        for index in *indexes {
+            if !plan.iter().any(|step| is_used(index, step)) {
+                complaints.push(format!("{name} does not use `{index}`: {plan:#?}"));
+            }
+        }
+    }
+    assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
+}
+
+#[tokio::test]
+async fn a_scan_of_a_growing_table_is_found_behind_an_alias_and_in_an_index() {
+    let (_folder, mut conn) = fresh_database().await;
+    let tables = tables(&mut conn).await;
+    let cases = [
+        ("SELECT subject FROM messages WHERE text_body = $1", 1),
+        ("SELECT m.subject FROM runs r JOIN messages AS m ON m.text_body = r.state WHERE r.id = $1", 1),
+        ("SELECT count(*) FROM messages WHERE seq + 1 = $1", 1), // walks a whole index
+        ("SELECT min(next_attempt_at) FROM runs WHERE state = 'waiting_retry'", 1),
+        ("SELECT id FROM runs WHERE id IN (SELECT value FROM json_each($1))", 0),
+        (
+            "SELECT r.id FROM runs r WHERE r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')",
+            0,
+        ),
+        ("SELECT c.n FROM (SELECT count(*) AS n FROM runs WHERE id = $1) c", 0),
+    ];
+    for (sql, expected) in cases {
+        let plan = plan(&mut conn, sql).await;
+        assert_eq!(scans(&plan, sql, &tables).len(), expected, "{sql}\n{plan:#?}");
+    }
+}
+
+async fn fresh_database() -> (TempDir, SqliteConnection) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let clock = Arc::new(ManualClock::at(Timestamp::from_millis(0)));
+    Store::open(folder.path(), clock).await.expect("a migrated database").close().await;
+    let options = SqliteConnectOptions::new().filename(folder.path().join("data/attache.db"));
+    let conn = options.connect().await.expect("a connection");
+    (folder, conn)
+}
+
+async fn prepares(conn: &mut SqliteConnection, sql: &str) -> Result<(), sqlx::Error> {
+    let sql = sqlx::AssertSqlSafe(sql.to_owned());
+    conn.prepare(sqlx::SqlSafeStr::into_sql_str(sql)).await.map(|_| ())
+}
+
+async fn tables(conn: &mut SqliteConnection) -> Vec<String> {
+    let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'engine'";
+    sqlx::query_scalar(sql).fetch_all(conn).await.expect("the schema")
+}
+
+/// The steps of all statements of a text.
+async fn plan(conn: &mut SqliteConnection, text: &str) -> Vec<String> {
+    let mut steps = Vec::new();
+    for sql in text.split(';').filter(|sql| !sql.trim().is_empty()) {
+        let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
+        let rows = sqlx::query(explain).fetch_all(&mut *conn).await.expect("a plan");
+        steps.extend(rows.iter().map(|row| row.get::<String, _>("detail")));
+    }
+    steps
+}
+
+/// The steps of a plan that walk a whole table, or a whole index that is not one of open rows. `SEARCH t` without an
+/// index is how SQLite writes a walk for `min` or `max`.
+fn scans<'a>(plan: &'a [String], sql: &str, tables: &[String]) -> Vec<&'a str> {
+    let is_scan = |step: &&str| {
+        let words: Vec<&str> = step.split_whitespace().collect();
+        let walks = words[0] == "SCAN" || (words[0] == "SEARCH" && words.len() == 2);
+        let bounded = words.last().is_some_and(|index| OPEN_ROWS.contains(index));
+        let is_match = step.contains("VIRTUAL TABLE INDEX"); // full text, or `json_each`
+        walks && !is_match && words.get(1).is_some_and(|what| is_table(what, sql, tables)) && !bounded
+    };
+    plan.iter().map(String::as_str).filter(is_scan).collect()
+}
+
+/// Whether a name in a plan is a table, or in the statement's text another name for one.
+fn is_table(name: &str, sql: &str, tables: &[String]) -> bool {
+    let words: Vec<&str> = words(sql).collect();
+    let stands_for = |pair: &[&str]| tables.iter().any(|table| table == pair[0]) && pair[1] == name;
+    let named_as = |three: &[&str]| three[1].eq_ignore_ascii_case("as") && stands_for(&[three[0], three[2]]);
+    tables.iter().any(|table| table == name)
+        || words.windows(2).any(stands_for)
+        || words.windows(3).any(named_as)
+}
+
+/// Indexes stand behind the word `INDEX`; the key of a table without rowid stands for itself.
+fn is_used(index: &str, step: &str) -> bool {
+    let words: Vec<&str> = words(step).collect();
+    words.windows(2).any(|pair| pair == ["INDEX", index] || pair.join(" ") == index)
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
+
+fn statements_of_the_store() -> Vec<Statement> {
+    let mut files = Vec::new();
+    rust_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store"), &mut files);
+    files.sort();
+    let read = |path: &PathBuf| {
+        let stem = path.file_stem().expect("a file").to_string_lossy().into_owned();
+        read_statements(&stem, &std::fs::read_to_string(path).expect("a readable file"))
+    };
+    files.iter().flat_map(read).collect()
+}
+
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Every `const NAME: &str = …;` of a source text. A value that is not one string literal is an error: no test would
+/// ever see its SQL.
+fn read_statements(file: &str, source: &str) -> Vec<Statement> {
+    let live = source.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let mut statements = Vec::new();
+    for declaration in live.split("const ").skip(1) {
+        let Some((name, value)) = declaration.split_once(": &str =") else { continue };
+        if !name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_') {
+            continue;
+        }
+        let name = format!("{file}::{name}");
+        let sql = literal(value.trim_start());
+        let sql = sql.unwrap_or_else(|| panic!("`{name}` is not one string literal"));
+        statements.push(Statement { name, sql });
+    }
+    statements
+}
+
+/// The text of the string literal at the beginning of `source`, plain or raw.
+fn literal(source: &str) -> Option<String> {
+    if let Some(raw) = source.strip_prefix('r') {
+        let marks = raw.len() - raw.trim_start_matches('#').len();
+        let end = format!("\"{}", "#".repeat(marks));
+        return raw[marks..].strip_prefix('"')?.split_once(&end).map(|(text, _)| text.to_owned());
+    }
+    let mut text = String::new();
+    let mut rest = source.strip_prefix('"')?.chars();
+    loop {
+        match rest.next()? {
+            '"' => return Some(text),
+            '\\' => match rest.next()? {
+                '\n' => rest = rest.as_str().trim_start().chars(),
+                'n' => text.push('\n'),
+                quoted @ ('"' | '\\' | '\'') => text.push(quoted),
+                _ => return None,
+            },
+            plain => text.push(plain),
+        }
+    }
+}
