@@ -180,7 +180,7 @@ fn tell_where(screen: &Screen, story: &Story, second: &Exchange) -> anyhow::Resu
 
 /// The path as a person in the current folder would type it.
 fn shown(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
+    let here = std::path::absolute(".").unwrap_or_default();
     path.strip_prefix(&here).unwrap_or(path).display().to_string()
 }
 

@@ -4,7 +4,7 @@ use super::{Command, Context, Exit};
 use crate::app::{Drained, Engine};
 use crate::clock::{Clock, SystemClock};
 use crate::domain::{RunState, Timestamp};
-use crate::store::{RunFilter, Store};
+use crate::store::{DeliveryFilter, DeliveryState, RunFilter, Store};
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -16,6 +16,8 @@ pub struct Drain;
 
 /// Failed runs that are told of one by one.
 const FAILURES_SHOWN_MAX: u32 = 20;
+/// Mails that are counted when they could not be sent yet.
+const MAILS_COUNTED_MAX: u32 = 10_000;
 /// How often the progress line looks at the queue.
 const GLANCE: Duration = Duration::from_millis(200);
 
@@ -66,6 +68,10 @@ async fn report(
     let count = |state| ended.iter().find(|(of, _)| *of == state).map_or(0, |(_, count)| *count);
     let (succeeded, failed) = (count(RunState::Succeeded), count(RunState::Failed));
     let cancelled = count(RunState::Cancelled);
+    let waiting = (drained.runs as u64).saturating_sub(succeeded + failed + cancelled);
+    let queued =
+        DeliveryFilter { states: vec![DeliveryState::Queued], persona: None, limit: MAILS_COUNTED_MAX };
+    let queued = store.list_deliveries(&queued).await?.len();
     let exit = if failed > 0 { Exit::Failed } else { Exit::Ok };
     let worst = RunFilter {
         states: vec![RunState::Failed],
@@ -84,14 +90,19 @@ async fn report(
             "runs": drained.runs,
             "delivery_attempts": drained.mails,
             "ended": { "succeeded": succeeded, "failed": failed, "cancelled": cancelled },
+            "waiting": waiting,
+            "mails_queued": queued,
             "failures": failures.collect::<Vec<_>>(),
         }))?;
         return Ok(exit);
     }
-    let (runs, mails) = (drained.runs, drained.mails);
-    context.screen.line(format!(
-        "{runs} runs worked on: {succeeded} succeeded, {failed} failed, {cancelled} cancelled; {mails} delivery attempts"
-    ))?;
+    let of_runs = format!(
+        "{succeeded} succeeded, {failed} failed, {cancelled} cancelled, {waiting} waiting for a retry"
+    );
+    context.screen.fields(&[
+        ("runs worked on", format!("{} ({of_runs})", drained.runs)),
+        ("delivery attempts", format!("{} ({queued} mails are still queued)", drained.mails)),
+    ])?;
     for run in &failures {
         context.screen.line(format!("failed  {}  {}: {}", run.id, class(run), why(run)))?;
     }

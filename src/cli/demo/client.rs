@@ -35,13 +35,13 @@ pub async fn send(server: SocketAddr, letter: &Outgoing<'_>) -> anyhow::Result<V
     let stream = TcpStream::connect(server).await.with_context(|| format!("cannot connect to {server}"))?;
     let (reader, writer) = stream.into_split();
     let mut session = Session { reader: BufReader::new(reader), writer, spoken: Vec::new() };
-    session.expect(220).await?;
+    session.reply(220).await?;
     session.command("EHLO mail.traveller.example", 250).await?;
     session.command(&format!("MAIL FROM:<{}>", letter.from), 250).await?;
     session.command(&format!("RCPT TO:<{}>", letter.to), 250).await?;
     session.command("DATA", 354).await?;
     session.data(letter.bytes).await?;
-    session.expect(250).await?;
+    session.reply(250).await?;
     session.command("QUIT", 221).await?;
     Ok(session.spoken)
 }
@@ -56,7 +56,7 @@ impl Session {
     async fn command(&mut self, line: &str, code: u16) -> anyhow::Result<()> {
         self.spoken.push(Spoken { by_server: false, line: line.to_owned() });
         self.writer.write_all(format!("{line}\r\n").as_bytes()).await?;
-        self.expect(code).await
+        self.reply(code).await
     }
 
     /// The letter, its dots doubled where RFC 5321 section 4.5.2 asks for it, and the dot that ends it.
@@ -78,7 +78,7 @@ impl Session {
     }
 
     /// Reads one reply, which may have several lines.
-    async fn expect(&mut self, code: u16) -> anyhow::Result<()> {
+    async fn reply(&mut self, code: u16) -> anyhow::Result<()> {
         for _ in 0..REPLY_LINES_MAX {
             let line = tokio::time::timeout(REPLY_TIMEOUT, self.line())
                 .await
