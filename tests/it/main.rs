@@ -3,6 +3,7 @@
 mod app;
 mod archives;
 mod crashes;
+mod isolation;
 mod knowledge;
 mod mime;
 mod providers;

@@ -5,7 +5,7 @@
 
 use attache::app::{Drained, Engine};
 use attache::clock::ManualClock;
-use attache::domain::{Address, Email, Envelope, Letter, Timestamp, Via};
+use attache::domain::{Address, Email, Envelope, Letter, Mailbox, Timestamp, Via};
 use attache::gateway::door::{Accepted, CopyOutcome, Refusal};
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Row, SqliteConnection, sqlite::SqliteConnectOptions};
@@ -250,8 +250,8 @@ const INVARIANTS: &[(&str, &str)] = &[
 pub fn letter(eml: &str) -> Letter {
     let bytes = eml.replace("\r\n", "\n").replace('\n', "\r\n").into_bytes();
     let email = parse(&bytes);
-    let rcpt_to = email.to.iter().chain(&email.cc).filter_map(|mailbox| mailbox.address()).collect();
-    let mail_from: Option<Address> = email.from.first().and_then(|mailbox| mailbox.address());
+    let rcpt_to = email.to.iter().chain(&email.cc).filter_map(Mailbox::address).collect();
+    let mail_from: Option<Address> = email.from.first().and_then(Mailbox::address);
     Letter {
         envelope: Envelope { mail_from, rcpt_to, helo: String::new(), peer: None, via: Via::File },
         bytes,
