@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use std::collections::HashMap;
 
 /// Messages looked at.
-const MESSAGES_MAX: u32 = 60;
+const MESSAGES_MAX: u32 = 40;
 /// Characters shown of one past message.
 const MESSAGE_CHARS_MAX: u32 = 8_000;
 /// Characters shown of one call's arguments or one result.
