@@ -29,19 +29,28 @@ const LETTER_BYTES: usize = 2_048;
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(async {
+        // `cargo bench -- replies` runs one section only.
+        let wanted = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+        let wants = |section: &str| wanted.as_deref().is_none_or(|name| name == section);
         let commits = disk_commits_per_second();
         println!("durable commits of this disk, one writer: {commits:.0}/s\n");
-        println!("accepted letters of {LETTER_BYTES} bytes, each durable before its 250:");
-        for connections in [1, 8, 32] {
-            accept(connections, commits).await;
+        if wants("accept") {
+            println!("accepted letters of {LETTER_BYTES} bytes, each durable before its 250:");
+            for connections in [1, 8, 32] {
+                accept(connections, commits).await;
+            }
         }
-        println!("\nreplies with the scripted provider, letter to outbox folder:");
-        replies().await;
-        println!("\ncontext assembled, by messages in the thread:");
-        let short = context_at(10).await;
-        for length in [1_000, 100_000] {
-            let long = context_at(length).await;
-            println!("  {length:>7} against 10: ×{:.2}", long.as_secs_f64() / short.as_secs_f64());
+        if wants("replies") {
+            println!("\nreplies with the scripted provider, letter to outbox folder:");
+            replies().await;
+        }
+        if wants("context") {
+            println!("\ncontext assembled, by messages in the thread:");
+            let short = context_at(10).await;
+            for length in [1_000, 100_000] {
+                let long = context_at(length).await;
+                println!("  {length:>7} against 10: ×{:.2}", long.as_secs_f64() / short.as_secs_f64());
+            }
         }
     });
 }

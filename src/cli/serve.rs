@@ -19,7 +19,8 @@ impl Command for Serve {
             .about("Take letters, run schedules, answer and send, until SIGTERM or SIGINT")
     }
     fn default_log(&self) -> &'static str {
-        "info"
+        // The ticker reports its own life cycle at `info`, which tells an operator nothing.
+        "info,tokio_cron_scheduler=warn"
     }
     fn run<'a>(&'a self, context: &'a Context, _args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move { serve(context).await })

@@ -105,17 +105,16 @@ impl Intake {
     }
 
     fn judge(&self, envelope: &Envelope, email: Option<Email>) -> Result<Understood, Refusal> {
+        let access = &self.config.security.access;
+        let sender = email.as_ref().and_then(Email::sender);
+        if judge::access(access, sender.as_ref(), envelope.mail_from.as_ref()) == SenderVerdict::Denied {
+            return Err(Refusal::Denied);
+        }
         let Some(email) = email else {
             let subject = "(a letter that could not be read)".to_owned();
             let email = Email { subject, ..Email::default() };
             return Ok(Understood { email, held_by: Some("unreadable".to_owned()) });
         };
-        let access = &self.config.security.access;
-        if judge::access(access, email.sender().as_ref(), envelope.mail_from.as_ref())
-            == SenderVerdict::Denied
-        {
-            return Err(Refusal::Denied);
-        }
         let own = |address: &Address| self.config.personas.by_address(address).is_some();
         let hops_max = self.config.limits.received_headers_max;
         let held_by = judge::automatic_mail_rule(envelope, &email, own, hops_max).map(str::to_owned);
