@@ -37,7 +37,7 @@ struct TypedStepObject {
     /// Resolver name.
     #[serde(rename = "use")]
     resolver: String,
-    /// Its arguments; `{persona_id}` stands for the persona's id.
+    /// Its arguments; `{persona_id}`, `{thread_id}` and `{trigger}` stand for those of the run.
     args: Option<Vec<String>>,
     /// Most tokens that this step may contribute.
     #[schemars(range(min = 1))]

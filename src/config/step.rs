@@ -1,7 +1,7 @@
 //! The grammar of a pipeline step: `name` or `name(arg, …)`, with `{persona_id}`-style placeholders in arguments.
 
 /// What may stand between braces; the harness fills it in when it assembles a run's context.
-pub const PLACEHOLDERS: &[&str] = &["persona_id"];
+pub const PLACEHOLDERS: &[&str] = &["persona_id", "thread_id", "trigger"];
 
 /// Why a step cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

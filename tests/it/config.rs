@@ -7,6 +7,7 @@ use attache::domain::{Address, PersonaId, Timestamp, Trigger};
 use attache::harness::prompt;
 use attache::scheduler::file;
 use secrecy::ExposeSecret;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -208,6 +209,45 @@ fn a_file_of_secrets_that_others_may_read_is_refused() {
             ".secrets: others may read it: its mode is {mode:04o}; run `chmod 600 .secrets`, and change the keys if others had access"
         );
         assert_eq!(workspace.problems(), [expected]);
+    }
+}
+
+/// The fields of a value whose `Debug` is derived, in order, without those of its fields.
+fn fields(value: &impl std::fmt::Debug) -> Vec<String> {
+    let text = format!("{value:#?}");
+    let own = text.lines().filter_map(|line| line.strip_prefix("    ").filter(|line| !line.starts_with(' ')));
+    own.filter_map(|line| line.split_once(':')).map(|(name, _)| name.to_owned()).collect()
+}
+
+fn keys(value: &Value) -> Vec<String> {
+    value.as_object().expect("an object").keys().cloned().collect()
+}
+
+#[test]
+fn every_setting_is_shown_and_every_limit_can_be_typed() {
+    let config = Workspace::new().loaded();
+    let shown = config::effective(&config);
+    let gateway = &shown["configs/gateway.json"];
+    let limits = fields(&config.limits);
+    assert!(limits.contains(&"letter_bytes_max".to_owned()), "{limits:?}");
+    assert_eq!(keys(&gateway["limits"]), limits);
+    let kind = schema::KINDS.iter().find(|kind| kind.name == "gateway").expect("the schema of the gateway");
+    let schema: Value = serde_json::from_str(&kind.text()).expect("a schema");
+    assert_eq!(keys(&schema["properties"]["limits"]["properties"]), limits);
+
+    let places = [
+        (fields(&config.gateway), keys(gateway), &["limits"][..]),
+        (fields(config.personas.iter().next().expect("ada")), keys(&shown["personas/ada/persona.json"]), &[]),
+        (fields(&config.inference.budget), keys(&shown["configs/inference.json"]["budget"]), &[]),
+    ];
+    // Shown under the name that it has in the file, or shown by its file's own name.
+    let elsewhere = ["turns_max", "cost_micros_max", "cost_usd_max", "folder"];
+    for (meant, shown, more) in places {
+        let known = |name: &&String| !elsewhere.contains(&name.as_str()) && !more.contains(&name.as_str());
+        assert_eq!(
+            shown.iter().filter(known).collect::<Vec<_>>(),
+            meant.iter().filter(known).collect::<Vec<_>>()
+        );
     }
 }
 

@@ -1,8 +1,8 @@
 //! The road, end to end: a letter in, a run, an answer out, everything in rows.
 
-use crate::app::{TestApp, note};
+use crate::app::{TestApp, Workspace, note};
 use attache::gateway::door::CopyOutcome;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[tokio::test]
 async fn a_letter_is_answered_into_its_thread() {
@@ -62,4 +62,28 @@ async fn the_same_letter_twice_runs_once_and_another_body_runs_again() {
     assert_eq!(app.drain().await.runs, 2);
     assert_eq!(app.sent().len(), 2);
     app.check().await;
+}
+
+#[tokio::test]
+async fn every_placeholder_of_a_pipeline_step_is_filled_in() {
+    let workspace = Workspace::new(&json!({ "rules": [{ "say": "Yes." }] }));
+    let steps =
+        attache::config::PLACEHOLDERS.iter().map(|name| json!(format!("load-file(notes/{{{name}}}.md)")));
+    let steps: Vec<Value> = steps.chain([json!("current-input")]).collect();
+    workspace.set("configs/context.json", "/thread", json!(steps));
+    workspace.write("notes/ada.md", "For Ada only.");
+    workspace.write("notes/email.md", "For letters only.");
+    let app = workspace.start().await;
+    let run = app.run_of(&note("q1@guest.example", "", "Is there parking?")).await;
+    app.drain().await;
+    let prompt = app.prompts(&run).await[0].to_string();
+    assert!(prompt.contains("For Ada only.") && prompt.contains("For letters only."), "{prompt}");
+
+    let row = app.row("SELECT context_report_json, thread_id FROM runs WHERE id = $1", &run).await;
+    let report: Value = serde_json::from_str(row[0].as_deref().expect("a report")).expect("json");
+    let sources = report["entries"].as_array().expect("entries").iter();
+    let mut sources: Vec<&str> = sources.filter_map(|entry| entry["source"].as_str()).collect();
+    sources.retain(|source| source.starts_with("notes/"));
+    let thread = format!("notes/{}.md", row[1].as_deref().expect("a thread"));
+    assert_eq!(sources, ["notes/ada.md", &thread, "notes/email.md"]);
 }
