@@ -101,10 +101,9 @@ impl<'a> Work<'a> {
             replied: false,
             began: desk.clock.monotonic(),
         };
-        // A first attempt has no journal to read.
-        let journal = match run.attempt {
-            0 | 1 => JournalSoFar::default(),
-            _ => work.store.journal_so_far(&run.id).await?,
+        let journal = match run.has_journal {
+            true => work.store.journal_so_far(&run.id).await?,
+            false => JournalSoFar::default(),
         };
         match &journal.first_request_json {
             Some(json) => work.resume(json, &journal)?,

@@ -86,7 +86,8 @@ pub(super) const INSERT: &str = "
 INSERT INTO deliveries (id, persona_id, message_id, run_id, envelope_from, bytes, state, next_attempt_at, created_at)
 SELECT $1, persona_id, id, $3, $4, $5, 'queued', $6, $6 FROM messages WHERE id = $2;
 INSERT INTO delivery_recipients (delivery_id, recipient, state, next_attempt_at)
-SELECT DISTINCT $1, value, 'queued', $6 FROM json_each($7) WHERE EXISTS (SELECT 1 FROM deliveries WHERE id = $1)";
+SELECT DISTINCT $1, value, 'queued', $6 FROM json_each($7) WHERE EXISTS (SELECT 1 FROM deliveries WHERE id = $1 AND message_id = $2);
+SELECT EXISTS (SELECT 1 FROM deliveries WHERE id = $1 AND message_id = $2)";
 
 /// Queues a mail inside another transaction of the store.
 ///
@@ -96,7 +97,7 @@ pub(super) async fn insert(
     delivery: &NewDelivery,
     now: Timestamp,
 ) -> Result<()> {
-    let inserted = sqlx::query(INSERT)
+    let inserted: bool = sqlx::query_scalar(INSERT)
         .bind(delivery.id.as_str())
         .bind(delivery.message_id.as_str())
         .bind(delivery.run_id.as_ref().map(RunId::as_str))
@@ -104,9 +105,9 @@ pub(super) async fn insert(
         .bind(&delivery.bytes)
         .bind(now.to_string())
         .bind(json_list(delivery.recipients.iter().map(String::as_str)))
-        .execute(conn)
+        .fetch_one(conn)
         .await?;
-    if inserted.rows_affected() == 0 {
+    if !inserted {
         return Err(StoreError::Missing { kind: "message", id: delivery.message_id.to_string() });
     }
     Ok(())

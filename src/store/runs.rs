@@ -33,6 +33,8 @@ pub struct ClaimedRun {
     pub profile: String,
     /// Counted from 1.
     pub attempt: u32,
+    /// An earlier attempt committed at least its first request.
+    pub has_journal: bool,
     pub created_at: Timestamp,
 }
 
@@ -49,7 +51,8 @@ pub struct RunFailure {
 pub(super) const INSERT_RUN: &str = "
     INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at)
     VALUES ($1, $2, $3, $4, $5, $6, 'queued', $7)";
-/// One at a time per thread, in order: a run is free when no earlier run of its thread is open.
+/// One at a time per thread, in order: a run is free when no earlier run of its thread is open and none is running
+/// (an older run that was retried by hand waits for the younger one that has begun).
 pub(super) const CLAIM_RUNS: &str = "
     UPDATE runs SET state = 'running', epoch = $1, attempt = attempt + 1, next_attempt_at = NULL,
       started_at = coalesce(started_at, $2)
@@ -59,12 +62,14 @@ pub(super) const CLAIM_RUNS: &str = "
           SELECT r.seq, r.persona_id FROM runs r
           WHERE r.state IN ('queued', 'waiting_retry') AND coalesce(r.next_attempt_at, '') <= $2
             AND r.persona_id NOT IN (SELECT value FROM json_each($5))
-            AND NOT EXISTS (SELECT 1 FROM runs o WHERE o.thread_id = r.thread_id AND o.seq < r.seq
-              AND o.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))
+            AND NOT EXISTS (SELECT 1 FROM runs o WHERE o.thread_id = r.thread_id
+              AND o.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')
+              AND (o.seq < r.seq OR o.state = 'running'))
           ORDER BY r.seq LIMIT $6)) c
       WHERE place <= $4 - (SELECT count(*) FROM runs w WHERE w.persona_id = c.persona_id AND w.state = 'running')
       ORDER BY seq LIMIT $3)
-    RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at";
+    RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at,
+      context_report_json IS NOT NULL AS has_journal";
 pub(super) const NEXT_RETRY: &str = "
     SELECT min(next_attempt_at) FROM runs WHERE state = 'waiting_retry'";
 pub(super) const OPEN_RUNS: &str = "
@@ -219,6 +224,7 @@ fn claimed(row: &SqliteRow) -> Result<ClaimedRun> {
         trigger_message: MessageId::new(row.get::<String, _>("trigger_message_id")),
         profile: row.get("profile"),
         attempt: u32::try_from(row.get::<i64, _>("attempt")).unwrap_or(u32::MAX),
+        has_journal: row.get("has_journal"),
         created_at: Timestamp::parse(row.get("created_at")).ok_or_else(unreadable("time of a run"))?,
     })
 }

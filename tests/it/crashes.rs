@@ -106,3 +106,39 @@ async fn power_cut_at_every_commit_ends_in_the_same_state() {
         assert!((8..99).contains(&struck_at), "only {struck_at} commits were tried");
     }
 }
+
+#[tokio::test]
+async fn a_clean_stop_in_the_middle_of_a_run_goes_on_from_its_journal() {
+    let script = json!({ "rules": [
+        { "when": { "turn": 0 }, "call": [{ "tool": "read_file", "args": { "path": "knowledge/house.md" } }] },
+        { "when": { "turn": 1 }, "hang": true },
+    ] });
+    let workspace = Workspace::new(&script);
+    workspace.set("configs/gateway.json", "/limits", json!({ "drain_max": "0s" }));
+    let app = workspace.start().await;
+    let run = app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
+    let TestApp { workspace, engine } = app;
+    let (stop, store) = (tokio_util::sync::CancellationToken::new(), engine.store.clone());
+    let serving = tokio::spawn(engine.serve(Vec::new(), stop.clone()));
+    let mut rows = workspace.rows().await;
+    let turns = "SELECT count(*) FROM run_turns WHERE run_id = $1 AND state = 'started' AND turn_index = 1";
+    let waiting = async {
+        while sqlx::query_scalar::<_, i64>(turns).bind(&run).fetch_one(&mut rows).await.expect("turns") == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), waiting).await.expect("the second turn begins");
+    drop(store);
+    stop.cancel();
+    serving.await.expect("no panic").expect("a clean stop");
+    workspace.write(
+        "configs/script.json",
+        &json!({ "turns": [{ "say": "not asked again" }, { "say": "From seven to ten." }] }).to_string(),
+    );
+    let app = workspace.start().await;
+    app.drain().await;
+    assert_eq!(app.outcome(&run).await.0, "succeeded");
+    assert_eq!(app.trace(&run).await, ["call read_file", "ok read_file"]);
+    assert_eq!(app.sent().len(), 1);
+    app.check().await;
+}
