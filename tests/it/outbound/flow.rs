@@ -71,6 +71,16 @@ async fn parameters_are_used_only_when_they_are_offered() {
 }
 
 #[tokio::test]
+async fn a_server_that_refuses_a_second_ehlo_gets_its_mail_without_a_size() {
+    let house = House::new().await;
+    let server = Server::start(Script { one_ehlo: true, ..Script::default() }).await;
+    let id = house.mail("first", &["you@example.test"]).await;
+    house.outbound(&server).work_once().await.expect("the store works");
+    assert_eq!(house.states(&id).await, (DeliveryState::Done, RecipientState::Delivered));
+    server.heard(|heard| assert_eq!(heard.mails[0].from, "MAIL FROM:<ada@engine.test>"));
+}
+
+#[tokio::test]
 async fn ten_workers_send_each_mail_once() {
     let house = House::new().await;
     let server = Server::start(Script::default()).await;

@@ -41,6 +41,8 @@ pub struct Script {
     pub replies: HashMap<&'static str, String>,
     /// Lines of the EHLO reply after the first.
     pub offers: Vec<&'static str>,
+    /// A second EHLO on a connection is refused.
+    pub one_ehlo: bool,
     /// Sent in the same segment as the reply to STARTTLS.
     pub injected: &'static str,
     pub tls: Option<TlsAcceptor>,
@@ -56,6 +58,7 @@ impl Default for Script {
             fault: None,
             replies: HashMap::new(),
             offers: vec!["SIZE 10000000", "8BITMIME"],
+            one_ehlo: false,
             injected: "",
             tls: None,
             implicit: false,
@@ -199,12 +202,16 @@ impl Session {
         };
         self.answer(&mut wire, Verb::Connect, "", "220 smarthost.test ready").await?;
         let mut mail = Mail { from: String::new(), to: Vec::new(), wire: Vec::new(), accepted: false };
-        let mut mails = 0;
+        let (mut mails, mut greeted) = (0, false);
         loop {
             let line = self.line(&mut wire).await?;
             let upper = line.to_uppercase();
             match upper.split([' ', ':']).next().unwrap_or_default() {
+                "EHLO" if greeted && self.script().one_ehlo => {
+                    self.answer(&mut wire, Verb::Ehlo, &line, "503 duplicate EHLO").await?;
+                }
                 "EHLO" => {
+                    greeted = true;
                     let script = self.script();
                     let all: Vec<&str> =
                         std::iter::once("smarthost.test").chain(script.offers.iter().copied()).collect();

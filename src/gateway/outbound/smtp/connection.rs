@@ -182,11 +182,15 @@ impl Connection {
             return Err(Fault::broken("the connection is not encrypted"));
         }
         // lettre reads the EHLO reply but forgets SIZE (RFC 1870); asking again is allowed (RFC 5321 section 4.1.4).
-        let offers = bounded(limits.command, smtp.command(Ehlo::new(peer.hello.clone()))).await?;
-        let size_offered = offers
-            .message()
-            .skip(1)
-            .any(|line| line.split(' ').next().is_some_and(|keyword| keyword.eq_ignore_ascii_case("SIZE")));
+        // Python's smtpd refuses it all the same (503); such a server is not told sizes.
+        let asking = bounded(limits.command, smtp.command(Ehlo::new(peer.hello.clone())));
+        let size_offered = match asking.await {
+            Ok(offers) => offers.message().skip(1).any(|line| {
+                line.split(' ').next().is_some_and(|keyword| keyword.eq_ignore_ascii_case("SIZE"))
+            }),
+            Err(Fault::Refused(_)) => false,
+            Err(fault) => return Err(fault),
+        };
         if let Some(credentials) = &peer.credentials {
             authenticate(&mut smtp, credentials, limits.command).await?;
         }
