@@ -9,10 +9,9 @@ use super::filename::Names;
 use super::markdown;
 use super::transfer::plain_lines;
 use super::wire;
-use crate::domain::{Address, Timestamp};
+use crate::domain::{Address, Timestamp, sha256_hex};
 use lettre::message::header::{ContentDisposition, ContentTransferEncoding, ContentType};
 use lettre::message::{Body, MultiPart, SinglePart};
-use sha2::{Digest, Sha256};
 
 /// Why we write, in the words of RFC 3834 section 5. Every mail of the engine is one of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,13 +144,11 @@ fn content(mail: &Outgoing) -> MultiPart {
 
 /// Depends on everything between the boundaries, so that no text can be written that contains its own.
 fn boundary(mail: &Outgoing) -> String {
-    let mut hash = Sha256::new();
-    hash.update(&mail.message_id);
-    hash.update(&mail.body_markdown);
-    for file in &mail.attachments {
-        hash.update(&file.bytes);
-    }
-    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    let written = [mail.message_id.as_bytes(), mail.body_markdown.as_bytes()];
+    let files = mail.attachments.iter().map(|file| file.bytes.as_slice());
+    let mut digest = sha256_hex(&written.into_iter().chain(files).collect::<Vec<_>>());
+    digest.truncate(32);
+    digest
 }
 
 fn text_part(text: &str, content_type: ContentType) -> SinglePart {

@@ -16,7 +16,7 @@ pub use sync::{Problem, SyncReport};
 use crate::clock::Clock;
 use crate::config::{Persona, Personas};
 use crate::domain::{
-    ConversationId, MessageId, ResponsibilityId, RunId, ThreadId, Timestamp, Trigger, Trust,
+    ConversationId, MessageId, ResponsibilityId, RunId, ThreadId, Timestamp, Trigger, Trust, sha256_hex,
 };
 use crate::store::{
     Content, DueSlot, FileChange, FileState, Fired, Firing, NewRun, NewSynthetic, Place,
@@ -229,7 +229,7 @@ impl Scheduler {
         let run = NewRun { id: RunId::new(self.clock.new_id()), trigger, profile: PROFILE.to_owned() };
         let id = MessageId::new(self.clock.new_id());
         let message = NewSynthetic { persona: persona.id.clone(), id, thread: None, place, content, run };
-        Ok(ScheduledPrompt { message, prompt_sha256: sync::sha256(&row.prompt) })
+        Ok(ScheduledPrompt { message, prompt_sha256: sha256_hex(&[row.prompt.as_bytes()]) })
     }
 
     /// A row in force that cannot be read any more, for example because a zone left the zone data.

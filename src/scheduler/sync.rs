@@ -4,14 +4,13 @@ use super::cron::{Schedule, next_after};
 use super::slots::owed;
 use super::{Scheduler, file};
 use crate::config::Persona;
-use crate::domain::{PersonaId, ResponsibilityId, Timestamp};
+use crate::domain::{PersonaId, ResponsibilityId, Timestamp, sha256_hex};
 use crate::store::{
     Duty, FileChange, FileState, MissedSlots, Result as StoreResult, StoredResponsibility, Version,
 };
 use cap_std::ambient_authority;
 use cap_std::fs_utf8::{Dir, DirEntry};
 use chrono_tz::Tz;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::time::SystemTime;
@@ -200,7 +199,7 @@ impl Scheduler {
                     schedule: parsed.schedule.as_str().to_owned(),
                     timezone: zone.name().to_owned(),
                     enabled: parsed.enabled,
-                    prompt_sha256: sha256(&parsed.prompt),
+                    prompt_sha256: sha256_hex(&[parsed.prompt.as_bytes()]),
                     prompt: parsed.prompt,
                     next_slot_at,
                 })
@@ -294,8 +293,4 @@ fn lapsed(row: &StoredResponsibility, now: Timestamp) -> Option<MissedSlots> {
 pub(super) fn in_force(row: &StoredResponsibility) -> Option<(Schedule, Tz)> {
     let usable = row.enabled && row.removed_at.is_none() && row.error.is_none();
     usable.then(|| Some((Schedule::parse(&row.schedule).ok()?, row.timezone.parse().ok()?))).flatten()
-}
-
-pub(super) fn sha256(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -402,8 +402,8 @@ mod tests {
         assert_eq!(claimed[0].recipients, ["a@b.test", "c@d.test"]);
         assert_eq!(claimed[0].bytes, new_delivery("m").bytes);
 
-        let orphan =
-            store.write(move |conn| Box::pin(async move { insert(conn, &new_delivery("n"), now).await }));
+        let orphan = NewDelivery { id: DeliveryId::new("e"), ..new_delivery("n") };
+        let orphan = store.write(move |conn| Box::pin(async move { insert(conn, &orphan, now).await }));
         assert!(matches!(orphan.await, Err(StoreError::Missing { kind: "message", .. })));
     }
 

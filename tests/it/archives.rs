@@ -2,22 +2,12 @@
 //! the letters come.
 
 use crate::app::{TestApp, Workspace};
+use crate::corpora::{corpus, files};
 use attache::domain::{Address, Envelope, Letter, Via};
 use serde_json::json;
 use sqlx::Row;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-
-fn corpora() -> Option<PathBuf> {
-    let named = std::env::var_os("ATTACHE_CORPORA").map(PathBuf::from);
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpora");
-    let found = named.unwrap_or(beside);
-    if !found.is_dir() {
-        eprintln!("SKIPPED: no corpora at {}; set ATTACHE_CORPORA", found.display());
-        return None;
-    }
-    Some(found)
-}
 
 /// The letters of an mbox file, in its order (RFC 4155; `From ` lines separate).
 fn mbox(path: &Path) -> Vec<Vec<u8>> {
@@ -55,7 +45,7 @@ fn ids(letter: &[u8], field: &str) -> Vec<String> {
 
 /// Union-find over every id that a letter bears or mentions: letter -> root.
 fn oracle(letters: &[Vec<u8>]) -> Vec<usize> {
-    fn root(parents: &mut Vec<usize>, mut i: usize) -> usize {
+    fn root(parents: &mut [usize], mut i: usize) -> usize {
         while parents[i] != i {
             parents[i] = parents[parents[i]];
             i = parents[i];
@@ -117,16 +107,13 @@ async fn partition(letters: &[Vec<u8>], order: &[usize]) -> Vec<String> {
 
 #[tokio::test]
 async fn archives_fall_into_the_conversations_of_union_find_in_any_order() {
-    let Some(corpora) = corpora() else { return };
-    let mut files: Vec<PathBuf> = Vec::new();
+    let mut archives: Vec<PathBuf> = Vec::new();
     for folder in ["threads-imaptest", "threads-ponymail/pass"] {
-        let entries = std::fs::read_dir(corpora.join(folder)).expect("an archive folder");
-        files.extend(entries.map(|entry| entry.expect("an entry").path()));
+        let Some(folder) = corpus(folder) else { return };
+        archives.extend(files(&folder, "mbox"));
     }
-    files.retain(|path| path.extension().is_some_and(|ext| ext == "mbox"));
-    files.sort();
-    assert!(!files.is_empty(), "no archive in {}", corpora.display());
-    for file in files {
+    assert!(!archives.is_empty(), "no archive in the corpora");
+    for file in archives {
         let letters = mbox(&file);
         assert!(!letters.is_empty(), "{} has no letters", file.display());
         let wanted = oracle(&letters);

@@ -28,7 +28,7 @@ fn attache(folder: &Path, args: &[&str]) -> Command {
 
 fn answer(output: Output) -> Answer {
     let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
-    let code = output.status.code().expect("no signal");
+    let code = output.status.code().unwrap_or_else(|| panic!("{}: {output:?}", output.status));
     Answer { code, stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 

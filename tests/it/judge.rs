@@ -1,12 +1,12 @@
 //! Who may write, who is written to, and whom no machine may answer: each rule with what just misses it.
 
+use crate::corpora::{corpus, files};
 use crate::recording_door::RecordingDoor;
 use attache::config::Access;
 use attache::domain::{Address, Email, Envelope, Via};
 use attache::gateway::door::{RecipientVerdict, SenderVerdict};
 use attache::gateway::judge;
 use attache::mime::{ParseLimits, parse};
-use std::path::PathBuf;
 
 fn address(text: &str) -> Address {
     Address::parse(text).unwrap()
@@ -203,18 +203,10 @@ fn the_null_sender_our_own_personas_loops_and_malformed_letters_are_not_answered
 
 #[test]
 fn no_bounce_of_the_corpus_is_answered() {
-    let root = std::env::var_os("ATTACHE_CORPORA")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/corpora"), PathBuf::from);
-    let folder = root.join("bounces-sisimai");
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        eprintln!("SKIPPED: no corpus at `{}`; set ATTACHE_CORPORA", folder.display());
-        return;
-    };
+    let Some(folder) = corpus("bounces-sisimai") else { return };
     let (mut bounces, mut by_content) = (0, 0);
     let mut only_by_envelope = Vec::new();
-    for path in
-        entries.map(|entry| entry.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "eml"))
-    {
+    for path in files(&folder, "eml") {
         bounces += 1;
         let bytes = std::fs::read(&path).unwrap();
         // A letter that cannot be parsed is refused at the door, which is no answer either.

@@ -2,6 +2,7 @@
 
 mod app;
 mod archives;
+mod corpora;
 mod crashes;
 mod isolation;
 mod knowledge;

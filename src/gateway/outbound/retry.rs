@@ -1,7 +1,6 @@
 //! When a deferred mail is tried again. Pure: time and chance are arguments.
 
-use crate::domain::DeliveryId;
-use sha2::{Digest, Sha256};
+use crate::domain::{DeliveryId, stable_seed};
 use std::time::Duration;
 
 /// Waits after the first, second, … failure; the last one repeats. RFC 5321 section 4.5.4.1 wants 30 minutes at
@@ -36,9 +35,8 @@ pub fn next_attempt_after(
 
 /// A number in -1..1 that depends on nothing but the mail and the attempt, so that a replay waits as long.
 pub fn jitter(id: &DeliveryId, attempt: u32) -> f64 {
-    let digest = Sha256::new().chain_update(id.as_str()).chain_update(attempt.to_be_bytes()).finalize();
-    let head = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
-    f64::from(head) / f64::from(u32::MAX) * 2.0 - 1.0
+    let seed = stable_seed(&format!("{id} {attempt}"));
+    seed as f64 / u64::MAX as f64 * 2.0 - 1.0
 }
 
 #[cfg(test)]

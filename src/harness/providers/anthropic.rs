@@ -7,14 +7,13 @@ use super::Adapter;
 use super::accumulate::{broken, call_id, ended_early, token_count};
 use super::classify::{Family, stream_failure};
 use super::contract::{
-    Block, CallContext, Event, Message, Phase, Provider, ProviderError, ProviderState, Request, Response,
-    Role, Stop, TokenUsage, ToolArgs, ToolChoice,
+    Block, CallContext, Event, Message, Provider, ProviderError, ProviderState, Request, Response, Role,
+    Stop, TokenUsage, ToolArgs, ToolChoice,
 };
 use super::decode::Decoder;
 use super::http::{Endpoint, EndpointSpec};
 use super::normalise;
 use crate::config::ProviderSettings;
-use crate::domain::ErrorClass;
 use futures_util::stream::BoxStream;
 use reqwest::header::HeaderName;
 use serde::Serialize;
@@ -98,8 +97,7 @@ fn body(request: &Request) -> Result<String, ProviderError> {
         tool_choice: (!request.tools.is_empty()).then(|| json!({"type": choice})),
         stream: true,
     };
-    serde_json::to_string(&body)
-        .map_err(|e| ProviderError::new(ErrorClass::BadRequest, Phase::BeforeSend, e.to_string()))
+    normalise::wire(&body)
 }
 
 /// One block a section; the mark on the last one caches tools and system together, which change rarely.

@@ -8,6 +8,7 @@ use super::contract::{
     Block, Message, Phase, ProviderError, ProviderState, Request, Role, ToolArgs, ToolChoice,
 };
 use crate::domain::ErrorClass;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 
@@ -18,6 +19,12 @@ const TOOL_NAME_LEN_MAX: usize = 64;
 const OPENING: &str = "(This conversation begins with a message of yours.)";
 const NO_RESULT: &str =
     r#"{"ok":false,"error":{"code":"no_result","message":"no result of this call was recorded"}}"#;
+
+/// An adapter's body as the bytes to send. Errors: class `BadRequest`.
+pub fn wire(body: &impl Serialize) -> Result<String, ProviderError> {
+    serde_json::to_string(body)
+        .map_err(|error| ProviderError::new(ErrorClass::BadRequest, Phase::BeforeSend, error.to_string()))
+}
 
 /// Readies a request for the adapters of `family`. Errors: class `BadRequest`, when a tool's name or schema is one
 /// that vendors refuse, or when there is nothing to say.

@@ -6,13 +6,12 @@
 use super::Adapter;
 use super::classify::Family;
 use super::contract::{
-    Block, CallContext, Event, Message, Phase, Provider, ProviderError, Request, Role, ToolArgs, ToolChoice,
+    Block, CallContext, Event, Message, Provider, ProviderError, Request, Role, ToolArgs, ToolChoice,
 };
 use super::http::{Endpoint, EndpointSpec};
 use super::normalise;
 use super::openai_chunks::ChunkDecoder;
 use crate::config::ProviderSettings;
-use crate::domain::ErrorClass;
 use futures_util::stream::BoxStream;
 use reqwest::header::AUTHORIZATION;
 use serde::Serialize;
@@ -65,8 +64,7 @@ impl Provider for OpenAi {
             stream: true,
             stream_options: self.stream_usage.then(|| json!({"include_usage": true})),
         };
-        serde_json::to_string(&body)
-            .map_err(|e| ProviderError::new(ErrorClass::BadRequest, Phase::BeforeSend, e.to_string()))
+        normalise::wire(&body)
     }
 
     fn stream<'a>(

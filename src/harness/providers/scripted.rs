@@ -149,8 +149,7 @@ impl Provider for Scripted {
 
     fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {
         let request = normalise::request(request, ADAPTER.id)?;
-        serde_json::to_string(&request)
-            .map_err(|e| ProviderError::new(ErrorClass::BadRequest, Phase::BeforeSend, e.to_string()))
+        normalise::wire(&request)
     }
 
     fn stream<'a>(

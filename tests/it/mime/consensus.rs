@@ -1,10 +1,9 @@
 //! Agreement with what two of three independent parsers say (Python `email`, npm `mailparser`, Perl `Email::MIME`).
 
-use super::corpus;
-use attache::domain::{Attachment, Mailbox};
+use crate::corpora::corpus;
+use attache::domain::{Attachment, Mailbox, sha256_hex};
 use attache::mime::{ParseLimits, ParsedLetter, parse_letter};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 /// Per field: cases that agree, all cases, names of those that do not.
@@ -69,7 +68,7 @@ fn said(parsed: &ParsedLetter) -> Value {
         |a: &Attachment| a.content_type.starts_with("message/") && !a.content_type.ends_with("-notification");
     let mut attachments: Vec<(usize, String)> = email.attachments[..parsed.own_attachments]
         .iter()
-        .map(|a| if is_object(a) { (0, String::new()) } else { (a.bytes.len(), sha256(&a.bytes)) })
+        .map(|a| if is_object(a) { (0, String::new()) } else { (a.bytes.len(), sha256_hex(&[&a.bytes])) })
         .collect();
     attachments.sort();
     let sizes: Vec<usize> = attachments.iter().map(|(size, _)| *size).collect();
@@ -100,8 +99,4 @@ fn addresses(mailboxes: &[Mailbox]) -> Vec<String> {
 
 fn blanks(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

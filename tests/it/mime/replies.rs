@@ -1,6 +1,6 @@
 //! Own words and quoted ones; answers that machines send.
 
-use super::{corpus, files};
+use crate::corpora::{corpus, files};
 use attache::mime::{ParseLimits, fresh_text, parse};
 use std::collections::HashMap;
 

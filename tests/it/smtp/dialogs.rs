@@ -1,9 +1,10 @@
 //! Dialogs from files, run three ways: in whole segments, byte at a time, over a real socket.
 
 use super::client::{Client, PATIENCE, Way, connect, describe, glob, house};
+use crate::corpora::files;
 use crate::recording_door::RecordingDoor;
 use attache::config::Limits;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use tokio::time::timeout;
@@ -169,11 +170,7 @@ fn check(dialog: &Dialog, door: &RecordingDoor, way: Way) {
 
 fn dialogs() -> Vec<Dialog> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/dialogs");
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> =
-        files.filter(|path| path.extension().is_some_and(|e| e == "smtp")).collect();
-    files.sort();
-    files.iter().map(|path| Dialog::read(path)).collect()
+    files(&folder, "smtp").iter().map(|path| Dialog::read(path)).collect()
 }
 
 #[tokio::test]

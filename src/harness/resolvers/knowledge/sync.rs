@@ -3,10 +3,9 @@
 
 use super::chunk::chunks;
 use crate::clock::Clock;
-use crate::domain::{PersonaId, Timestamp};
+use crate::domain::{PersonaId, Timestamp, sha256_hex};
 use crate::store::{KnowledgeFile, PersonaStore, StoreError};
 use cap_std::fs_utf8::{Dir, OpenOptions, OpenOptionsExt};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -127,7 +126,7 @@ pub async fn sync_knowledge(
             }
         };
         let row = KnowledgeFile {
-            sha256: hex_digest(text.as_bytes()),
+            sha256: sha256_hex(&[text.as_bytes()]),
             modified_ms: if is_settled(file.modified_ms, now) { file.modified_ms } else { 0 },
             size_bytes: file.size_bytes as i64,
             path: file.path,
@@ -152,10 +151,6 @@ pub async fn sync_knowledge(
 /// Whether a later change of the file would show in its modification time.
 fn is_settled(modified_ms: i64, now: Timestamp) -> bool {
     modified_ms > 0 && Timestamp::from_millis(modified_ms).plus(SETTLED_AFTER) <= now
-}
-
-fn hex_digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 async fn on_disk<T, F>(folder: &Dir, limits: &SyncLimits, work: F) -> io::Result<T>
