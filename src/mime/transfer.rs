@@ -92,10 +92,11 @@ pub(super) fn text(part: &Part<'_>) -> String {
     plain_lines(&decoded)
 }
 
-/// Line ends become `\n`; control characters other than tab and line feed go, the byte-order mark too.
+/// Line ends become `\n`; control characters other than tab and line feed go. So does the byte-order mark wherever it
+/// stands: it is invisible, and what is stripped before it would otherwise decide whether it stays.
 pub(super) fn plain_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut chars = text.trim_start_matches('\u{feff}').chars().peekable();
+    let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
             '\r' => {
@@ -104,7 +105,7 @@ pub(super) fn plain_lines(text: &str) -> String {
                 }
             }
             '\n' | '\t' => out.push(c),
-            c if c.is_control() => {}
+            c if c.is_control() || c == '\u{feff}' => {}
             c => out.push(c),
         }
     }
