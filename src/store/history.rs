@@ -69,8 +69,8 @@ pub(super) const TRIGGER: &str = "
       m.metadata_json,
       (SELECT json_group_array(json_object('filename', filename, 'content_type', content_type,
          'size_bytes', size_bytes)) FROM attachments WHERE message_id = m.id ORDER BY id) AS attachments,
-      EXISTS (SELECT 1 FROM messages p WHERE p.thread_id = m.thread_id
-        AND (p.seq < m.seq OR p.direction = 'outbound')) AS has_past
+      (EXISTS (SELECT 1 FROM messages p WHERE p.thread_id = m.thread_id AND p.seq < m.seq)
+        OR EXISTS (SELECT 1 FROM messages p WHERE p.thread_id = m.thread_id AND p.direction = 'outbound')) AS has_past
     FROM messages m WHERE m.id = $1 AND m.persona_id = $2";
 pub(super) const ATTACHMENT_INFOS: &str = "
     SELECT json_group_array(json_object('filename', filename, 'content_type', content_type,
@@ -85,7 +85,11 @@ pub(super) const PAST_MESSAGES: &str = "
       SELECT m.seq, m.id, m.direction, m.sender, m.subject, substr(coalesce(m.fresh_text, m.text_body), 1, $5) AS text,
         m.received_at, r.trigger_message_id, m.disposition
       FROM messages m LEFT JOIN runs r ON r.id = m.run_id
-      WHERE m.thread_id = $1 AND m.persona_id = $2 AND (m.direction = 'outbound' OR m.seq < $3)
+      WHERE m.persona_id = $2 AND m.seq IN (
+        SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND seq < $3 ORDER BY seq DESC LIMIT $4)
+        UNION
+        SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND direction = 'outbound'
+          ORDER BY seq DESC LIMIT $4))
       ORDER BY m.seq DESC LIMIT $4)";
 pub(super) const PAST_STEPS: &str = "
     SELECT json_group_array(json_object('message', parent_message_id, 'step_index', step_index, 'kind', event_type,

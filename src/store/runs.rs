@@ -51,8 +51,7 @@ pub struct RunFailure {
 pub(super) const INSERT_RUN: &str = "
     INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at)
     VALUES ($1, $2, $3, $4, $5, $6, 'queued', $7)";
-/// One at a time per thread, in order: a run is free when no earlier run of its thread is open and none is running
-/// (an older run that was retried by hand waits for the younger one that has begun).
+/// One at a time per thread, in order: `behind` says whether another open run of the thread comes first.
 pub(super) const CLAIM_RUNS: &str = "
     UPDATE runs SET state = 'running', epoch = $1, attempt = attempt + 1, next_attempt_at = NULL,
       started_at = coalesce(started_at, $2)
@@ -60,16 +59,18 @@ pub(super) const CLAIM_RUNS: &str = "
       SELECT seq FROM (
         SELECT seq, persona_id, row_number() OVER (PARTITION BY persona_id ORDER BY seq) AS place FROM (
           SELECT r.seq, r.persona_id FROM runs r
-          WHERE r.state IN ('queued', 'waiting_retry') AND coalesce(r.next_attempt_at, '') <= $2
+          WHERE r.behind = 0 AND r.state IN ('queued', 'waiting_retry') AND coalesce(r.next_attempt_at, '') <= $2
             AND r.persona_id NOT IN (SELECT value FROM json_each($5))
-            AND NOT EXISTS (SELECT 1 FROM runs o WHERE o.thread_id = r.thread_id
-              AND o.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')
-              AND (o.seq < r.seq OR o.state = 'running'))
           ORDER BY r.seq LIMIT $6)) c
       WHERE place <= $4 - (SELECT count(*) FROM runs w WHERE w.persona_id = c.persona_id AND w.state = 'running')
       ORDER BY seq LIMIT $3)
     RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at,
       context_report_json IS NOT NULL AS has_journal";
+/// What [`CLAIM_RUNS`] rests on, made true again at every start.
+pub(super) const LINE_UP: &str = "
+    UPDATE runs SET behind = EXISTS (SELECT 1 FROM runs o WHERE o.thread_id = runs.thread_id AND o.seq < runs.seq
+      AND o.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))
+    WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')";
 pub(super) const NEXT_RETRY: &str = "
     SELECT min(next_attempt_at) FROM runs WHERE state = 'waiting_retry'";
 pub(super) const OPEN_RUNS: &str = "
@@ -148,7 +149,9 @@ impl Store {
             Box::pin(async move {
                 let bury = sqlx::query(BURY_ORPHANS).bind(epoch).bind(CLAIMS_MAX).bind(now);
                 bury.execute(&mut *conn).await?;
-                let requeue = sqlx::query(REQUEUE_ORPHANS).bind(epoch).bind(CLAIMS_MAX).execute(conn).await?;
+                let requeue = sqlx::query(REQUEUE_ORPHANS).bind(epoch).bind(CLAIMS_MAX);
+                let requeue = requeue.execute(&mut *conn).await?;
+                sqlx::query(LINE_UP).execute(conn).await?;
                 Ok(requeue.rows_affected())
             })
         })

@@ -7,6 +7,7 @@ use attache::app::{Drained, Engine};
 use attache::clock::ManualClock;
 use attache::domain::{Address, Email, Envelope, Letter, Mailbox, Timestamp, Via};
 use attache::gateway::door::{Accepted, CopyOutcome, Refusal};
+use attache::store::OpenError;
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Row, SqliteConnection, sqlite::SqliteConnectOptions};
 use std::path::{Path, PathBuf};
@@ -94,7 +95,21 @@ impl Workspace {
     pub async fn engine(&self) -> Engine {
         let vocabulary = attache::cli::vocabulary();
         let config = attache::config::load(self.path(), &vocabulary).expect("a good configuration");
-        Engine::open(config, self.clock.clone()).await.expect("an engine")
+        // An engine that was let go frees the workspace when its last task has been dropped, which the runtime does
+        // in its own time.
+        let opening = async {
+            loop {
+                match Engine::open(config.clone(), self.clock.clone()).await {
+                    Err(error) if matches!(error.downcast_ref(), Some(OpenError::InUse { .. })) => {
+                        tokio::task::yield_now().await;
+                    }
+                    opened => return opened.expect("an engine"),
+                }
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(20), opening)
+            .await
+            .expect("the workspace is free")
     }
 
     /// A plain connection to the database, for looking at rows.
