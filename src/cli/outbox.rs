@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 pub struct OutboxCommand;
 
-const COUNT_DEFAULT: &str = "50";
-const COUNT_MAX: i64 = 10_000;
+const LIMIT_DEFAULT: &str = "50";
+const LIMIT_MAX: i64 = 10_000;
 /// What `list` shows unless told otherwise: mail that somebody may have to look at.
 const UNFINISHED: [DeliveryState; 5] = [
     DeliveryState::Queued,
@@ -79,12 +79,12 @@ fn list_command() -> clap::Command {
         )
         .arg(Arg::new("persona").long("persona").value_name("ID").help("Only this persona's"))
         .arg(
-            Arg::new("count")
-                .long("count")
+            Arg::new("limit")
+                .long("limit")
                 .value_name("N")
-                .value_parser(value_parser!(i64).range(1..=COUNT_MAX))
-                .default_value(COUNT_DEFAULT)
-                .help("How many deliveries to show"),
+                .value_parser(value_parser!(i64).range(1..=LIMIT_MAX))
+                .default_value(LIMIT_DEFAULT)
+                .help("Show so many at most"),
         )
 }
 
@@ -98,7 +98,7 @@ async fn list(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
     };
     let persona = args.get_one::<String>("persona").map(|id| PersonaId::parse(id)).transpose();
     let persona = persona.map_err(|bad| Failure::new(Exit::Usage, bad.to_string()))?;
-    let limit = args.get_one::<i64>("count").and_then(|count| u32::try_from(*count).ok()).unwrap_or(u32::MAX);
+    let limit = args.get_one::<i64>("limit").and_then(|limit| u32::try_from(*limit).ok()).unwrap_or(u32::MAX);
     let deliveries = store.list_deliveries(&DeliveryFilter { states, persona, limit }).await?;
     if context.json() {
         context.screen.json(&deliveries.iter().map(delivery_json).collect::<Vec<_>>())?;

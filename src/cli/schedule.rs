@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 pub struct ScheduleCommand;
 
-const COUNT_DEFAULT: &str = "10";
-const COUNT_MAX: i64 = 1000;
+const LIMIT_DEFAULT: &str = "10";
+const LIMIT_MAX: i64 = 1000;
 
 impl Command for ScheduleCommand {
     fn clap(&self) -> clap::Command {
@@ -29,12 +29,12 @@ impl Command for ScheduleCommand {
         };
         let name = || Arg::new("name").value_name("NAME").help("Name of a responsibility, or of its file");
         let count = |help: &'static str| {
-            let range = value_parser!(i64).range(1..=COUNT_MAX);
-            Arg::new("count")
-                .long("count")
+            let range = value_parser!(i64).range(1..=LIMIT_MAX);
+            Arg::new("limit")
+                .long("limit")
                 .value_name("N")
                 .value_parser(range)
-                .default_value(COUNT_DEFAULT)
+                .default_value(LIMIT_DEFAULT)
                 .help(help)
         };
         clap::Command::new("schedule")
@@ -212,7 +212,7 @@ impl<'a> Desk<'a> {
 }
 
 fn count(args: &ArgMatches) -> usize {
-    args.get_one::<i64>("count").map_or(0, |count| usize::try_from(*count).unwrap_or_default())
+    args.get_one::<i64>("limit").map_or(0, |count| usize::try_from(*count).unwrap_or_default())
 }
 
 /// By its name in any case, or by its file with or without folder and ending.

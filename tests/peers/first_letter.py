@@ -58,14 +58,16 @@ CLIENTS = {"smtplib": by_smtplib, "swaks": by_swaks}
 class Engine:
     """`attache serve` on a workspace of its own, and the commands beside it."""
 
-    def __init__(self, binary, folder, model_url, smarthost_port):
+    def __init__(self, binary, folder, smarthost_port, model_url=None, port=0):
+        """`model_url`: where `openai` is asked; without it the sample's script answers. `port` 0: any free one."""
         self.binary, self.folder = binary, folder
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith(("ATTACHE_", "OPENAI_"))}
         self.run("init", str(folder))
-        self.edit("configs/gateway.json", listeners=[{"kind": "smtp", "address": "127.0.0.1:0"}],
+        self.edit("configs/gateway.json", listeners=[{"kind": "smtp", "address": f"127.0.0.1:{port}"}],
                   outbound={"kind": "smarthost", "host": "127.0.0.1", "port": smarthost_port, "tls": "none"})
-        self.edit("configs/inference.json", provider="openai", model="stub-1",
-                  providers={"openai": {"base_url": model_url}})
+        if model_url:
+            self.edit("configs/inference.json", provider="openai", model="stub-1",
+                      providers={"openai": {"base_url": model_url}})
         self.run("config", "check")
         command = [binary, "--workspace", str(folder), "serve"]
         self.log = open(folder / "serve.log", "w+")
@@ -178,7 +180,7 @@ def main():
         stub, sink = ChatStub(PLAN), SINKS[args.sink](scratch)
         engine = None
         try:
-            engine = Engine(args.attache, pathlib.Path(scratch) / "house", stub.url, sink.port)
+            engine = Engine(args.attache, pathlib.Path(scratch) / "house", sink.port, model_url=stub.url)
             correspond(engine, stub, sink, CLIENTS[args.client])
             engine.stop()
         finally:

@@ -51,7 +51,7 @@ fn list_next_run_and_history_tell_one_story() {
     assert_eq!(states, [Some("on"), Some("unusable")]);
     assert!(list[1]["error"].as_str().is_some_and(|error| error.contains("misspelt.md: line 3")), "{list}");
 
-    let next = json(folder.path(), &["schedule", "next", "digest", "--count", "3"]);
+    let next = json(folder.path(), &["schedule", "next", "digest", "--limit", "3"]);
     let next = next.as_array().expect("a list");
     assert_eq!(next.len(), 3);
     assert!(
