@@ -29,15 +29,20 @@ const RUN_RETRY_WAITS: [Duration; 5] = [
 /// Runs runs. One per engine.
 pub struct Worker {
     desk: Arc<Desk>,
-    running: JoinSet<RunId>,
+    running: JoinSet<Ended>,
     /// The last claim got all that it asked for, so there is probably more.
     backlog: bool,
     cancels: HashMap<RunId, CancellationToken>,
+    /// Failures that did not commit (the disk was full). Forgotten, their runs would look busy until the next start.
+    unsettled: Vec<(RunId, RunFailure)>,
 }
+
+/// A run that is no longer worked on, and its failure if that could not be stored.
+type Ended = (RunId, Option<RunFailure>);
 
 impl Worker {
     pub fn new(desk: Arc<Desk>) -> Self {
-        Self { desk, running: JoinSet::new(), backlog: false, cancels: HashMap::new() }
+        Self { desk, running: JoinSet::new(), backlog: false, cancels: HashMap::new(), unsettled: Vec::new() }
     }
 
     /// Works until `shutdown`, then gives running runs `drain_max` to end and puts the rest back.
@@ -78,6 +83,7 @@ impl Worker {
     }
 
     async fn claim(&mut self) -> Result<usize, StoreError> {
+        self.settle_leftovers().await;
         let inference = &self.desk.config.inference;
         let free = inference.concurrent_runs_max.saturating_sub(self.running.len());
         // With a backlog, several places are filled by one claim rather than each by its own.
@@ -93,19 +99,31 @@ impl Worker {
             self.cancels.insert(run.id.clone(), cancel.clone());
             let desk = self.desk.clone();
             self.running.spawn(async move {
-                if AssertUnwindSafe(work_on(&desk, &run, &cancel)).catch_unwind().await.is_err() {
-                    bury(&desk, &run).await;
-                }
-                run.id
+                let worked = AssertUnwindSafe(work_on(&desk, &run, &cancel)).catch_unwind().await;
+                let unsettled = match worked {
+                    Ok(unsettled) => unsettled,
+                    Err(_panic) => bury(&desk, &run).await,
+                };
+                (run.id, unsettled)
             });
         }
         Ok(count)
     }
 
-    fn ended(&mut self, ended: Result<RunId, tokio::task::JoinError>) {
+    async fn settle_leftovers(&mut self) {
+        for (run, failure) in std::mem::take(&mut self.unsettled) {
+            match self.desk.store.fail_run(&run, failure.clone()).await {
+                Ok(()) | Err(StoreError::WrongState { .. }) => {}
+                Err(_as_before) => self.unsettled.push((run, failure)),
+            }
+        }
+    }
+
+    fn ended(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
         match ended {
-            Ok(run) => {
+            Ok((run, unsettled)) => {
                 self.cancels.remove(&run);
+                self.unsettled.extend(unsettled.map(|failure| (run, failure)));
             }
             // Only a shutdown aborts runs; their rows are put back by `wind_down` or recovered by the next start.
             Err(error) => tracing::error!(%error, "a run was aborted"),
@@ -144,32 +162,33 @@ impl Worker {
     }
 }
 
-/// One run from claim to settlement.
-async fn work_on(desk: &Desk, run: &ClaimedRun, cancel: &CancellationToken) {
+/// One run from claim to settlement; gives its failure when that could not be stored.
+async fn work_on(desk: &Desk, run: &ClaimedRun, cancel: &CancellationToken) -> Option<RunFailure> {
     let began = desk.clock.monotonic();
     let outcome = execute(desk, run, cancel).await;
     let took_ms = (desk.clock.monotonic().saturating_sub(began)).as_millis();
     match outcome {
-        Ok(stop) => tracing::info!(run = %run.id, persona = %run.persona, %stop, took_ms, "run ended"),
+        Ok(stop) => {
+            tracing::info!(run = %run.id, persona = %run.persona, %stop, took_ms, "run ended");
+            None
+        }
         Err(error) => settle(desk, run, error).await,
     }
 }
 
 /// A panic is a bug of ours: the run fails visibly instead of staying `running` for ever.
-async fn bury(desk: &Desk, run: &ClaimedRun) {
+async fn bury(desk: &Desk, run: &ClaimedRun) -> Option<RunFailure> {
     tracing::error!(run = %run.id, persona = %run.persona, "a run panicked");
     let message = "the engine met a bug while working on this run; the log has the place".to_owned();
     let failure = RunFailure { class: ErrorClass::Crashed, message, retry_at: None };
-    if let Err(error) = desk.store.fail_run(&run.id, failure).await {
-        tracing::error!(run = %run.id, %error, "cannot settle the run; the next start recovers it");
-    }
+    store(desk, run, failure).await
 }
 
 /// Parks a run that may do better later; fails the others.
-async fn settle(desk: &Desk, run: &ClaimedRun, error: RunError) {
+async fn settle(desk: &Desk, run: &ClaimedRun, error: RunError) -> Option<RunFailure> {
     if let RunError::Store(StoreError::WrongState { .. }) = &error {
         tracing::warn!(run = %run.id, "the run was taken over; its result is dropped");
-        return;
+        return None;
     }
     let class = error.class();
     let retry_in = match &error {
@@ -185,9 +204,13 @@ async fn settle(desk: &Desk, run: &ClaimedRun, error: RunError) {
     });
     tracing::warn!(run = %run.id, persona = %run.persona, %class, parked = retry_at.is_some(), %error, "run failed");
     let failure = RunFailure { class, message: chain(&error), retry_at };
-    if let Err(error) = desk.store.fail_run(&run.id, failure).await {
-        tracing::error!(run = %run.id, %error, "cannot settle the run; the next start recovers it");
-    }
+    store(desk, run, failure).await
+}
+
+async fn store(desk: &Desk, run: &ClaimedRun, failure: RunFailure) -> Option<RunFailure> {
+    let error = desk.store.fail_run(&run.id, failure.clone()).await.err()?;
+    tracing::error!(run = %run.id, %error, "the end of a run is not stored yet; trying again");
+    Some(failure)
 }
 
 /// The error with its causes, on one line.

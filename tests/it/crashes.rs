@@ -142,3 +142,32 @@ async fn a_clean_stop_in_the_middle_of_a_run_goes_on_from_its_journal() {
     assert_eq!(app.sent().len(), 1);
     app.check().await;
 }
+
+/// Stands for a disk that is full while the second run waits, and has room again afterwards.
+const NO_ROOM: &str = "
+    CREATE TRIGGER no_room_for_turns BEFORE INSERT ON run_turns
+      WHEN EXISTS (SELECT 1 FROM runs WHERE state = 'queued')
+      BEGIN SELECT RAISE(ABORT, 'no room'); END;
+    CREATE TRIGGER no_room_for_failures BEFORE UPDATE ON runs WHEN new.state = 'waiting_retry'
+      AND EXISTS (SELECT 1 FROM runs WHERE id <> new.id AND state IN ('queued', 'running'))
+      BEGIN SELECT RAISE(ABORT, 'no room'); END;";
+
+#[tokio::test]
+async fn a_failure_that_could_not_be_stored_is_stored_later_and_its_run_tried_again() {
+    let workspace = Workspace::new(&json!({ "turns": [{ "say": "From seven to ten." }] }));
+    workspace.set("configs/inference.json", "/concurrency", json!({ "runs_max": 1 }));
+    let app = workspace.start().await;
+    for id in ["first@guest.example", "second@guest.example"] {
+        app.receive(&note(id, "", "When is breakfast?")).await.expect("taken");
+    }
+    sqlx::raw_sql(NO_ROOM).execute(&mut app.workspace.rows().await).await.expect("triggers");
+    app.engine.drain().await.expect("drained");
+    let states = "SELECT group_concat(state) FROM (SELECT state FROM runs ORDER BY seq)";
+    let mut rows = app.workspace.rows().await;
+    let found: String = sqlx::query_scalar(states).fetch_one(&mut rows).await.expect("states");
+    assert_eq!(found, "waiting_retry,succeeded");
+    app.workspace.clock.advance(std::time::Duration::from_secs(600));
+    app.drain().await;
+    app.check().await;
+    assert_eq!(app.sent().len(), 2);
+}
