@@ -1,8 +1,9 @@
 //! The knowledge of a persona from its files to a context: synced through the folder's capability, searched, cited.
 
+use crate::recording_door::persona;
 use attache::clock::{Clock, ManualClock};
-use attache::config::{Persona, ReplyMode};
-use attache::domain::{Address, MessageId, PersonaId, ThreadId, Timestamp, Trigger};
+use attache::config::Persona;
+use attache::domain::{MessageId, PersonaId, ThreadId, Timestamp, Trigger};
 use attache::harness::resolvers::knowledge::{
     Knowledge, KnowledgeSync, SyncLimits, SyncReport, sync_knowledge,
 };
@@ -62,7 +63,8 @@ impl Bench {
 
     /// What the resolver says to a letter.
     async fn resolve(&self, subject: &str, text: &str, fresh_text: Option<&str>) -> Contribution {
-        let persona = persona(self.workspace.path().join("personas/ada"));
+        let folder = self.workspace.path().join("personas/ada");
+        let persona = Persona { folder, ..persona("ada", &["ada@engine.test"]) };
         let subject = Subject {
             trigger: Trigger::Email,
             message: StoredMessage {
@@ -98,21 +100,6 @@ impl Bench {
             now: self.clock.now(),
         };
         Knowledge.resolve(call).await.expect("a contribution")
-    }
-}
-
-fn persona(folder: PathBuf) -> Persona {
-    Persona {
-        id: PersonaId::parse("ada").expect("an id"),
-        name: "Ada".into(),
-        address: Address::parse("ada@engine.test").expect("an address"),
-        aliases: Vec::new(),
-        reply: ReplyMode::Final,
-        provider: None,
-        model: None,
-        tools: None,
-        timezone: chrono_tz::UTC,
-        folder,
     }
 }
 

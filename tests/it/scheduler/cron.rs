@@ -307,20 +307,21 @@ fn agrees(expression: &str, zone: Tz, minutes: &[(i64, Local)]) {
 }
 
 #[test]
-fn every_slot_of_two_years_agrees_with_a_minute_by_minute_walk() {
-    let zones = [
-        chrono_tz::UTC,
-        chrono_tz::Europe::Berlin,
-        chrono_tz::America::New_York,
-        chrono_tz::America::Sao_Paulo,
-        chrono_tz::Africa::Casablanca,
-        chrono_tz::Australia::Lord_Howe,
-        chrono_tz::Asia::Kathmandu,
-        chrono_tz::America::Havana,
-    ];
+fn slots_in_usual_zones_agree_with_a_minute_by_minute_walk_over_two_years() {
+    use chrono_tz::{America, Europe, UTC};
+    walk_two_years(&[UTC, Europe::Berlin, America::New_York, America::Sao_Paulo], Dice(20_261_120));
+}
+
+#[test]
+fn slots_in_odd_zones_agree_with_a_minute_by_minute_walk_over_two_years() {
+    use chrono_tz::{Africa, America, Asia, Australia};
+    let odd = [Africa::Casablanca, Australia::Lord_Howe, Asia::Kathmandu, America::Havana];
+    walk_two_years(&odd, Dice(20_261_121));
+}
+
+fn walk_two_years(zones: &[Tz], mut dice: Dice) {
     const DAY: usize = 1440;
-    let mut dice = Dice(20_261_120);
-    for zone in zones {
+    for &zone in zones {
         let minutes = two_years(zone);
         let changes = (1..minutes.len()).filter(|i| minutes[*i].1.0 - minutes[*i - 1].1.0 != 1);
         let mut spans: Vec<_> =

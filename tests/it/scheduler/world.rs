@@ -1,8 +1,9 @@
 //! A workspace with one persona, a clock that is told, and a scheduler over a real database.
 
+use crate::recording_door::persona;
 use attache::clock::{Clock, ManualClock};
-use attache::config::{Persona, Personas, ReplyMode};
-use attache::domain::{Address, ErrorClass, PersonaId, Timestamp};
+use attache::config::{Persona, Personas};
+use attache::domain::{ErrorClass, Timestamp};
 use attache::scheduler::{Scheduler, SyncReport, TickReport};
 use attache::store::{ClaimedRun, RunFailure, Store, StoredResponsibility, StoredSlot};
 use std::path::PathBuf;
@@ -26,16 +27,9 @@ impl World {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let clock = Arc::new(ManualClock::at(at(now)));
         let persona = Persona {
-            id: PersonaId::parse("ada").expect("a persona id"),
-            name: "Ada".to_owned(),
-            address: Address::parse("ada@engine.test").expect("an address"),
-            aliases: Vec::new(),
-            reply: ReplyMode::Final,
-            provider: None,
-            model: None,
-            tools: None,
             timezone: chrono_tz::America::New_York,
             folder: folder.path().join("personas/ada"),
+            ..persona("ada", &["ada@engine.test"])
         };
         std::fs::create_dir_all(persona.folder.join("responsibilities")).expect("the persona's folder");
         let personas = Arc::new(Personas::new(vec![persona]).expect("one persona"));
