@@ -16,6 +16,7 @@ use tempfile::TempDir;
 const HOT: &[(&str, &[&str])] = &[
     ("messages::ARRIVAL", &["messages_by_dedup", "PRIMARY KEY"]),
     ("threads::FIND_THREAD", &["threads_by_conversation", "messages_by_rfc_id"]),
+    ("runs::CLAIM_RUNS", &["runs_ready", "runs_running"]),
     ("runs::CANCEL_REQUESTED", &["runs_running"]),
     ("history::MESSAGE", &["sqlite_autoindex_messages_1"]),
     ("history::PAST_MESSAGES", &["messages_by_thread", "sqlite_autoindex_runs_1"]),
@@ -47,14 +48,19 @@ const WALKS: &[(&str, &str)] = &[
         "messages::INSERT_MESSAGE",
         "planned for the foreign key of `raw_letters`, skipped while no key is broken",
     ),
-    ("runs::CLAIM_RUNS", "to be mended: the condition of `runs_open` is not repeated"),
     ("runs::NEXT_RETRY", "to be mended: the condition of `runs_open` is not repeated"),
     ("runs::OPEN_RUNS", "to be mended: the condition of `runs_open` is not repeated"),
 ];
 
 /// Indexes that hold only rows that somebody still works on: walking one whole is bounded by the work at hand.
-const OPEN_ROWS: &[&str] =
-    &["runs_open", "runs_open_by_thread", "runs_running", "deliveries_open", "responsibilities_due"];
+const OPEN_ROWS: &[&str] = &[
+    "runs_open",
+    "runs_ready",
+    "runs_open_by_thread",
+    "runs_running",
+    "deliveries_open",
+    "responsibilities_due",
+];
 
 /// A `const NAME: &str` of the store.
 struct Statement {
