@@ -179,3 +179,40 @@ async fn a_failure_that_could_not_be_stored_is_stored_later_and_its_run_tried_ag
     app.check().await;
     assert_eq!(app.sent().len(), 2);
 }
+
+#[tokio::test]
+async fn a_commit_that_fails_is_answered_with_451_and_never_with_250() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let app = TestApp::start(script()).await;
+    let mut listeners = app.engine.bind().await.expect("a port");
+    let address = listeners[0].local_addr().expect("an address");
+    let config = &app.engine.config;
+    let settings = attache::gateway::ingress::smtp::SmtpSettings::new(&config.gateway, &config.limits);
+    let stop = tokio_util::sync::CancellationToken::new();
+    let serving = attache::gateway::ingress::smtp::serve(
+        listeners.remove(0),
+        app.engine.door(),
+        settings,
+        stop.clone(),
+    );
+    let serving = tokio::spawn(serving);
+    app.engine.store.cut_power(PowerCut::BeforeCommit(1));
+    let letter = note("q1@guest.example", "", "When is breakfast?").replace('\n', "\r\n");
+    let dialog = format!(
+        "EHLO guest.example\r\nMAIL FROM:<bob@guest.example>\r\nRCPT TO:<ada@engine.test>\r\nDATA\r\n{letter}.\r\nQUIT\r\n"
+    );
+    let mut client = tokio::net::TcpStream::connect(address).await.expect("connected");
+    client.write_all(dialog.as_bytes()).await.expect("sent");
+    let mut said = String::new();
+    client.read_to_string(&mut said).await.expect("replies");
+    let codes: Vec<&str> =
+        said.lines().filter(|line| !line.contains("250-")).map(|line| &line[..3]).collect();
+    assert_eq!(codes, ["220", "250", "250", "250", "354", "451", "221"], "{said}");
+    stop.cancel();
+    serving.await.expect("served");
+    let app = app.restart().await;
+    assert_eq!(app.drain().await.runs, 0);
+    let stored = app.row("SELECT CAST(count(*) AS TEXT) FROM messages WHERE $1 = $1", "").await;
+    assert_eq!(stored[0].as_deref(), Some("0"));
+    app.check().await;
+}
