@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 /// Longest time between two looks at the table.
@@ -47,13 +48,16 @@ impl Worker {
 
     /// Works until `shutdown`, then gives running runs `drain_max` to end and puts the rest back.
     pub async fn run(mut self, wake: Arc<Notify>, shutdown: CancellationToken) {
+        // An interval, not a sleep: a busy engine must look for cancellations too.
+        let mut poll = tokio::time::interval(POLL);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !shutdown.is_cancelled() {
             self.claim_or_report().await;
             tokio::select! {
                 () = shutdown.cancelled() => {}
                 () = wake.notified() => {}
                 Some(ended) = self.running.join_next(), if !self.running.is_empty() => self.ended(ended),
-                () = tokio::time::sleep(POLL) => self.pass_on_cancellations().await,
+                _ = poll.tick() => self.pass_on_cancellations().await,
             }
             while let Some(ended) = self.running.try_join_next() {
                 self.ended(ended);

@@ -6,10 +6,9 @@
 use super::deliveries::{self, NewDelivery};
 use super::messages::{self, Content, MessageRow, Place};
 use super::runs::fenced;
-use super::threads::json_list;
 use super::{PersonaStore, Result};
 use crate::domain::{
-    CostSource, ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadId, Timestamp, Usage,
+    CostSource, ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, Timestamp, Usage,
 };
 use sqlx::{Row, SqliteConnection};
 
@@ -120,11 +119,12 @@ pub struct Finished {
 }
 
 pub(super) const OWN_RUN: &str = "
-    SELECT thread_id FROM runs WHERE id = $1 AND epoch = $2 AND state = 'running' AND persona_id = $3";
+    SELECT 1 FROM runs WHERE id = $1 AND epoch = $2 AND state = 'running' AND persona_id = $3";
 pub(super) const START_TURN: &str = "
     INSERT INTO run_turns (run_id, turn_index, attempt, persona_id, request_json, request_sha256, provider, model,
       state, started_at, context_json) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'started', $9, $10);
-    UPDATE runs SET provider = $7, model = $8, context_report_json = $11 WHERE id = $1 AND $11 IS NOT NULL";
+    UPDATE runs SET provider = $7, model = $8, context_report_json = $11 WHERE id = $1 AND $11 IS NOT NULL;
+    SELECT 1 FROM runs WHERE id = $1 AND epoch = $12 AND state = 'running' AND persona_id = $4";
 /// The answer, the sums of the run, and the ledger.
 pub(super) const ANSWER_TURN: &str = "
     UPDATE run_turns SET state = 'answered', response_json = $4, finished_at = $5, input_tokens = $6,
@@ -146,13 +146,8 @@ pub(super) const FAIL_TURN: &str = "
 pub(super) const INSERT_STEP: &str = "
     INSERT INTO thread_tool_events (id, thread_id, persona_id, parent_message_id, run_id, step_index, event_type,
       tool_name, tool_call_id, payload_json, created_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
-/// The mail's own Message-ID becomes part of the conversation, its recipients part of the thread.
-pub(super) const EXTEND_THREAD: &str = "
-    INSERT OR IGNORE INTO message_links (persona_id, rfc_message_id, conversation_id)
-      SELECT $1, $2, conversation_id FROM threads WHERE id = $3;
-    INSERT OR IGNORE INTO thread_participants (thread_id, address) SELECT $3, value FROM json_each($4);
-    UPDATE threads SET updated_at = $5 WHERE id = $3";
+    VALUES ($1, (SELECT thread_id FROM runs WHERE id = $4), $2, $3, $4, $5, $6, $7, $8, $9, $10);
+    SELECT 1 FROM runs WHERE id = $4 AND epoch = $11 AND state = 'running' AND persona_id = $2";
 pub(super) const FINISH_RUN: &str = "
     UPDATE runs SET state = $3, stop_reason = $4, error_class = $5, error_message = $6, finished_at = $7
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
@@ -169,13 +164,13 @@ impl PersonaStore {
         self.store
             .write(move |conn| {
                 Box::pin(async move {
-                    let own = sqlx::query(OWN_RUN).bind(key.run.as_str()).bind(epoch).bind(persona.as_str());
-                    let own = own.fetch_optional(&mut *conn).await?;
-                    fenced(u64::from(own.is_some()), key.run.as_str())?;
-                    let thread = ThreadId::new(own.map(|row| row.get::<String, _>(0)).unwrap_or_default());
-                    let scribe = Scribe { persona, key, epoch, thread, now, stamp: now.to_string() };
+                    let scribe = Scribe { persona, key, epoch, now, stamp: now.to_string() };
+                    let mut is_ours = false;
                     for (entry, id) in entries.iter().zip(&ids) {
-                        scribe.write(conn, entry, id).await?;
+                        is_ours |= scribe.write(conn, entry, id).await?;
+                    }
+                    if !is_ours {
+                        scribe.fence(conn).await?;
                     }
                     Ok(())
                 })
@@ -188,21 +183,32 @@ struct Scribe {
     persona: PersonaId,
     key: RunKey,
     epoch: i64,
-    thread: ThreadId,
     now: Timestamp,
     stamp: String,
 }
 
 impl Scribe {
-    async fn write(&self, conn: &mut SqliteConnection, entry: &Entry, id: &str) -> Result<()> {
+    /// Writes one entry; whether it made sure that the run is this engine's. A transaction in which no entry did ends
+    /// with [`Scribe::fence`].
+    async fn write(&self, conn: &mut SqliteConnection, entry: &Entry, id: &str) -> Result<bool> {
         match entry {
-            Entry::TurnStarted(turn) => self.turn_started(conn, turn).await,
-            Entry::TurnAnswered(turn) => self.turn_answered(conn, turn).await,
-            Entry::TurnFailed(turn) => self.turn_failed(conn, turn).await,
-            Entry::Step(step) => self.step(conn, step, id).await,
-            Entry::Mail(mail) => self.mail(conn, mail).await,
-            Entry::Finished(end) => self.finished(conn, end).await,
+            Entry::TurnStarted(turn) => self.turn_started(conn, turn).await.map(|()| true),
+            Entry::TurnAnswered(turn) => self.turn_answered(conn, turn).await.map(|()| false),
+            Entry::TurnFailed(turn) => self.turn_failed(conn, turn).await.map(|()| false),
+            Entry::Step(step) => self.step(conn, step, id).await.map(|()| true),
+            Entry::Mail(mail) => self.mail(conn, mail).await.map(|()| false),
+            Entry::Finished(end) => self.finished(conn, end).await.map(|()| true),
         }
+    }
+
+    async fn fence(&self, conn: &mut SqliteConnection) -> Result<()> {
+        let own =
+            sqlx::query(OWN_RUN).bind(self.key.run.as_str()).bind(self.epoch).bind(self.persona.as_str());
+        self.ours(own.fetch_optional(conn).await?.is_some())
+    }
+
+    fn ours(&self, is_ours: bool) -> Result<()> {
+        fenced(u64::from(is_ours), self.key.run.as_str())
     }
 
     async fn turn_started(&self, conn: &mut SqliteConnection, turn: &TurnStarted) -> Result<()> {
@@ -212,8 +218,8 @@ impl Scribe {
         let insert = insert.bind(self.persona.as_str()).bind(&turn.request_json).bind(&turn.request_sha256);
         let insert = insert.bind(&turn.provider).bind(&turn.model).bind(&self.stamp);
         let insert = insert.bind(context.map(|context| context.request_json.as_str()));
-        insert.bind(context.map(|context| context.report_json.as_str())).execute(conn).await?;
-        Ok(())
+        let insert = insert.bind(context.map(|context| context.report_json.as_str())).bind(self.epoch);
+        self.ours(insert.fetch_optional(conn).await?.is_some())
     }
 
     async fn turn_answered(&self, conn: &mut SqliteConnection, turn: &TurnAnswered) -> Result<()> {
@@ -240,23 +246,24 @@ impl Scribe {
     }
 
     async fn step(&self, conn: &mut SqliteConnection, step: &Step, id: &str) -> Result<()> {
-        let insert = sqlx::query(INSERT_STEP).bind(id).bind(self.thread.as_str()).bind(self.persona.as_str());
+        let insert = sqlx::query(INSERT_STEP).bind(id).bind(self.persona.as_str());
         let insert = insert.bind(self.key.trigger_message.as_str()).bind(self.key.run.as_str());
         let insert = insert.bind(step.step_index).bind(step.kind.as_str()).bind(&step.tool_name);
-        insert.bind(&step.tool_call_id).bind(&step.payload_json).bind(&self.stamp).execute(conn).await?;
-        Ok(())
+        let insert =
+            insert.bind(&step.tool_call_id).bind(&step.payload_json).bind(&self.stamp).bind(self.epoch);
+        self.ours(insert.fetch_optional(conn).await?.is_some())
     }
 
     async fn mail(&self, conn: &mut SqliteConnection, mail: &NewOutbound) -> Result<()> {
-        let thread = match &mail.place {
+        let elsewhere = match &mail.place {
             Some(place) => {
-                messages::place_message(conn, &self.persona, place, &mail.content, self.now).await?
+                Some(messages::place_message(conn, &self.persona, place, &mail.content, self.now).await?)
             }
-            None => self.extend_thread(conn, mail).await?,
+            None => None,
         };
         let row = MessageRow {
             id: &mail.id,
-            thread: &thread,
+            thread: elsewhere.as_ref(),
             persona: &self.persona,
             direction: "outbound",
             content: &mail.content,
@@ -265,6 +272,8 @@ impl Scribe {
             dedup_key: None,
             ack_confirmed: true,
             disposition: &mail.disposition,
+            // Who is not sent to does not become a participant.
+            joining: if mail.delivery.is_some() { &mail.participants } else { &[] },
         };
         messages::insert_message(conn, &row, self.now).await?;
         match &mail.delivery {
@@ -274,16 +283,6 @@ impl Scribe {
                 messages::audit(conn, Some(&self.persona), subject, &mail.disposition, self.now).await
             }
         }
-    }
-
-    async fn extend_thread(&self, conn: &mut SqliteConnection, mail: &NewOutbound) -> Result<ThreadId> {
-        // Who is not sent to does not become a participant.
-        let people = mail.participants.iter().filter(|_| mail.delivery.is_some()).map(String::as_str);
-        let extend =
-            sqlx::query(EXTEND_THREAD).bind(self.persona.as_str()).bind(&mail.content.rfc_message_id);
-        let extend = extend.bind(self.thread.as_str()).bind(json_list(people)).bind(&self.stamp);
-        extend.execute(conn).await?;
-        Ok(self.thread.clone())
     }
 
     async fn finished(&self, conn: &mut SqliteConnection, end: &Finished) -> Result<()> {

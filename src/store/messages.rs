@@ -97,13 +97,22 @@ pub(super) const ARRIVAL: &str = "
          AND (ack_confirmed = 0 OR $5) ORDER BY seq DESC LIMIT 1),
       (SELECT json_group_array(conversation_id) FROM (SELECT DISTINCT conversation_id FROM message_links
          WHERE persona_id = $1 AND rfc_message_id IN (SELECT value FROM json_each($2)) ORDER BY 1))";
+/// A message with its raw bytes, if it has any. One that a run adds to its own thread (`$2` is NULL) takes the thread
+/// from the run, and brings its Message-ID into the conversation and its recipients into the thread.
 pub(super) const INSERT_MESSAGE: &str = "
     INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes)
       SELECT $16, $3, $22, $23, $24 WHERE $24 IS NOT NULL;
+    INSERT OR IGNORE INTO message_links (persona_id, rfc_message_id, conversation_id)
+      SELECT $3, $5, t.conversation_id FROM runs r JOIN threads t ON t.id = r.thread_id WHERE r.id = $17 AND $2 IS NULL;
+    INSERT OR IGNORE INTO thread_participants (thread_id, address)
+      SELECT r.thread_id, value FROM runs r, json_each($25) WHERE r.id = $17 AND $2 IS NULL;
+    UPDATE threads SET updated_at = $14
+      WHERE $2 IS NULL AND id = (SELECT thread_id FROM runs WHERE id = $17);
     INSERT INTO messages (id, thread_id, persona_id, direction, message_id, in_reply_to, references_json, sender,
       recipients_json, subject, text_body, fresh_text, html_body, received_at, trust, raw_id, run_id, dedup_key,
       ack_confirmed, disposition, metadata_json)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)";
+    VALUES ($1, coalesce($2, (SELECT thread_id FROM runs WHERE id = $17)), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+      $13, $14, $15, $16, $17, $18, $19, $20, $21)";
 pub(super) const INSERT_ATTACHMENT: &str = "
     INSERT INTO attachments (id, message_id, persona_id, filename, declared_name, content_type, size_bytes, sha256,
       content_id, bytes) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
@@ -162,7 +171,7 @@ async fn accept_copy(
     let thread = threads::place_among(conn, &placing, arrival.get(1)).await?;
     let row = MessageRow {
         id: &copy.id,
-        thread: &thread,
+        thread: Some(&thread),
         persona: &copy.persona,
         direction: "inbound",
         content: &copy.content,
@@ -176,6 +185,7 @@ async fn accept_copy(
         dedup_key: Some(&copy.dedup_key),
         ack_confirmed: copy.ack_confirmed,
         disposition: &copy.disposition,
+        joining: &[],
     };
     insert_message(conn, &row, now).await?;
     for attachment in &copy.attachments {
@@ -223,7 +233,8 @@ pub(super) async fn place_message(
 /// A row of `messages`, whichever way it travels.
 pub(super) struct MessageRow<'a> {
     pub id: &'a MessageId,
-    pub thread: &'a ThreadId,
+    /// `None`: the thread of `run`.
+    pub thread: Option<&'a ThreadId>,
     pub persona: &'a PersonaId,
     pub direction: &'static str,
     pub content: &'a Content,
@@ -233,6 +244,8 @@ pub(super) struct MessageRow<'a> {
     pub dedup_key: Option<&'a str>,
     pub ack_confirmed: bool,
     pub disposition: &'a str,
+    /// Who becomes a participant of the run's thread by this message.
+    pub joining: &'a [String],
 }
 
 /// A row of `raw_letters`.
@@ -251,7 +264,7 @@ pub(super) async fn insert_message(
     let content = row.content;
     sqlx::query(INSERT_MESSAGE)
         .bind(row.id.as_str())
-        .bind(row.thread.as_str())
+        .bind(row.thread.map(ThreadId::as_str))
         .bind(row.persona.as_str())
         .bind(row.direction)
         .bind(&content.rfc_message_id)
@@ -274,6 +287,7 @@ pub(super) async fn insert_message(
         .bind(row.raw.as_ref().map(|raw| raw.sha256))
         .bind(row.raw.as_ref().map(|raw| raw.envelope_json))
         .bind(row.raw.as_ref().map(|raw| raw.bytes))
+        .bind(json_list(row.joining.iter().map(String::as_str)))
         .execute(conn)
         .await?;
     Ok(())
@@ -346,7 +360,7 @@ pub(super) async fn insert_synthetic(
     };
     let row = MessageRow {
         id: &new.id,
-        thread: &thread,
+        thread: Some(&thread),
         persona: &new.persona,
         direction: "synthetic",
         content: &new.content,
@@ -355,6 +369,7 @@ pub(super) async fn insert_synthetic(
         dedup_key: None,
         ack_confirmed: true,
         disposition: "run",
+        joining: &[],
     };
     insert_message(conn, &row, now).await?;
     runs::insert(conn, &new.run, &new.persona, &thread, &new.id, now).await?;

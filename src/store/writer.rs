@@ -181,19 +181,22 @@ async fn commit_group(
         return GroupEnd::PowerCut;
     }
     let committed = match ended {
+        // Savepoints that are open are kept by the commit.
         Ok(()) => sqlx::raw_sql("COMMIT").execute(conn).await.map(|_| ()),
         Err(error) => Err(error),
     };
     committed.map_or_else(|error| GroupEnd::Failed(Arc::new(error)), |()| GroupEnd::Committed)
 }
 
-/// Runs every job of the group, each in its savepoint, in one open transaction.
+/// Runs every job of the group in one open transaction. The first needs no savepoint, because undoing it is undoing
+/// everything; each later one has its own.
 async fn run_jobs(
     conn: &mut SqliteConnection,
     group: &mut Vec<Box<dyn Job>>,
     waiting: &mut mpsc::Receiver<Box<dyn Job>>,
 ) -> std::result::Result<(), sqlx::Error> {
-    sqlx::raw_sql("BEGIN IMMEDIATE; SAVEPOINT job").execute(&mut *conn).await?;
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *conn).await?;
+    let mut in_savepoint = false;
     let mut done = 0;
     while done < group.len() {
         let outcome = group[done].run(conn).await;
@@ -205,15 +208,18 @@ async fn run_jobs(
         {
             group.push(job);
         }
-        let last = done == group.len();
-        sqlx::raw_sql(match (outcome, last) {
-            (Outcome::Keep, false) => "RELEASE job; SAVEPOINT job",
-            (Outcome::RollBack, false) => "ROLLBACK TO job; RELEASE job; SAVEPOINT job",
-            (Outcome::Keep, true) => "RELEASE job",
-            (Outcome::RollBack, true) => "ROLLBACK TO job; RELEASE job",
-        })
-        .execute(&mut *conn)
-        .await?;
+        let is_last = done == group.len();
+        let between = match (outcome, in_savepoint, is_last) {
+            (Outcome::Keep, _, true) => continue,
+            (Outcome::Keep, false, false) => "SAVEPOINT job",
+            (Outcome::Keep, true, false) => "RELEASE job; SAVEPOINT job",
+            (Outcome::RollBack, false, true) => "ROLLBACK; BEGIN IMMEDIATE",
+            (Outcome::RollBack, false, false) => "ROLLBACK; BEGIN IMMEDIATE; SAVEPOINT job",
+            (Outcome::RollBack, true, true) => "ROLLBACK TO job",
+            (Outcome::RollBack, true, false) => "ROLLBACK TO job; RELEASE job; SAVEPOINT job",
+        };
+        sqlx::raw_sql(between).execute(&mut *conn).await?;
+        in_savepoint = !is_last;
     }
     Ok(())
 }
