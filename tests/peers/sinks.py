@@ -16,8 +16,8 @@ import warnings
 SBIN = "/usr/sbin:/usr/local/sbin"
 
 
-def wait_for(what, probe, seconds=30.0):
-    """Looks every 50 ms until `probe()` gives something true, and returns that."""
+def wait_for(what, probe, seconds=30.0, pause=0.05):
+    """Looks again and again until `probe()` gives something true, and returns that."""
     deadline = time.monotonic() + seconds
     while True:
         found = probe()
@@ -25,7 +25,7 @@ def wait_for(what, probe, seconds=30.0):
             return found
         if time.monotonic() > deadline:
             raise SystemExit(f"FAILED: waited {seconds:.0f} s for {what}")
-        time.sleep(0.05)
+        time.sleep(pause)
 
 
 def free_port():
