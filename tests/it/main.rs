@@ -24,3 +24,4 @@ mod replay;
 mod faces;
 mod folder;
 mod judge;
+mod readme;

@@ -8,4 +8,4 @@ mod operators;
 mod recovery;
 mod resting;
 mod security;
-mod server;
+pub mod server;
