@@ -25,7 +25,7 @@ pub fn pieces(page: &str) -> Vec<Piece> {
         let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
         match info.split_once(' ') {
             Some((_, path)) => {
-                pieces.push(Piece::File { path: path.to_owned(), text: block.join("\n") + "\n" })
+                pieces.push(Piece::File { path: path.to_owned(), text: block.join("\n") + "\n" });
             }
             None if info == "console" => commands(&block, &mut pieces),
             None => panic!("a fence ```{info}: say `console`, or name the file that it shows"),
