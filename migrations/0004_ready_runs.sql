@@ -47,3 +47,6 @@ CREATE INDEX messages_outbound ON messages (thread_id, seq) WHERE direction = 'o
 
 -- Every change of a run's row asks whether something refers to it.
 CREATE INDEX approvals_by_run ON approvals (run_id);
+
+-- Folding two threads into one moves their traces.
+CREATE INDEX thread_tool_events_by_thread ON thread_tool_events (thread_id);

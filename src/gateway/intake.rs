@@ -194,7 +194,7 @@ impl Draft<'_> {
             sha256: sha256_hex(&[&self.bytes]),
             envelope_json: self.envelope_json(),
             bytes: self.bytes.clone(),
-            place: self.place(),
+            place: self.place(persona),
             content: self.content(persona),
             attachments: email.attachments.iter().map(|a| new_attachment(a, clock)).collect(),
             dedup_key: self.dedup.key.clone(),
@@ -221,13 +221,17 @@ impl Draft<'_> {
         .to_string()
     }
 
-    fn place(&self) -> Place {
+    fn place(&self, persona: &Persona) -> Place {
         let (clock, email) = (self.intake.clock.as_ref(), &self.understood.email);
         let list = email.list_id.as_ref().map(|id| format!("list:{id}"));
         let sender = email.sender();
         let people =
             sender.iter().cloned().chain(email.to.iter().chain(&email.cc).filter_map(Mailbox::address));
-        let strangers = people.filter(|address| self.intake.config.personas.by_address(address).is_none());
+        // The addressed persona is on every letter; another one is somebody like anybody else.
+        let is_self = |address: &Address| {
+            self.intake.config.personas.by_address(address).is_some_and(|other| other.id == persona.id)
+        };
+        let strangers = people.filter(|address| !is_self(address));
         let participants = strangers.take(PARTICIPANTS_MAX).map(|address| address.key()).chain(list.clone());
         Place {
             mentioned: email.mentioned_ids().into_iter().map(str::to_owned).collect(),

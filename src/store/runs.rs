@@ -71,10 +71,10 @@ pub(super) const LINE_UP: &str = "
     UPDATE runs SET behind = EXISTS (SELECT 1 FROM runs o WHERE o.thread_id = runs.thread_id AND o.seq < runs.seq
       AND o.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))
     WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')";
-pub(super) const NEXT_RETRY: &str = "
-    SELECT min(next_attempt_at) FROM runs WHERE state = 'waiting_retry'";
+/// The first condition is the one of the index `runs_open`, which SQLite uses only when it is repeated.
 pub(super) const OPEN_RUNS: &str = "
-    SELECT count(*) FROM runs WHERE state IN ('queued', 'running') OR (state = 'waiting_retry' AND next_attempt_at <= $1)";
+    SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')
+      AND (state IN ('queued', 'running') OR (state = 'waiting_retry' AND next_attempt_at <= $1))";
 pub(super) const REQUEUE_ORPHANS: &str = "
     UPDATE runs SET state = 'queued' WHERE state = 'running' AND epoch < $1 AND attempt < $2";
 pub(super) const BURY_ORPHANS: &str = "
@@ -127,12 +127,6 @@ impl Store {
             })
         })
         .await
-    }
-
-    /// When the next parked run is due.
-    pub async fn next_run_retry(&self) -> Result<Option<Timestamp>> {
-        let at: Option<String> = sqlx::query_scalar(NEXT_RETRY).fetch_one(self.readers()).await?;
-        Ok(at.as_deref().and_then(Timestamp::parse))
     }
 
     /// Runs that somebody should be working on now.

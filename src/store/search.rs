@@ -3,6 +3,7 @@
 //! FTS5's MATCH operand is a query language: `NEAR`, `*`, `col:`, unbalanced quotes. Whatever a person or a model
 //! typed therefore never reaches it bare: every word becomes a quoted string, in which nothing is an operator.
 
+use super::threads::json_list;
 use super::{PersonaStore, Result, StoreError};
 use crate::domain::{Address, MessageId, ThreadId, Timestamp};
 use sqlx::Row;
@@ -26,8 +27,8 @@ pub struct MessageSearch {
     pub since: Option<Timestamp>,
     /// Received before this instant.
     pub before: Option<Timestamp>,
-    /// Only threads in which this address takes part, and nothing that was withheld from them.
-    pub visible_to: Option<Address>,
+    /// Only threads in which all of these take part, and nothing that was withheld from them; `None` sees all.
+    pub visible_to: Option<Vec<Address>>,
     /// Most messages to return.
     pub limit: u32,
 }
@@ -59,8 +60,9 @@ FROM messages_fts JOIN messages m ON m.seq = messages_fts.rowid
 WHERE messages_fts MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
   AND ($3 IS NULL OR m.received_at >= $3)
   AND ($4 IS NULL OR m.received_at < $4)
-  AND ($5 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND EXISTS (
-        SELECT 1 FROM thread_participants p WHERE p.thread_id = m.thread_id AND p.address = $5)))
+  AND ($5 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
+        SELECT 1 FROM json_each($5) reader WHERE NOT EXISTS (SELECT 1 FROM thread_participants p
+          WHERE p.thread_id = m.thread_id AND p.address = reader.value))))
 ORDER BY bm25(messages_fts, 4.0, 2.0, 1.0), m.seq DESC
 LIMIT $6";
 
@@ -72,8 +74,9 @@ FROM messages m
 WHERE m.persona_id = $1 AND m.direction IN ('inbound', 'outbound')
   AND ($2 IS NULL OR m.received_at >= $2)
   AND ($3 IS NULL OR m.received_at < $3)
-  AND ($4 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND EXISTS (
-        SELECT 1 FROM thread_participants p WHERE p.thread_id = m.thread_id AND p.address = $4)))
+  AND ($4 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
+        SELECT 1 FROM json_each($4) reader WHERE NOT EXISTS (SELECT 1 FROM thread_participants p
+          WHERE p.thread_id = m.thread_id AND p.address = reader.value))))
 ORDER BY m.received_at DESC, m.seq DESC
 LIMIT $5";
 
@@ -84,7 +87,9 @@ impl PersonaStore {
     pub async fn search_messages(&self, search: &MessageSearch) -> Result<Vec<FoundMessage>> {
         let since = search.since.map(|t| t.to_string());
         let before = search.before.map(|t| t.to_string());
-        let visible_to = search.visible_to.as_ref().map(Address::key);
+        let readers =
+            search.visible_to.as_ref().map(|readers| readers.iter().map(Address::key).collect::<Vec<_>>());
+        let visible_to = readers.map(|keys| json_list(keys.iter().map(String::as_str)));
         let rows = match match_text(search) {
             MatchText::Impossible => return Ok(Vec::new()),
             MatchText::Words(words) => {

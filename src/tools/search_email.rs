@@ -74,19 +74,22 @@ impl Tool for SearchEmail {
     }
 }
 
-/// Whose view of the mail this run has; `None` sees all. What a run reads can end in its answer, so somebody who is
-/// not an owner must not search what they could not read themselves.
-fn whoever_may_see(mail: &MailPolicy) -> Result<Option<Address>, ToolError> {
+/// Whose view of the mail this run has; `None` sees all. What a run reads can end in its answer, and its answer can
+/// reach everybody in the thread: so a run sees what all of them could read themselves, and an owner's whole view
+/// only while nobody else is there. A From header alone proves nothing, but such an answer reaches owners only.
+fn whoever_may_see(mail: &MailPolicy) -> Result<Option<Vec<Address>>, ToolError> {
     let Some(answered) = &mail.answers else { return Ok(None) };
-    match &answered.sender {
-        Some(sender) if mail.owners.iter().any(|owner| owner.key() == sender.key()) => Ok(None),
-        Some(sender) => Ok(Some(sender.clone())),
-        None => Err(ToolError::mendable(
+    let Some(sender) = &answered.sender else {
+        return Err(ToolError::mendable(
             "search_not_allowed",
             "the letter you answer has no single sender, so other mail must not be searched for it; \
              answer from this thread",
-        )),
-    }
+        ));
+    };
+    let is_owner = |address: &Address| mail.owners.iter().any(|owner| owner.key() == address.key());
+    let everybody = mail.participants.iter().chain([sender]);
+    let others: Vec<Address> = everybody.filter(|address| !is_owner(address)).cloned().collect();
+    Ok((!others.is_empty()).then_some(others))
 }
 
 fn search_for(args: Args) -> Result<MessageSearch, ToolError> {

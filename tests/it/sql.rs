@@ -17,6 +17,7 @@ const HOT: &[(&str, &[&str])] = &[
     ("messages::ARRIVAL", &["messages_by_dedup", "PRIMARY KEY"]),
     ("threads::FIND_THREAD", &["threads_by_conversation", "messages_by_rfc_id"]),
     ("runs::CLAIM_RUNS", &["runs_ready", "runs_running"]),
+    ("runs::OPEN_RUNS", &["runs_open"]),
     ("runs::CANCEL_REQUESTED", &["runs_running"]),
     ("history::MESSAGE", &["sqlite_autoindex_messages_1"]),
     ("history::PAST_MESSAGES", &["messages_by_thread", "sqlite_autoindex_runs_1"]),
@@ -39,17 +40,10 @@ const WALKS: &[(&str, &str)] = &[
     ("outbox::LIST", "newest first, ends at its limit"),
     ("schedules::RESPONSIBILITIES", "one row per file that a person wrote"),
     ("schedules::SLOTS", "a person asked, once per command"),
-    ("threads::FOLD_EVENTS", "only when a late letter makes two threads one"),
-    (
-        "threads::FOLD_THREAD",
-        "only when a late letter makes two threads one; the foreign key looks for children",
-    ),
     (
         "messages::INSERT_MESSAGE",
         "planned for the foreign key of `raw_letters`, skipped while no key is broken",
     ),
-    ("runs::NEXT_RETRY", "to be mended: the condition of `runs_open` is not repeated"),
-    ("runs::OPEN_RUNS", "to be mended: the condition of `runs_open` is not repeated"),
 ];
 
 /// Indexes that hold only rows that somebody still works on: walking one whole is bounded by the work at hand.

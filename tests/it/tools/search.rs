@@ -112,13 +112,16 @@ async fn ids(bench: &Bench, args: Value) -> Vec<String> {
     messages.iter().map(|m| m["id"].as_str().expect("an id").to_owned()).collect()
 }
 
+/// The owner writes, and nobody else is in the thread.
 fn as_owner(bench: &mut Bench) {
     bench.mail.answers = Some(answered("Owner@home.test"));
+    bench.mail.participants.clear();
 }
 
 #[tokio::test]
 async fn an_owner_and_a_schedule_search_everything_of_this_persona() {
     let mut bench = bench().await;
+    as_owner(&mut bench);
     for answers in [Some(answered("Owner@Home.test")), None] {
         bench.mail.answers = answers;
         let mut found = ids(&bench, json!({"query": "supper"})).await;
@@ -127,6 +130,15 @@ async fn an_owner_and_a_schedule_search_everything_of_this_persona() {
     }
     let all = bench.result("search_email", json!({"query": "draft"})).await;
     assert_eq!(all["messages"][0]["sent"], false);
+}
+
+#[tokio::test]
+async fn an_owner_who_is_not_alone_finds_what_everybody_there_may_read() {
+    let mut bench = bench().await;
+    bench.mail.answers = Some(answered("Owner@home.test"));
+    let mut found = ids(&bench, json!({"query": "supper"})).await;
+    found.sort();
+    assert_eq!(found, ["m1", "m2"]);
 }
 
 #[tokio::test]
