@@ -106,6 +106,11 @@ async fn report(
     for run in &failures {
         context.screen.line(format!("failed  {}  {}: {}", run.id, class(run), why(run)))?;
     }
+    if waiting > 0 {
+        context
+            .screen
+            .line("`attache runs list --state waiting_retry` shows what waits, and `runs show` why")?;
+    }
     if let Some(run) = failures.first() {
         context.screen.line(format!("`attache replay {}` shows what happened", run.id))?;
     }

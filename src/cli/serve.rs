@@ -32,7 +32,10 @@ async fn serve(context: &Context) -> anyhow::Result<Exit> {
     // Before anything is opened, so that an early signal is not lost.
     let mut signals = Signals::listen()?;
     let engine = Engine::open(context.config()?, Arc::new(SystemClock::new())).await?;
-    let listeners = engine.bind().await?;
+    let listeners = engine.bind().await.map_err(|cause| {
+        let hint = "another program may have that address; `listeners` in configs/gateway.json names ours";
+        Failure::new(Exit::Failed, "cannot take letters").hint(hint).because(cause)
+    })?;
     // A server goes on serving when nobody reads what it says.
     let _unread = announce(context, &engine, &app::addresses(&listeners));
     let shutdown = CancellationToken::new();

@@ -372,6 +372,40 @@ fn an_engine_serves_alone_answers_what_is_ingested_beside_it_and_stops_on_sigter
 }
 
 #[test]
+fn an_address_that_another_program_has_is_said_with_a_hint() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    let address = taken.local_addr().expect("it is bound").to_string();
+    let workspace = Workspace::new();
+    workspace.edit("configs/gateway.json", "127.0.0.1:0", &address);
+    let said = workspace.run(&["serve"]);
+    assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{}", said.stderr);
+    assert!(
+        said.stderr.contains(&address) && said.stderr.contains("hint: another program"),
+        "{}",
+        said.stderr
+    );
+}
+
+#[test]
+fn drain_says_that_a_run_waits_and_where_to_look() {
+    let workspace = Workspace::new();
+    workspace.edit("configs/inference.json", "\"provider\": \"scripted\"", "\"provider\": \"openai\"");
+    // Nobody listens on port 1.
+    let nobody = "\"openai\": {\"base_url\": \"http://127.0.0.1:1/v1\"}, \"scripted\": {";
+    workspace.edit("configs/inference.json", "\"scripted\": {", nobody);
+    workspace.edit(
+        "configs/inference.json",
+        "\"max_tool_turns\": 8",
+        "\"retry\": {\"call_attempts_max\": 1}",
+    );
+    workspace.ok(&["ingest", LETTER]);
+    let said = workspace.ok(&["drain"]).stdout;
+    assert!(said.contains("1 waiting for a retry") && said.contains("--state waiting_retry"), "{said}");
+    let waits = workspace.ok(&["runs", "list", "--state", "waiting_retry"]).stdout;
+    assert!(waits.contains("transient"), "{waits}");
+}
+
+#[test]
 fn a_running_run_is_cancelled_from_another_process() {
     let workspace = Workspace::new();
     workspace.script(&serde_json::json!({ "rules": [{ "hang": true }] }));
