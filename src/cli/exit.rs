@@ -98,6 +98,7 @@ fn verdict(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<St
             Some((Exit::Workspace, Some(hint.to_owned())))
         }
         OpenError::Folder { .. } => Some((Exit::CannotCreate, None)),
+        OpenError::Sql(_) => Some((Exit::TryAgain, None)),
         _ => Some((Exit::Failed, None)),
     }
 }

@@ -54,7 +54,7 @@ impl Command for Ingest {
 #[derive(Serialize)]
 struct Report {
     file: String,
-    /// `accepted` or `refused`.
+    /// `accepted`, `refused`, or `deferred`: it may be taken later.
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
@@ -103,8 +103,13 @@ async fn ingest(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     if context.json() {
         context.screen.json(&reports)?;
     }
-    let refused = reports.iter().any(|report| report.outcome == "refused");
-    Ok(if refused { Exit::Failed } else { Exit::Ok })
+    let any = |outcome| reports.iter().any(|report| report.outcome == outcome);
+    // A mail server that hands letters to this command keeps and repeats what ends with 75, and returns the rest.
+    Ok(match (any("refused"), any("deferred")) {
+        (true, _) => Exit::Failed,
+        (false, true) => Exit::TryAgain,
+        (false, false) => Exit::Ok,
+    })
 }
 
 /// Envelope parts that the command line names.
@@ -162,8 +167,10 @@ async fn take(file: &str, door: &Intake, config: &Config, overrides: &Overrides)
             Report { file: file.to_owned(), outcome: "accepted", why: None, copies: copies(accepted) }
         }
         Err(refusal) => {
+            let outcome = if matches!(refusal, Refusal::NotStored(_)) { "deferred" } else { "refused" };
             let error = anyhow::Error::new(refusal);
-            refused(error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": "))
+            let why = error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");
+            Report { outcome, ..refused(why) }
         }
     }
 }

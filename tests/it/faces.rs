@@ -1,6 +1,7 @@
 //! The commands that work and look, as their users meet them: the real binary on real workspaces.
 
 use serde_json::Value;
+use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -241,6 +242,20 @@ fn every_file_is_told_of_and_one_refusal_decides_the_exit_code() {
     let said = answer(child.wait_with_output().expect("it ends"));
     let reports: Value = serde_json::from_str(&said.stdout).expect("JSON");
     assert_eq!((said.code, &reports[0]["outcome"]), (0, &"accepted".into()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_letter_that_the_database_cannot_take_now_ends_with_75_and_is_taken_later() {
+    let workspace = Workspace::new();
+    workspace.ok(&["runs", "list"]);
+    let file = SqliteConnectOptions::new().filename(workspace.path().join("data/attache.db"));
+    let mut other = file.connect().await.expect("the database");
+    sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.expect("the write lock");
+    let said = tokio::task::block_in_place(|| workspace.run(&["ingest", LETTER]));
+    assert_eq!(said.code, 75, "{}{}", said.stdout, said.stderr);
+    sqlx::query("ROLLBACK").execute(&mut other).await.expect("the lock is given back");
+    let runs = runs_of(&tokio::task::block_in_place(|| workspace.json(&["ingest", LETTER])));
+    assert_eq!(runs.len(), 1, "nothing of the first try was stored");
 }
 
 #[test]
