@@ -77,7 +77,13 @@ struct CopyReport {
 
 async fn ingest(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     context.require_workspace()?;
-    let config = Arc::new(context.config()?);
+    // A mail server that calls us for each letter must keep it and come again: that is `EX_TEMPFAIL`.
+    let config = context.config().map_err(|errors| {
+        Failure::new(Exit::TryAgain, "the configuration is wrong, so no letter can be taken")
+            .hint("mend it, check it with `attache config check`, and give the letter again")
+            .because(errors)
+    })?;
+    let config = Arc::new(config);
     let store = context.store_beside().await?;
     // Nobody in this process waits for runs; a serving engine looks at its table every second.
     let door = Intake::new(store, config.clone(), Arc::new(Notify::new()));

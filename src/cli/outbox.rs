@@ -123,7 +123,8 @@ async fn list(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
 }
 
 async fn show(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let FrozenDelivery { delivery, bytes } = store.delivery(&id(args)).await.map_err(named_failure)?;
+    let FrozenDelivery { delivery, bytes } =
+        store.delivery(&id(store, args).await?).await.map_err(named_failure)?;
     let raw = args.get_flag("raw");
     if context.json() {
         let mut value = delivery_json(&delivery);
@@ -159,7 +160,7 @@ async fn show(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
 }
 
 async fn change(context: &Context, store: &Store, command: &str, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let id = id(args);
+    let id = id(store, args).await?;
     let (changed, remark) = match command {
         "retry" => (store.retry_delivery(&id).await, "queued for now; a running engine sends it"),
         "cancel" => (store.cancel_delivery(&id).await, "cancelled"),
@@ -175,8 +176,10 @@ async fn change(context: &Context, store: &Store, command: &str, args: &ArgMatch
     Ok(Exit::Ok)
 }
 
-fn id(args: &ArgMatches) -> DeliveryId {
-    DeliveryId::new(args.get_one::<String>("id").cloned().unwrap_or_default())
+/// The delivery that was named, by its id or the beginning of it.
+async fn id(store: &Store, args: &ArgMatches) -> anyhow::Result<DeliveryId> {
+    let piece = args.get_one::<String>("id").map_or("", String::as_str);
+    store.find_delivery(piece).await.map_err(named_failure)
 }
 
 /// Gives what the person at the keyboard got wrong its exit code and hint.

@@ -7,8 +7,8 @@ use super::runs::persona_id;
 use super::threads::json_list;
 use super::{PersonaStore, Result, Store, StoreError};
 use crate::domain::{
-    ConversationId, ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadId, Timestamp,
-    Trigger, Usage,
+    ConversationId, DeliveryId, ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadId,
+    Timestamp, Trigger, Usage,
 };
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
@@ -112,6 +112,8 @@ pub(super) const THREAD_SUMMARIES: &str = "
     FROM threads t WHERE t.id IN (SELECT value FROM json_each($1)) ORDER BY t.updated_at DESC, t.id DESC";
 pub(super) const THREADS_LIKE: &str =
     "SELECT id FROM threads WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
+pub(super) const DELIVERIES_LIKE: &str =
+    "SELECT id FROM deliveries WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
 pub(super) const MESSAGES_OF_THREAD: &str = "
     SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
       text_body, fresh_text, received_at, trust, run_id, disposition, metadata_json
@@ -204,6 +206,13 @@ impl Store {
     /// Errors: [`StoreError::Missing`], [`StoreError::Ambiguous`].
     pub async fn find_thread(&self, piece: &str) -> Result<ThreadId> {
         self.find("thread", THREADS_LIKE, piece).await.map(ThreadId::new)
+    }
+
+    /// The delivery whose id is `piece` or is the only one that begins with it.
+    ///
+    /// Errors: [`StoreError::Missing`], [`StoreError::Ambiguous`].
+    pub async fn find_delivery(&self, piece: &str) -> Result<DeliveryId> {
+        self.find("delivery", DELIVERIES_LIKE, piece).await.map(DeliveryId::new)
     }
 
     async fn find(&self, kind: &'static str, sql: &'static str, piece: &str) -> Result<String> {

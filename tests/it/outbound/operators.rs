@@ -140,39 +140,39 @@ async fn the_outbox_is_listed_shown_and_changed_from_the_command_line() {
     std::fs::create_dir(house.folder.path().join("configs")).expect("a folder");
     let server =
         Server::start(Script { fault: Some((Verb::Rcpt, Fault::Permanent)), ..Script::default() }).await;
-    let failed = house.mail("failed", &["you@example.test"]).await;
+    let failed = house.mail("fa11ed00-1", &["you@example.test"]).await;
     house.outbound(&server).work_once().await.expect("the store works");
-    let queued = house.mail("queued", &["a@example.test", "b@example.test"]).await;
+    let queued = house.mail("0e0ed000-2", &["a@example.test", "b@example.test"]).await;
 
     let (code, listed, _) = attache(&house, &["outbox", "list"]);
     let listed = String::from_utf8(listed).expect("text");
     let rows: Vec<Vec<&str>> = listed.lines().map(|line| line.split('\t').collect()).collect();
     let due = start().to_string();
     assert_eq!(code, 0);
-    assert_eq!(rows[0], ["queued", "ada", "queued", "0", &due, "a@example.test, b@example.test", "Dots"]);
-    assert_eq!(rows[1], ["failed", "ada", "failed", "1", "", "you@example.test", "Dots"]);
+    assert_eq!(rows[0], ["0e0ed000-2", "ada", "queued", "0", &due, "a@example.test, b@example.test", "Dots"]);
+    assert_eq!(rows[1], ["fa11ed00-1", "ada", "failed", "1", "", "you@example.test", "Dots"]);
 
-    let shown = json(attache(&house, &["outbox", "show", "failed", "--json"]));
+    let shown = json(attache(&house, &["outbox", "show", "fa11ed", "--json"]));
     assert_eq!((&shown["state"], &shown["attempts"]), (&"failed".into(), &1.into()));
     assert_eq!(shown["recipients"][0]["last_reply"], "5.7.0 never");
     assert_eq!(shown["recipients"][0]["last_code"], 550);
-    let (_, text, _) = attache(&house, &["outbox", "show", "failed"]);
+    let (_, text, _) = attache(&house, &["outbox", "show", "fa11ed"]);
     assert!(String::from_utf8_lossy(&text).contains("you@example.test\tfailed\t1\t\t550 5.7.0 never"));
-    let (_, raw, _) = attache(&house, &["outbox", "show", "failed", "--raw"]);
-    assert_eq!(raw, bytes("failed"), "exactly the frozen bytes");
+    let (_, raw, _) = attache(&house, &["outbox", "show", "fa11ed", "--raw"]);
+    assert_eq!(raw, bytes("fa11ed00-1"), "exactly the frozen bytes");
 
-    assert_eq!(attache(&house, &["outbox", "hold", "queued"]).0, 0);
+    assert_eq!(attache(&house, &["outbox", "hold", "0e0ed0"]).0, 0);
     assert_eq!(house.delivery(&queued).await.state, DeliveryState::Held);
     let held = json(attache(&house, &["outbox", "list", "--state", "held", "--json"]));
-    assert_eq!((held.as_array().map(Vec::len), &held[0]["id"]), (Some(1), &"queued".into()));
-    assert_eq!(json(attache(&house, &["outbox", "cancel", "queued", "--json"]))["state"], "cancelled");
-    assert_eq!(attache(&house, &["outbox", "retry", "failed"]).0, 0);
+    assert_eq!((held.as_array().map(Vec::len), &held[0]["id"]), (Some(1), &"0e0ed000-2".into()));
+    assert_eq!(json(attache(&house, &["outbox", "cancel", "0e0ed000-2", "--json"]))["state"], "cancelled");
+    assert_eq!(attache(&house, &["outbox", "retry", "fa11ed00"]).0, 0);
     assert_eq!(house.states(&failed).await, (DeliveryState::Queued, RecipientState::Queued));
 
-    let (code, _, complaint) = attache(&house, &["outbox", "retry", "queued"]);
+    let (code, _, complaint) = attache(&house, &["outbox", "retry", "0e0ed000"]);
     assert_eq!(code, 1);
     assert!(
-        complaint.contains("delivery `queued` is cancelled") && complaint.contains("hint:"),
+        complaint.contains("delivery `0e0ed000-2` is cancelled") && complaint.contains("hint:"),
         "{complaint}"
     );
     assert_eq!(attache(&house, &["outbox", "show", "nobody"]).0, 66);
