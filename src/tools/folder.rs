@@ -26,7 +26,10 @@ pub(super) fn open_regular(folder: &Dir, path: &str) -> Result<(File, u64), Tool
     // open file itself cannot be exchanged for another.
     require_regular(path, &folder.metadata(path).map_err(|error| path_error(path, &error))?)?;
     // A FIFO that took the file's place would otherwise block until somebody writes to it.
-    let options = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).to_owned();
+    let options = OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
+        .to_owned();
     let file = folder.open_with(path, &options).map_err(|error| path_error(path, &error))?;
     let metadata = file.metadata().map_err(|error| path_error(path, &error))?;
     require_regular(path, &metadata)?;

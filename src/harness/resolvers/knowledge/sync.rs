@@ -226,7 +226,10 @@ fn modified_ms(metadata: &cap_std::fs_utf8::Metadata) -> i64 {
 
 fn read(folder: &Dir, path: &str, limits: &SyncLimits) -> Result<String, &'static str> {
     // The file was regular a moment ago; should it be a FIFO by now, opening it must not wait for a writer.
-    let options = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).to_owned();
+    let options = OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
+        .to_owned();
     let file = folder.open_with(path, &options).map_err(|_| "cannot be opened")?;
     if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
         return Err("not a regular file");
