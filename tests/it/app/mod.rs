@@ -216,11 +216,15 @@ impl TestApp {
 
     /// The invariants that hold whenever nothing is due.
     pub async fn check(&self) {
-        let mut rows = self.workspace.rows().await;
-        for (what, sql) in INVARIANTS {
-            let broken = sqlx::query_scalar::<_, String>(*sql).fetch_all(&mut rows).await.expect("an audit");
-            assert!(broken.is_empty(), "{what}: {broken:?}");
-        }
+        audit(&mut self.workspace.rows().await).await;
+    }
+}
+
+/// Asserts the invariants on any database of ours.
+pub async fn audit(rows: &mut SqliteConnection) {
+    for (what, sql) in INVARIANTS {
+        let broken = sqlx::query_scalar::<_, String>(*sql).fetch_all(&mut *rows).await.expect("an audit");
+        assert!(broken.is_empty(), "{what}: {broken:?}");
     }
 }
 

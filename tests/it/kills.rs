@@ -1,0 +1,245 @@
+//! The real binary is killed in the middle of its work, again and again, while letters come in: what got a yes is
+//! stored once, worked on once and answered once, and a mail that came twice was announced as a possible duplicate.
+
+use crate::app::audit;
+use serde_json::json;
+use sqlx::{ConnectOptions, SqliteConnection, sqlite::SqliteConnectOptions};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Result, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Letters that get a yes between two kills.
+const LETTERS_BETWEEN_KILLS: [usize; 8] = [1, 13, 2, 29, 5, 17, 3, 8];
+const CLIENTS: usize = 4;
+
+/// A mail server that takes everything and remembers how often it took which reply: In-Reply-To -> the mails.
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<BTreeMap<String, Vec<Vec<u8>>>>>);
+
+impl Sink {
+    fn open(&self) -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let sink = self.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let sink = sink.clone();
+                // A dialogue that breaks off is what this test is about.
+                std::thread::spawn(move || sink.talk(stream).ok());
+            }
+        });
+        port
+    }
+
+    fn talk(&self, mut stream: TcpStream) -> Result<()> {
+        let mut lines = BufReader::new(stream.try_clone()?);
+        stream.write_all(b"220 sink.test\r\n")?;
+        let mut line = String::new();
+        while {
+            line.clear();
+            lines.read_line(&mut line)? > 0
+        } {
+            if line.starts_with("QUIT") {
+                return stream.write_all(b"221 bye\r\n");
+            }
+            if !line.starts_with("DATA") {
+                stream.write_all(b"250 yes\r\n")?;
+                continue;
+            }
+            stream.write_all(b"354 go on\r\n")?;
+            let mut mail = Vec::new();
+            while !mail.ends_with(b"\r\n.\r\n") {
+                if lines.read_until(b'\n', &mut mail)? == 0 {
+                    return Ok(());
+                }
+            }
+            self.keep(mail);
+            stream.write_all(b"250 taken\r\n")?;
+        }
+        Ok(())
+    }
+
+    fn keep(&self, mail: Vec<u8>) {
+        let text = String::from_utf8_lossy(&mail);
+        let answered = text.lines().find_map(|line| line.strip_prefix("In-Reply-To: ")).expect("a reply");
+        let answered = answered.trim_matches(['<', '>']).to_owned();
+        self.0.lock().expect("a lock").entry(answered).or_default().push(mail);
+    }
+}
+
+/// Where the engine of the moment listens, and whether letters still come.
+#[derive(Default)]
+struct Door {
+    port: AtomicU16,
+    closed: AtomicBool,
+}
+
+/// Sends letter after letter, each until it gets its yes; tells of every yes.
+fn write_letters(door: &Door, client: usize, yes: &Sender<String>) {
+    let mut connection = None;
+    for letter in 0.. {
+        let id = format!("{client}-{letter}@guest.example");
+        while !door.closed.load(Ordering::Relaxed) {
+            let taken = connection.take().map_or_else(|| connect(door), Ok).and_then(|mut open| {
+                send(&mut open, &id)?;
+                Ok(open)
+            });
+            connection = taken.ok();
+            if connection.is_some() {
+                yes.send(id.clone()).expect("somebody counts");
+                break;
+            }
+            std::thread::yield_now();
+        }
+        if door.closed.load(Ordering::Relaxed) {
+            return;
+        }
+    }
+}
+
+fn connect(door: &Door) -> Result<BufReader<TcpStream>> {
+    let stream = TcpStream::connect(("127.0.0.1", door.port.load(Ordering::Relaxed)))?;
+    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+    let mut open = BufReader::new(stream);
+    expect(&mut open, "220")?;
+    say(&mut open, "HELO guest.example\r\n", "250")?;
+    Ok(open)
+}
+
+fn send(open: &mut BufReader<TcpStream>, id: &str) -> Result<()> {
+    say(open, "MAIL FROM:<bob@guest.example>\r\n", "250")?;
+    say(open, "RCPT TO:<concierge@guesthouse.example>\r\n", "250")?;
+    say(open, "DATA\r\n", "354")?;
+    let head = "From: bob@guest.example\r\nTo: concierge@guesthouse.example\r\nSubject: Breakfast";
+    say(open, &format!("{head}\r\nMessage-ID: <{id}>\r\n\r\nWhen?\r\n.\r\n"), "250")
+}
+
+fn say(open: &mut BufReader<TcpStream>, words: &str, wanted: &str) -> Result<()> {
+    open.get_mut().write_all(words.as_bytes())?;
+    expect(open, wanted)
+}
+
+fn expect(open: &mut BufReader<TcpStream>, wanted: &str) -> Result<()> {
+    let mut line = String::new();
+    open.read_line(&mut line)?;
+    match line.starts_with(wanted) {
+        true => Ok(()),
+        false => Err(std::io::Error::other(line)),
+    }
+}
+
+/// A serving engine; it is killed when it is dropped.
+struct Engine(Child);
+
+impl Engine {
+    fn start(folder: &Path, door: &Door) -> Self {
+        let mut command = attache(folder, &["serve", "--log", "error"]);
+        let mut engine = Self(command.stdout(Stdio::piped()).spawn().expect("the binary runs"));
+        let mut line = String::new();
+        BufReader::new(engine.0.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
+        let port = line.trim().rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+        door.port.store(port.unwrap_or_else(|| panic!("no port in `{line}`")), Ordering::Relaxed);
+        engine
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.0.kill().expect("SIGKILL");
+        self.0.wait().expect("it is gone");
+    }
+}
+
+fn attache(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
+    command.env_remove("ATTACHE_WORKSPACE").env_remove("ATTACHE_LOG").current_dir(folder).args(args);
+    command
+}
+
+fn workspace(sink: u16) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    assert!(attache(dir.path(), &["init", "."]).output().expect("the binary runs").status.success());
+    let write = |file: &str, value: serde_json::Value| {
+        std::fs::write(dir.path().join(file), value.to_string()).expect("a written file");
+    };
+    write(
+        "configs/gateway.json",
+        json!({
+            "mail_domain": "guesthouse.example",
+            "listeners": [{ "kind": "smtp", "address": "127.0.0.1:0" }],
+            "outbound": { "kind": "smarthost", "host": "127.0.0.1", "port": sink, "tls": "none" },
+        }),
+    );
+    let turns = json!([{ "call": [{ "tool": "list_files", "args": {} }] }, { "say": "From seven to ten." }]);
+    write("configs/demo-script.json", json!({ "turns": turns }));
+    dir
+}
+
+/// Kills the engine after so many letters, every time; gives the letters that got a yes.
+fn under_fire(folder: &Path) -> Vec<String> {
+    let door = Arc::new(Door::default());
+    let mut engine = Engine::start(folder, &door);
+    let (yes, told) = channel();
+    let client = |number| {
+        let (door, yes) = (door.clone(), yes.clone());
+        std::thread::spawn(move || write_letters(&door, number, &yes))
+    };
+    let clients: Vec<_> = (0..CLIENTS).map(client).collect();
+    let mut taken = Vec::new();
+    for letters in LETTERS_BETWEEN_KILLS {
+        for _ in 0..letters {
+            taken.push(told.recv_timeout(Duration::from_secs(30)).expect("letters get a yes"));
+        }
+        drop(engine);
+        engine = Engine::start(folder, &door);
+    }
+    door.closed.store(true, Ordering::Relaxed);
+    clients.into_iter().for_each(|client| client.join().expect("a client ends"));
+    drop(engine);
+    drop(yes);
+    taken.extend(told);
+    taken
+}
+
+async fn column(rows: &mut SqliteConnection, sql: &'static str) -> Vec<String> {
+    sqlx::query_scalar(sql).fetch_all(rows).await.expect("rows")
+}
+
+#[tokio::test]
+async fn letters_that_got_a_yes_are_answered_once_however_often_the_engine_is_killed() {
+    let sink = Sink::default();
+    let dir = workspace(sink.open());
+    let mut taken = under_fire(dir.path());
+    let drained = attache(dir.path(), &["drain"]).output().expect("the binary runs");
+    assert!(drained.status.success(), "{drained:?}");
+
+    let database = SqliteConnectOptions::new().filename(dir.path().join("data/attache.db"));
+    let mut rows = database.connect().await.expect("the database");
+    audit(&mut rows).await;
+    assert_eq!(column(&mut rows, "PRAGMA integrity_check").await, ["ok"]);
+    let mut stored =
+        column(&mut rows, "SELECT message_id FROM messages WHERE direction = 'inbound' ORDER BY 1").await;
+    // A letter may be stored and its yes lost with the engine; the client was told to stop before it tried again.
+    stored.retain(|id| taken.contains(id));
+    taken.sort();
+    assert_eq!(stored, taken, "every yes is stored, once");
+    let ended = "SELECT state || ' ' || count(*) FROM runs r GROUP BY trigger_message_id, state";
+    let ended = column(&mut rows, ended).await;
+    assert!(ended.iter().all(|line| line == "succeeded 1"), "{ended:?}");
+    let flagged = "SELECT m.in_reply_to FROM deliveries d JOIN messages m ON m.id = d.message_id
+        WHERE d.possible_duplicate = 1";
+    let flagged = column(&mut rows, flagged).await;
+    let came = sink.0.lock().expect("a lock");
+    for id in &taken {
+        let mails = came.get(id).map(Vec::as_slice).unwrap_or_default();
+        let once = mails.len() == 1 || mails.len() > 1 && flagged.contains(id);
+        assert!(once, "{} mails came for {id}, flagged: {flagged:?}", mails.len());
+        assert!(mails.iter().all(|mail| *mail == mails[0]), "a mail for {id} came with other bytes");
+    }
+}
