@@ -1,6 +1,6 @@
 //! What the process says with its exit code, and errors that choose one.
 
-use super::output::PipeClosed;
+use super::output::Unwritten;
 use crate::config::ConfigErrors;
 use crate::store::{OpenError, StoreError};
 use std::fmt;
@@ -24,7 +24,7 @@ pub enum Exit {
     Unavailable = 69,
     /// Something cannot be created, or exists already (`EX_CANTCREAT`).
     CannotCreate = 73,
-    /// It may work later: the database did not commit (`EX_TEMPFAIL`).
+    /// It may work later: the database did not commit, or there is no room for the output (`EX_TEMPFAIL`).
     TryAgain = 75,
     /// The workspace cannot be worked on: another engine has it, or it is none (`EX_CONFIG`).
     Workspace = 78,
@@ -83,8 +83,11 @@ fn verdict(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<St
     if let Some(failure) = cause.downcast_ref::<Failure>() {
         return Some((failure.exit, failure.hint.clone()));
     }
-    if cause.is::<PipeClosed>() {
-        return Some((Exit::Ok, None));
+    if let Some(unwritten) = cause.downcast_ref::<Unwritten>() {
+        return Some(match unwritten {
+            Unwritten::PipeClosed => (Exit::Ok, None),
+            Unwritten::Failed(_) => (Exit::TryAgain, None),
+        });
     }
     if cause.is::<ConfigErrors>() {
         return Some((Exit::BadData, None));

@@ -84,7 +84,9 @@ async fn ingest(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
             .because(errors)
     })?;
     let config = Arc::new(config);
-    let store = context.store_beside().await?;
+    let store = context.store_beside().await.map_err(|error| {
+        Failure::new(Exit::TryAgain, "the database cannot be used, so no letter can be taken").because(error)
+    })?;
     // Nobody in this process waits for runs; a serving engine looks at its table every second.
     let door = Intake::new(store, config.clone(), Arc::new(Notify::new()));
     let overrides = Overrides::read(args, &door)?;
@@ -96,11 +98,12 @@ async fn ingest(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
         true => ProgressBar::new(files.len() as u64),
         false => ProgressBar::hidden(),
     };
-    let mut reports = Vec::new();
+    let (mut reports, mut told) = (Vec::new(), Ok(()));
     for file in files {
         let report = take(file, &door, &config, &overrides).await;
-        if !context.json() {
-            bar.suspend(|| context.screen.line(report.sentence()))?;
+        // Every letter is taken, also when nobody reads what became of the first.
+        if !context.json() && told.is_ok() {
+            told = bar.suspend(|| context.screen.line(report.sentence()));
         }
         bar.inc(1);
         reports.push(report);
@@ -109,6 +112,7 @@ async fn ingest(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     if context.json() {
         context.screen.json(&reports)?;
     }
+    told?;
     let any = |outcome| reports.iter().any(|report| report.outcome == outcome);
     // A mail server that hands letters to this command keeps and repeats what ends with 75, and returns the rest.
     Ok(match (any("refused"), any("deferred")) {

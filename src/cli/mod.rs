@@ -28,7 +28,7 @@ use crate::config::{Config, ConfigErrors};
 use crate::store::Store;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
-use output::Screen;
+use output::{Screen, Unwritten};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -110,20 +110,27 @@ pub async fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(matches) => matches,
         Err(error) => {
             // Help and version are "errors" that go to stdout; a closed pipe there is no fault.
-            let _unread = error.print();
-            return if error.use_stderr() { Exit::Usage } else { Exit::Ok };
+            let printed = error.print().map_err(|error| anyhow::Error::new(Unwritten::from(error)));
+            return match printed {
+                _ if error.use_stderr() => Exit::Usage,
+                Ok(()) => Exit::Ok,
+                Err(unwritten) => complained(&unwritten),
+            };
         }
     };
     match dispatch(&matches).await {
         Ok(exit) => exit,
-        Err(error) => {
-            let (exit, hint) = exit::judge(&error);
-            if exit != Exit::Ok {
-                output::complain(&error, hint.as_deref());
-            }
-            exit
-        }
+        Err(error) => complained(&error),
     }
+}
+
+/// Says on stderr what went wrong, unless it is only that nobody reads on.
+fn complained(error: &anyhow::Error) -> Exit {
+    let (exit, hint) = exit::judge(error);
+    if exit != Exit::Ok {
+        output::complain(error, hint.as_deref());
+    }
+    exit
 }
 
 async fn dispatch(matches: &ArgMatches) -> anyhow::Result<Exit> {

@@ -12,10 +12,25 @@ const BOLD: Style = Style::new().bold();
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default();
 
-/// The reader of our output went away (`| head`), or the output device failed. Ends a command quietly.
+/// Output that did not arrive.
 #[derive(Debug, thiserror::Error)]
-#[error("nobody reads the output any more")]
-pub struct PipeClosed;
+pub enum Unwritten {
+    /// The reader went away (`| head`). Ends a command quietly.
+    #[error("nobody reads the output any more")]
+    PipeClosed,
+    /// The device failed, such as a full disk below `> file`: what was asked for is not there.
+    #[error("the output cannot be written")]
+    Failed(#[source] std::io::Error),
+}
+
+impl From<std::io::Error> for Unwritten {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::PipeClosed,
+            _ => Self::Failed(error),
+        }
+    }
+}
 
 /// Where a command prints.
 pub struct Screen {
@@ -43,11 +58,11 @@ impl Screen {
         self.json
     }
     /// Prints text and a line end. Control characters and escape sequences are taken out first.
-    pub fn line(&self, text: impl AsRef<str>) -> Result<(), PipeClosed> {
+    pub fn line(&self, text: impl AsRef<str>) -> Result<(), Unwritten> {
         self.raw(&format!("{}\n", printable(text.as_ref())))
     }
     /// Prints a bold heading on a terminal, a plain one elsewhere.
-    pub fn heading(&self, text: impl AsRef<str>) -> Result<(), PipeClosed> {
+    pub fn heading(&self, text: impl AsRef<str>) -> Result<(), Unwritten> {
         let text = printable(text.as_ref());
         if self.terminal {
             self.raw(&format!("{BOLD}{text}{BOLD:#}\n"))
@@ -76,25 +91,25 @@ impl Screen {
         Ok(self.table(headings, &rows)?)
     }
     /// Prints rows as [`Screen::list`] does, for output that is not one listing.
-    pub fn table(&self, headings: &[&str], rows: &[Vec<String>]) -> Result<(), PipeClosed> {
+    pub fn table(&self, headings: &[&str], rows: &[Vec<String>]) -> Result<(), Unwritten> {
         let text = if self.terminal { quiet_table(headings, rows) } else { tabbed(rows) };
         self.raw(&text)
     }
     /// Prints label and value pairs of one thing, the labels aligned.
-    pub fn fields(&self, fields: &[(&str, String)]) -> Result<(), PipeClosed> {
+    pub fn fields(&self, fields: &[(&str, String)]) -> Result<(), Unwritten> {
         let width = fields.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
         let lines = fields.iter().map(|(label, value)| format!("{label:width$}  {}\n", one_line(value)));
         self.raw(&lines.collect::<String>())
     }
     /// Prints a mail: byte by byte in a pipe, made harmless on a terminal.
-    pub fn bytes(&self, bytes: &[u8]) -> Result<(), PipeClosed> {
+    pub fn bytes(&self, bytes: &[u8]) -> Result<(), Unwritten> {
         if self.terminal {
             return self.raw(&printable(&String::from_utf8_lossy(bytes)));
         }
         self.written(bytes)
     }
     /// Prints pieces of text, each in its own style, and a line end. Styles show on a terminal only.
-    pub fn styled(&self, pieces: &[(Style, &str)]) -> Result<(), PipeClosed> {
+    pub fn styled(&self, pieces: &[(Style, &str)]) -> Result<(), Unwritten> {
         let mut text = String::new();
         for (style, piece) in pieces {
             let piece = printable(piece);
@@ -107,12 +122,12 @@ impl Screen {
         self.raw(&format!("{}\n", text.trim_end()))
     }
     /// Text that is already safe. Flushes, so that a reader in a pipe sees it now.
-    fn raw(&self, text: &str) -> Result<(), PipeClosed> {
+    fn raw(&self, text: &str) -> Result<(), Unwritten> {
         self.written(text.as_bytes())
     }
-    fn written(&self, bytes: &[u8]) -> Result<(), PipeClosed> {
+    fn written(&self, bytes: &[u8]) -> Result<(), Unwritten> {
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        out.write_all(bytes).and_then(|()| out.flush()).map_err(|_closed| PipeClosed)
+        Ok(out.write_all(bytes).and_then(|()| out.flush())?)
     }
 }
 

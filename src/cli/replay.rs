@@ -1,6 +1,6 @@
 //! `attache replay RUN|THREAD|last`: everything that happened, as a timeline.
 
-use super::output::{PipeClosed, Screen};
+use super::output::{Screen, Unwritten};
 use super::{Command, Context, Exit, Failure};
 use crate::domain::{RunId, ThreadId};
 use crate::replay::timeline::{self, Line, Tone};
@@ -112,7 +112,7 @@ pub fn not_found(error: StoreError, listing: &str) -> anyhow::Error {
 }
 
 /// Prints lines; colours only on a terminal.
-pub fn show(screen: &Screen, lines: &[Line]) -> Result<(), PipeClosed> {
+pub fn show(screen: &Screen, lines: &[Line]) -> Result<(), Unwritten> {
     for line in lines {
         let pieces = line.spans.iter().map(|span| (style(span.tone), span.text.as_str()));
         screen.styled(&pieces.collect::<Vec<_>>())?;

@@ -278,6 +278,45 @@ fn a_reader_that_goes_away_ends_the_command_quietly() {
 }
 
 #[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let workspace = Workspace::new();
+    for args in [&["config", "show"][..], &["config", "schema"], &["persona", "list", "--json"], &["--help"]]
+    {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device without room");
+        let mut command = attache(&[&["--workspace", text(workspace.0.path())], args].concat());
+        let Output { status, stderr, .. } = command
+            .stdout(full)
+            .stderr(Stdio::piped())
+            .spawn()
+            .and_then(Child::wait_with_output)
+            .expect("it ends");
+        let stderr = String::from_utf8_lossy(&stderr);
+        assert_eq!(status.code(), Some(75), "{args:?}: {stderr}");
+        assert!(stderr.contains("the output cannot be written"), "{args:?}: {stderr}");
+    }
+}
+
+#[test]
+fn every_letter_is_taken_when_the_reader_of_the_output_goes_away() {
+    let workspace = Workspace::new();
+    let sample =
+        std::fs::read_to_string(workspace.path("configs/demo/letter.eml")).expect("the sample letter");
+    let mut args = vec!["--workspace".to_owned(), text(workspace.0.path()).to_owned(), "ingest".to_owned()];
+    for number in 0..3 {
+        let file = workspace.path(&format!("{number}.eml"));
+        std::fs::write(&file, sample.replace("20261118182405", &format!("2026111818240{number}")))
+            .expect("a letter");
+        args.push(text(&file).to_owned());
+    }
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut command = attache(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    let status = command.stdout(writer).status().expect("it ends");
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(workspace.json(&["runs", "list"]).as_array().map(Vec::len), Some(3));
+}
+
+#[test]
 fn log_lines_go_to_stderr_in_the_wanted_shape() {
     let workspace = Workspace::new();
     let args = [
