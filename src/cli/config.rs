@@ -1,7 +1,10 @@
 //! `attache config check|show|schema`: what is wrong, what holds, and what may be written.
 
 use super::{Command, Context, Exit, Failure};
-use crate::config::{effective, schema};
+use crate::clock::{Clock, SystemClock};
+use crate::config::{Config, ConfigErrors, Problem, effective, schema};
+use crate::harness::preflight;
+use crate::scheduler;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -51,7 +54,10 @@ impl Command for ConfigCommand {
 
 fn check(context: &Context) -> anyhow::Result<Exit> {
     context.require_workspace()?;
-    let problems = context.config().err().map(|errors| errors.problems).unwrap_or_default();
+    let problems = match context.config() {
+        Ok(config) => beyond_the_files(&config),
+        Err(errors) => errors.problems,
+    };
     let exit = if problems.is_empty() { Exit::Ok } else { Exit::BadData };
     if context.json() {
         context.screen.json(&problems)?;
@@ -66,6 +72,14 @@ fn check(context: &Context) -> anyhow::Result<Exit> {
         many => context.screen.line(format!("{many} problems"))?,
     }
     Ok(exit)
+}
+
+/// What files that are right by themselves still ask for: adapters, standing texts, responsibilities.
+fn beyond_the_files(config: &Config) -> Vec<Problem> {
+    let mut problems = preflight::problems(config, SystemClock::new().now());
+    let unusable = scheduler::unusable(config.personas.iter());
+    problems.extend(unusable.into_iter().map(|found| Problem::of_file(&found.file, found.problem)));
+    ConfigErrors::of(problems).map_or_else(Vec::new, |errors| errors.problems)
 }
 
 fn show(context: &Context) -> anyhow::Result<Exit> {

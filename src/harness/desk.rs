@@ -8,7 +8,7 @@ use crate::domain::{ErrorClass, PersonaId};
 use crate::store::{Store, StoreError};
 use crate::tools::{TOOLS, Tool};
 use cap_std::fs_utf8::Dir;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -51,11 +51,8 @@ impl Desk {
         let path = config.workspace.display().to_string();
         let workspace = Dir::open_ambient_dir(&path, cap_std::ambient_authority());
         let workspace = workspace.map_err(|source| DeskError::Workspace { path, source })?;
-        let named = config.personas.iter().filter_map(|persona| persona.provider.clone());
         let mut adapters = BTreeMap::new();
-        for provider in named.chain([config.inference.provider.clone()]) {
-            let settings = config.inference.providers.get(&provider).cloned().unwrap_or_default();
-            let built = providers::build(&provider, &settings);
+        for (provider, built) in build_providers(&config) {
             let built = built.map_err(|source| DeskError::Provider { provider: provider.clone(), source })?;
             adapters.insert(provider, built);
         }
@@ -82,6 +79,19 @@ impl Desk {
         };
         TOOLS.iter().copied().filter(granted).collect()
     }
+}
+
+/// Every adapter that the configuration and the personas name, or why it cannot be had. Opens no connection.
+pub fn build_providers(
+    config: &Config,
+) -> impl Iterator<Item = (String, Result<Box<dyn Provider>, ProviderError>)> {
+    let named = config.personas.iter().filter_map(|persona| persona.provider.clone());
+    let named: BTreeSet<String> = named.chain([config.inference.provider.clone()]).collect();
+    named.into_iter().map(|provider| {
+        let settings = config.inference.providers.get(&provider).cloned().unwrap_or_default();
+        let built = providers::build(&provider, &settings);
+        (provider, built)
+    })
 }
 
 /// Why a run did not come to its own end.

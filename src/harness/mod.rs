@@ -6,6 +6,7 @@ pub mod prompt;
 pub mod context;
 pub mod meter;
 pub mod desk;
+pub mod preflight;
 pub mod work;
 pub mod turn;
 pub mod calls;

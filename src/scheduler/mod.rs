@@ -11,7 +11,7 @@ pub mod slots;
 mod sync;
 mod heartbeat;
 
-pub use sync::{Problem, SyncReport};
+pub use sync::{Problem, SyncReport, unusable};
 
 use crate::clock::Clock;
 use crate::config::{Persona, Personas};

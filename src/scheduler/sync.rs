@@ -124,6 +124,21 @@ fn read(entry: &DirEntry) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
+/// The responsibility files that cannot be used, without touching a row. Blocking.
+pub fn unusable<'a>(personas: impl Iterator<Item = &'a Persona>) -> Vec<Problem> {
+    let scan = scan(personas, &BTreeMap::new());
+    let folders = scan.unreadable.into_iter();
+    let folders = folders.map(|(id, problem)| Problem { file: format!("personas/{id}/{FOLDER}"), problem });
+    let files = scan.read.into_iter().filter_map(|((id, path), content)| {
+        let problem = match content {
+            Ok(bytes) => file::parse(&bytes).err()?.to_string(),
+            Err(problem) => problem,
+        };
+        Some(Problem { file: format!("personas/{id}/{path}"), problem })
+    });
+    folders.chain(files).collect()
+}
+
 impl Scheduler {
     /// Makes the rows what the files say. Cheap when no file changed: it looks at sizes and times only.
     pub async fn sync(&self) -> StoreResult<SyncReport> {

@@ -372,3 +372,28 @@ fn a_listing_suits_its_reader_and_mail_never_drives_the_terminal() {
     let rows: Value = serde_json::from_str(&json).expect("one JSON value");
     assert_eq!(rows[1][1], "\u{1b}[2J\u{9b}31mPay\nnow\tplease\u{202e}");
 }
+
+#[test]
+fn a_check_finds_what_would_fail_the_first_run() {
+    let workspace = Workspace::new();
+    let write = |path: &str, text: &str| std::fs::write(workspace.path(path), text).expect("an edit");
+    write("configs/demo-script.json", "{ \"turns\": 1 }");
+    write("configs/prompts/system.md", "{% if %}");
+    std::fs::remove_file(workspace.path("configs/prompts/security.md")).expect("a removal");
+    std::fs::remove_file(workspace.path("personas/digest/PERSONA.md")).expect("a removal");
+    write(
+        "personas/digest/responsibilities/weekday-digest.md",
+        "---\nname: x\nschedule: 61 9 * * *\n---\nHello\n",
+    );
+    let checked = workspace.run(&["config", "check"]);
+    assert_eq!(checked.code, 65, "{}", checked.stdout);
+    for found in [
+        "configs/inference.json: provider `scripted` cannot be used: ",
+        "configs/context.json: profile `thread`, step `load-file`: syntax error: ",
+        "configs/context.json: profile `thread`, step `load-file`: no file `configs/prompts/security.md`\n",
+        "configs/context.json: profile `responsibility`, step `persona`: no file `personas/digest/PERSONA.md`\n",
+        "personas/digest/responsibilities/weekday-digest.md: line 3: `schedule`: ",
+    ] {
+        assert!(checked.stdout.contains(found), "no `{found}` in {}", checked.stdout);
+    }
+}

@@ -41,7 +41,23 @@ pub trait Resolver: Send + Sync {
     fn arguments(&self) -> std::ops::RangeInclusive<usize> {
         0..=0
     }
+    /// What the operator should know before there is a run: a file that is missing or cannot be used. Reads files and
+    /// nothing else.
+    fn fault(&self, _step: StandingStep<'_>) -> Option<String> {
+        None
+    }
     fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>>;
+}
+
+/// As much of a [`ResolverCall`] as holds without a run.
+#[derive(Clone, Copy)]
+pub struct StandingStep<'a> {
+    /// Arguments with the placeholders filled in that stand for the persona.
+    pub args: &'a [String],
+    pub persona: &'a Persona,
+    pub folder: &'a Dir,
+    pub workspace: &'a Dir,
+    pub now: Timestamp,
 }
 
 /// Everything a resolver may look at.

@@ -1,6 +1,6 @@
 //! `persona`: who the persona is, from `PERSONA.md` in its folder. Never dropped.
 
-use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, read_text};
+use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, StandingStep, read_text};
 use futures_util::future::BoxFuture;
 
 const FILE_BYTES_MAX: u64 = 128 * 1024;
@@ -10,6 +10,14 @@ pub struct PersonaText;
 impl Resolver for PersonaText {
     fn name(&self) -> &'static str {
         "persona"
+    }
+
+    fn fault(&self, step: StandingStep<'_>) -> Option<String> {
+        match read_text(step.folder, "PERSONA.md", FILE_BYTES_MAX) {
+            Ok(Some(_)) => None,
+            Ok(None) => Some(format!("no file `personas/{}/PERSONA.md`", step.persona.id)),
+            Err(error) => Some(format!("personas/{}/PERSONA.md: {error}", step.persona.id)),
+        }
     }
 
     fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>> {

@@ -1,0 +1,47 @@
+//! What would fail the first run, found while there is none: adapters that cannot be built, standing texts that are
+//! missing or do not render.
+//!
+//! Absent on purpose: the network. Whether a provider answers is known when it is asked.
+
+use super::desk::build_providers;
+use super::resolvers::{self, StandingStep};
+use crate::config::{Config, ContextStep, Persona, Problem};
+use crate::domain::Timestamp;
+use cap_std::fs_utf8::Dir;
+
+/// Everything that can be told without a run.
+pub fn problems(config: &Config, now: Timestamp) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (provider, built) in build_providers(config) {
+        if let Err(error) = built {
+            let message = format!("provider `{provider}` cannot be used: {error}");
+            problems.push(Problem::of_file("configs/inference.json", message));
+        }
+    }
+    for persona in config.personas.iter() {
+        let faults = faults(config, persona, now);
+        problems.extend(faults.into_iter().map(|fault| Problem::of_file("configs/context.json", fault)));
+    }
+    problems
+}
+
+/// What the steps of all profiles miss for this persona.
+fn faults(config: &Config, persona: &Persona, now: Timestamp) -> Vec<String> {
+    let open = |path: &std::path::Path| {
+        Dir::open_ambient_dir(path.display().to_string(), cap_std::ambient_authority())
+    };
+    let (workspace, folder) = match (open(&config.workspace), open(&persona.folder)) {
+        (Ok(workspace), Ok(folder)) => (workspace, folder),
+        (Err(error), _) | (_, Err(error)) => return vec![format!("persona `{}`: {error}", persona.id)],
+    };
+    let fault = |(profile, step): (&String, &ContextStep)| {
+        let args: Vec<String> =
+            step.args.iter().map(|arg| arg.replace("{persona_id}", persona.id.as_str())).collect();
+        let standing = StandingStep { args: &args, persona, folder: &folder, workspace: &workspace, now };
+        let fault = resolvers::find(&step.resolver)?.fault(standing)?;
+        Some(format!("profile `{profile}`, step `{}`: {fault}", step.resolver))
+    };
+    let steps =
+        config.context.iter().flat_map(|(name, profile)| profile.steps.iter().map(move |s| (name, s)));
+    steps.filter_map(fault).collect()
+}
