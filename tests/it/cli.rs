@@ -397,3 +397,19 @@ fn a_check_finds_what_would_fail_the_first_run() {
         assert!(checked.stdout.contains(found), "no `{found}` in {}", checked.stdout);
     }
 }
+
+#[test]
+fn a_database_that_is_none_is_left_alone_and_says_what_to_do() {
+    let workspace = Workspace::new();
+    std::fs::create_dir(workspace.path("data")).expect("a folder");
+    let garbage = "no database ".repeat(1000);
+    std::fs::write(workspace.path("data/attache.db"), &garbage).expect("a file");
+    for args in [&["runs", "list"][..], &["drain"]] {
+        let said = workspace.run(args);
+        assert_eq!(said.code, 1, "{args:?}: {}", said.stderr);
+        assert!(said.stderr.contains("file is not a database"), "{}", said.stderr);
+        assert!(said.stderr.contains("\nhint: `data/attache.db` must be a database"), "{}", said.stderr);
+    }
+    let kept = std::fs::read_to_string(workspace.path("data/attache.db")).expect("the file");
+    assert!(kept == garbage, "the file was changed");
+}
