@@ -100,8 +100,16 @@ fn verdict(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<St
             let hint = "stop that engine, or name another workspace with --workspace";
             Some((Exit::Workspace, Some(hint.to_owned())))
         }
-        OpenError::Folder { .. } => Some((Exit::CannotCreate, None)),
-        OpenError::Sql(_) => Some((Exit::TryAgain, None)),
+        OpenError::Folder { .. } => {
+            let hint =
+                "the engine needs a folder `data` in which its user may write, on a file system with locks";
+            Some((Exit::CannotCreate, Some(hint.to_owned())))
+        }
+        OpenError::Sql(_) => {
+            let hint =
+                "`data/attache.db` must be a database of attache in a folder in which this user may write";
+            Some((Exit::TryAgain, Some(hint.to_owned())))
+        }
         _ => Some((Exit::Failed, None)),
     }
 }
