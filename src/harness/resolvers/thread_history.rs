@@ -113,15 +113,22 @@ fn exchange_messages(
         let result = Block::ToolResult { call_id: id, name: step.tool_name.clone(), content, is_error };
         messages.push(Message { role: Role::User, blocks: vec![result] });
     }
-    // What `send_email` sent stands in its call already; the closing words stand there only here.
-    let sent_by_tool = steps.iter().any(|step| step.tool_name == "send_email");
+    // A reply by `send_email` stands in its call already, and then the closing words were withheld.
+    let replied_by_tool = steps.iter().any(is_reply_by_tool);
     for answer in answers {
-        let closing = answer.disposition.starts_with("withheld:") || !sent_by_tool;
+        let closing = answer.disposition.starts_with("withheld:") || !replied_by_tool;
         if closing && !answer.text.trim().is_empty() {
             messages.push(Message::assistant(answer.text.trim()));
         }
     }
     messages
+}
+
+/// A mail to somebody else, or one that was refused, does not keep the closing words from being mailed.
+fn is_reply_by_tool(step: &Step) -> bool {
+    let is_result = step.kind == StepKind::Result && step.tool_name == "send_email";
+    let parsed = || serde_json::from_str::<serde_json::Value>(&step.payload_json).ok();
+    is_result && parsed().is_some_and(|payload| payload["result"]["reply"] == true)
 }
 
 /// A past message with the little head that tells it from its neighbours.
