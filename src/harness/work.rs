@@ -3,7 +3,7 @@
 use super::context::{self, Sources};
 use super::desk::{Desk, RunError};
 use super::meter::Meter;
-use super::providers::{Block, Message, Provider, Request, Response, Role, ToolChoice, ToolSpec};
+use super::providers::{Block, Message, Provider, Request, Response, Role, Stop, ToolChoice, ToolSpec};
 use super::resolvers::Subject;
 use crate::config::{Budget, Persona};
 use crate::domain::{ErrorClass, Usage};
@@ -141,9 +141,12 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Takes up an earlier attempt where its last commit left it.
+    /// Takes up an earlier attempt where its last commit left it. Model and tools are those of today: whoever mends
+    /// `configs/inference.json` and retries the run wants it to use what was mended.
     fn resume(&mut self, first_json: &str, journal: &JournalSoFar) -> Result<(), RunError> {
-        self.first = from_json(first_json)?;
+        let context: Request = from_json(first_json)?;
+        (self.first.system, self.first.messages) = (context.system, context.messages);
+        self.first.tools = self.tools.iter().map(|tool| spec(*tool)).collect();
         self.known_steps.clone_from(&journal.steps);
         self.turn_attempts = journal.attempts.iter().copied().collect();
         self.next_step = journal.steps.iter().map(|step| step.step_index + 1).max().unwrap_or(0);
@@ -161,6 +164,8 @@ impl<'a> Work<'a> {
                     self.said.push(Message { role: Role::Assistant, blocks: response.blocks });
                     self.said.push(Message { role: Role::User, blocks: results });
                 }
+                // A refusal ended the run with its own commit: whoever retries it asks again.
+                None if response.stop == Stop::Refused => {}
                 None => self.resumed = Some(response),
             }
         }

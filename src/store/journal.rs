@@ -123,7 +123,8 @@ pub(super) const OWN_RUN: &str = "
 pub(super) const START_TURN: &str = "
     INSERT INTO run_turns (run_id, turn_index, attempt, persona_id, request_json, request_sha256, provider, model,
       state, started_at, context_json) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'started', $9, $10);
-    UPDATE runs SET provider = $7, model = $8, context_report_json = $11 WHERE id = $1 AND $11 IS NOT NULL;
+    UPDATE runs SET provider = $7, model = $8, context_report_json = coalesce($11, context_report_json)
+    WHERE id = $1 AND ($11 IS NOT NULL OR provider <> $7 OR model <> $8);
     SELECT 1 FROM runs WHERE id = $1 AND epoch = $12 AND state = 'running' AND persona_id = $4";
 /// The answer, the sums of the run, and the ledger.
 pub(super) const ANSWER_TURN: &str = "
