@@ -6,7 +6,7 @@ use crate::config::ReplyMode;
 use crate::domain::{Address, ConversationId, DeliveryId, ErrorClass, MessageId, ThreadId, Trigger};
 use crate::mime::{self, Automatic, Outgoing, OutgoingAttachment};
 use crate::store::{Content, NewDelivery, NewOutbound, Place};
-use crate::tools::{Answered, DraftAttachment, MailDraft, MailPolicy};
+use crate::tools::{self, Answered, DraftAttachment, MailDraft, MailPolicy};
 use serde_json::json;
 
 /// To whom this run may write.
@@ -62,6 +62,16 @@ enum Fate {
     Withhold(&'static str),
 }
 
+/// To whom an answer goes: `From`, or a `Reply-To` that is the same mailbox under another tag or that the configuration
+/// allows. Any other `Reply-To` would make us write to whomever the sender likes (RFC 3834 section 4).
+fn writer(letter: Answered, send_allow: &[String]) -> Option<Address> {
+    let sender = letter.sender?;
+    let is_same_mailbox =
+        |other: &Address| other.domain() == sender.domain() && other.base_local() == sender.base_local();
+    let reply_to = letter.reply_to.filter(|to| is_same_mailbox(to) || tools::is_listed(send_allow, to));
+    Some(reply_to.unwrap_or(sender))
+}
+
 /// Makes the final text the reply, or stores it with the rule that withheld it. `None` when there is no text.
 pub fn final_reply(work: &mut Work<'_>, text: &str) -> Result<Option<NewOutbound>, RunError> {
     let text = text.trim();
@@ -70,7 +80,7 @@ pub fn final_reply(work: &mut Work<'_>, text: &str) -> Result<Option<NewOutbound
     }
     let config = &work.desk.config;
     let (to, is_reply) = match answered(work) {
-        Some(letter) => (letter.sender.into_iter().collect(), true),
+        Some(letter) => (writer(letter, &config.security.send_allow).into_iter().collect(), true),
         None => (config.gateway.owners.clone(), false),
     };
     let fate = if work.replied {

@@ -12,6 +12,7 @@ mod send_email;
 mod update_memory;
 
 pub use arguments::check_args;
+pub use send_email::is_listed;
 
 use crate::clock::Clock;
 use crate::domain::{Address, Timestamp};

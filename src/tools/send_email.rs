@@ -10,6 +10,7 @@ use super::folder::on_disk;
 use super::{MailDraft, MailPolicy, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
 use attachments::read_attachments;
 use futures_util::future::BoxFuture;
+pub use recipients::is_listed;
 use recipients::{Recipients, read_recipients};
 use serde::Deserialize;
 use serde_json::{Value, json};

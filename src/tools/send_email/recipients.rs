@@ -86,8 +86,12 @@ fn is_own(address: &Address, mail: &MailPolicy) -> bool {
 fn is_allowed(address: &Address, mail: &MailPolicy) -> bool {
     let sender = mail.answers.as_ref().and_then(|answered| answered.sender.as_ref());
     let people = mail.participants.iter().chain(&mail.owners).chain(sender);
-    people.into_iter().any(|person| person.key() == address.key())
-        || mail.allow.iter().any(|pattern| matches(pattern, address))
+    people.into_iter().any(|person| person.key() == address.key()) || is_listed(&mail.allow, address)
+}
+
+/// Whether one of the patterns of `send_allow` in `configs/security.json` names the address.
+pub fn is_listed(patterns: &[String], address: &Address) -> bool {
+    patterns.iter().any(|pattern| matches(pattern, address))
 }
 
 /// `*@domain` is everybody in exactly that domain; anything else is one address. Letter case does not matter.
