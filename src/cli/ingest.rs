@@ -4,7 +4,7 @@ use super::{Command, Context, Exit, Failure};
 use crate::config::Config;
 use crate::domain::{Address, Letter, Via};
 use crate::gateway::door::{Accepted, CopyOutcome, Door, RecipientVerdict, Refusal};
-use crate::gateway::ingress::folder::{envelope_for_file, with_crlf};
+use crate::gateway::ingress::folder::{envelope_for_file, letters_of_mbox, with_crlf};
 use crate::gateway::intake::Intake;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -161,6 +161,10 @@ async fn take(file: &str, door: &Intake, config: &Config, overrides: &Overrides)
         Ok(bytes) => with_crlf(bytes),
         Err(why) => return refused(why),
     };
+    let letters = letters_of_mbox(&bytes);
+    if letters > 1 {
+        return refused(format!("is an mbox of {letters} letters; give each a file of its own"));
+    }
     let fallback = overrides.rcpt_to.first();
     let Some(mut envelope) = envelope_for_file(&bytes, door, fallback, Via::File) else {
         return refused(format!("{}; --to ADDRESS names one", Refusal::NobodyAddressed));

@@ -64,7 +64,7 @@ pub enum Refusal {
     /// 552 5.3.4
     #[error("larger than {max_bytes} bytes")]
     TooLarge { max_bytes: usize },
-    /// 554 5.6.0: too deep, too many parts, too many hops.
+    /// 554 5.6.0: too deep, too many parts, too many hops, several letters in one file.
     #[error("{0}")]
     Hostile(&'static str),
     /// 550 5.7.1

@@ -172,6 +172,9 @@ impl FolderWatch {
         if bytes.len() > self.letter_bytes_max {
             return Ok(Err(too_large));
         }
+        if letters_of_mbox(&bytes) > 1 {
+            return Ok(Err(Refusal::Hostile("an mbox of several letters; give each a file of its own")));
+        }
         match envelope_for_file(&bytes, self.door.as_ref(), self.fallback.as_ref(), Via::Folder) {
             Some(envelope) => Ok(self.door.accept(Letter { envelope, bytes }).await),
             None => Ok(Err(Refusal::NobodyAddressed)),
@@ -273,6 +276,24 @@ pub fn with_crlf(bytes: Vec<u8>) -> Vec<u8> {
         out.push(byte);
     }
     out
+}
+
+/// How many letters the file holds as an mbox (RFC 4155): a line `From SENDER DATE` begins it, and each further one
+/// after an empty line. One such line alone is what delivery agents put before a letter.
+pub fn letters_of_mbox(bytes: &[u8]) -> usize {
+    let begins_letter = |line: &[u8]| line.starts_with(b"From ") && has_time_of_day(line);
+    let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
+    if !begins_letter(lines[0]) {
+        return 1;
+    }
+    let follows = |pair: &&[&[u8]]| pair[0].trim_ascii().is_empty() && begins_letter(pair[1]);
+    1 + lines.windows(2).filter(follows).count()
+}
+
+/// `hh:mm` somewhere after a blank, by which the line is told from a sentence that begins with `From`.
+fn has_time_of_day(line: &[u8]) -> bool {
+    let is_time = |word: &[u8]| matches!(word, [a, b, b':', c, d, ..] if [a, b, c, d].iter().all(|n| n.is_ascii_digit()));
+    line.split(|byte| *byte == b' ').any(is_time)
 }
 
 /// The envelope that a stored letter would have come with; `None` when no persona is addressed.
