@@ -156,7 +156,8 @@ pub fn cut_to_tokens(text: &str, tokens: usize) -> Option<String> {
     Some(format!("{}\n[… {missing} more characters are stored and not shown]", &text[..end]))
 }
 
-/// Reads a text file through a folder's capability: `None` when there is no such file.
+/// Reads a text file through a folder's capability: `None` when there is no such file. A larger one is an error, because
+/// half a text says something else than the whole.
 pub(in crate::harness) fn read_text(
     folder: &Dir,
     path: &str,
@@ -171,6 +172,9 @@ pub(in crate::harness) fn read_text(
         Err(error) => return Err(error),
     }
     let mut bytes = Vec::new();
-    folder.open(path)?.take(bytes_max).read_to_end(&mut bytes)?;
+    folder.open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(std::io::Error::other(format!("larger than {bytes_max} bytes")));
+    }
     Ok(Some(String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').replace("\r\n", "\n")))
 }
