@@ -73,8 +73,7 @@ impl Worker {
             worked += self.claim().await?;
             match self.running.join_next().await {
                 Some(ended) => self.ended(ended),
-                None if self.desk.store.count_open_runs().await? == 0 => return Ok(worked),
-                // Due and yet not claimable: its thread waits for a parked run, or another engine has it.
+                // What is due and yet not claimable waits for a parked run of its thread, or another engine has it.
                 None => return Ok(worked),
             }
         }
@@ -94,8 +93,7 @@ impl Worker {
         if free == 0 || (self.backlog && free < inference.concurrent_runs_max.div_ceil(4)) {
             return Ok(0);
         }
-        let claimed =
-            self.desk.store.claim_runs(free, inference.concurrent_runs_per_persona_max, &[]).await?;
+        let claimed = self.desk.store.claim_runs(free, inference.concurrent_runs_per_persona_max).await?;
         let count = claimed.len();
         self.backlog = count == free;
         for run in claimed {

@@ -1,6 +1,5 @@
 //! Runs: queued with their trigger, claimed one at a time per thread, finished in one commit.
 
-use super::threads::json_list;
 use super::{Result, Store, StoreError};
 use crate::domain::{
     ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadId, Timestamp, Trigger,
@@ -60,8 +59,7 @@ pub(super) const CLAIM_RUNS: &str = "
         SELECT seq, persona_id, row_number() OVER (PARTITION BY persona_id ORDER BY seq) AS place FROM (
           SELECT r.seq, r.persona_id FROM runs r
           WHERE r.behind = 0 AND r.state IN ('queued', 'waiting_retry') AND coalesce(r.next_attempt_at, '') <= $2
-            AND r.persona_id NOT IN (SELECT value FROM json_each($5))
-          ORDER BY r.seq LIMIT $6)) c
+          ORDER BY r.seq LIMIT $5)) c
       WHERE place <= $4 - (SELECT count(*) FROM runs w WHERE w.persona_id = c.persona_id AND w.state = 'running')
       ORDER BY seq LIMIT $3)
     RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at,
@@ -109,18 +107,12 @@ pub(super) async fn insert(
 
 impl Store {
     /// Takes up to `limit` runs that are due and free, oldest first, at most `per_persona_max` running per persona.
-    pub async fn claim_runs(
-        &self,
-        limit: usize,
-        per_persona_max: usize,
-        full_personas: &[PersonaId],
-    ) -> Result<Vec<ClaimedRun>> {
+    pub async fn claim_runs(&self, limit: usize, per_persona_max: usize) -> Result<Vec<ClaimedRun>> {
         let (epoch, now) = (self.epoch(), self.clock().now().to_string());
-        let full = json_list(full_personas.iter().map(PersonaId::as_str));
         self.write(move |conn| {
             Box::pin(async move {
                 let claim = sqlx::query(CLAIM_RUNS).bind(epoch).bind(now).bind(to_i64(limit));
-                let claim = claim.bind(to_i64(per_persona_max)).bind(full).bind(CLAIM_CANDIDATES);
+                let claim = claim.bind(to_i64(per_persona_max)).bind(CLAIM_CANDIDATES);
                 let mut rows = claim.fetch_all(conn).await?;
                 rows.sort_by_key(|row| row.get::<i64, _>("seq"));
                 rows.iter().map(claimed).collect()

@@ -129,7 +129,7 @@ async fn a_queued_run_is_cancelled_at_once_and_may_be_queued_again() {
 async fn a_running_run_is_marked_for_the_engine_that_works_on_it() {
     let (app, runs) = with_runs(1).await;
     let (store, run) = (&app.engine.store, &runs[0]);
-    assert_eq!(store.claim_runs(1, 1, &[]).await.expect("claimed").len(), 1);
+    assert_eq!(store.claim_runs(1, 1).await.expect("claimed").len(), 1);
     assert_eq!(store.request_cancel(run).await.expect("marked"), Cancellation::Requested);
     assert_eq!(store.request_cancel(run).await.expect("marked again"), Cancellation::Requested);
     assert_eq!(store.cancel_requests().await.expect("marks"), std::slice::from_ref(run));

@@ -174,7 +174,7 @@ async fn nobody_writes_into_the_run_of_the_other() {
     let app = workspace().start().await;
     let accepted = app.receive(&letter_to_both()).await.expect("taken");
     let [ada, ben] = sides(&app, &accepted).await;
-    let claimed = app.engine.store.claim_runs(10, 10, &[]).await.expect("a claim");
+    let claimed = app.engine.store.claim_runs(10, 10).await.expect("a claim");
     assert_eq!(claimed.len(), 2);
     let key = RunKey { run: ben.run.clone(), trigger_message: ben.message.clone() };
     let step = Step {

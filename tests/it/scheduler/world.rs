@@ -95,7 +95,7 @@ impl World {
     pub async fn end_runs(&self) -> Vec<ClaimedRun> {
         let mut ended = Vec::new();
         loop {
-            let runs = self.store.claim_runs(100, 100, &[]).await.expect("claims");
+            let runs = self.store.claim_runs(100, 100).await.expect("claims");
             if runs.is_empty() {
                 return ended;
             }
