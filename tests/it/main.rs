@@ -20,6 +20,7 @@ mod tools;
 mod config;
 mod cli;
 mod outbound;
+mod behaviour;
 mod browse;
 mod replay;
 mod faces;

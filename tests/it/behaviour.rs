@@ -1,0 +1,4 @@
+//! Black-box cases that no other module holds: what somebody who writes, configures or operates would try.
+
+mod letters;
+mod runs;
