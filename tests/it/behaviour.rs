@@ -1,4 +1,5 @@
 //! Black-box cases that no other module holds: what somebody who writes, configures or operates would try.
 
+mod commands;
 mod letters;
 mod runs;
