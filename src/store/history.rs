@@ -85,7 +85,7 @@ pub(super) const PAST_MESSAGES: &str = "
       SELECT m.seq, m.id, m.direction, m.sender, m.subject, substr(coalesce(m.fresh_text, m.text_body), 1, $5) AS text,
         m.received_at, r.trigger_message_id, m.disposition
       FROM messages m LEFT JOIN runs r ON r.id = m.run_id
-      WHERE m.persona_id = $2 AND m.seq IN (
+      WHERE +m.persona_id = $2 AND m.seq IN ( -- the plus keeps SQLite from walking all mail of the persona
         SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND seq < $3 ORDER BY seq DESC LIMIT $4)
         UNION
         SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND direction = 'outbound'

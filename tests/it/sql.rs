@@ -20,7 +20,7 @@ const HOT: &[(&str, &[&str])] = &[
     ("runs::OPEN_RUNS", &["runs_open"]),
     ("runs::CANCEL_REQUESTED", &["runs_running"]),
     ("history::MESSAGE", &["sqlite_autoindex_messages_1"]),
-    ("history::PAST_MESSAGES", &["messages_by_thread", "sqlite_autoindex_runs_1"]),
+    ("history::PAST_MESSAGES", &["messages_by_thread", "INTEGER PRIMARY KEY", "sqlite_autoindex_runs_1"]),
     ("history::PAST_STEPS", &["thread_tool_events_by_message"]),
     ("journal::JOURNAL_TURNS", &["PRIMARY KEY"]),
     ("journal::JOURNAL_STEPS", &["sqlite_autoindex_thread_tool_events_2"]),
