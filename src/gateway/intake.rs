@@ -236,6 +236,8 @@ impl Draft<'_> {
         Place {
             mentioned: email.mentioned_ids().into_iter().map(str::to_owned).collect(),
             joins_as: list.or_else(|| sender.as_ref().map(Address::key)),
+            // Nobody's identity is verified yet; that is the next issue's work.
+            vouched: false,
             participants: participants.collect(),
             new_conversation: ConversationId::new(clock.new_id()),
             new_thread: ThreadId::new(clock.new_id()),

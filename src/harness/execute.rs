@@ -13,6 +13,12 @@ use crate::domain::{ErrorClass, RunState, StopReason};
 use crate::store::{ClaimedRun, Entry, Finished};
 use tokio_util::sync::CancellationToken;
 
+/// What the model is told when its answer was cut off.
+const CONTINUE: &str = "[engine] Your answer was cut off at its length limit. Go on exactly where it stopped, without \
+    repeating anything, and come to an end soon.";
+/// What the reader is told when that did not end it.
+const CUT_OFF: &str = "\n\n[This answer was cut off at its length limit.]";
+
 /// Works on a claimed run until its end is committed. On an error nothing is left pending; the caller decides
 /// between another try and failure.
 pub async fn execute(
@@ -46,13 +52,31 @@ async fn converse(work: &mut Work<'_>) -> Result<(String, StopReason), RunError>
         } else if response.stop == Stop::Paused {
             work.said.push(Message { role: Role::Assistant, blocks: response.blocks });
         } else {
-            return Ok(answered(&response));
+            let text = match response.stop == Stop::MaxTokens && !response.text().trim().is_empty() {
+                true => complete(work, response).await?,
+                false => response.text(),
+            };
+            return Ok(answered(text));
         }
     }
 }
 
-fn answered(response: &Response) -> (String, StopReason) {
-    let text = response.text();
+/// An answer that was cut off at its length is continued once; if that does not end it either, the reader is told.
+async fn complete(work: &mut Work<'_>, response: Response) -> Result<String, RunError> {
+    let beginning = response.text();
+    let has_room = work.meter.reached(work.budget(), work.elapsed()).is_none();
+    work.said.push(Message { role: Role::Assistant, blocks: response.blocks });
+    let (rest, is_cut) = match has_room {
+        true => {
+            let rest = turn::ask(work, ToolChoice::None, Some(CONTINUE.to_owned())).await?;
+            (rest.text(), rest.stop == Stop::MaxTokens)
+        }
+        false => (String::new(), true),
+    };
+    Ok(format!("{beginning}{rest}{}", if is_cut { CUT_OFF } else { "" }))
+}
+
+fn answered(text: String) -> (String, StopReason) {
     let stop = if text.trim().is_empty() { StopReason::NoReply } else { StopReason::Answered };
     (text, stop)
 }

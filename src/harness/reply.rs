@@ -136,6 +136,7 @@ fn freeze(work: &Work<'_>, draft: MailDraft, fate: Fate) -> Result<NewOutbound, 
     let place = (!draft.is_reply).then(|| Place {
         mentioned: Vec::new(),
         joins_as: None,
+        vouched: true,
         participants: participants.clone(),
         new_conversation: ConversationId::new(clock.new_id()),
         new_thread: ThreadId::new(clock.new_id()),

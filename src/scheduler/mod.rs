@@ -222,6 +222,7 @@ impl Scheduler {
         let place = Place {
             mentioned: Vec::new(),
             joins_as: None,
+            vouched: true,
             participants: Vec::new(),
             new_conversation: ConversationId::new(self.clock.new_id()),
             new_thread: ThreadId::new(self.clock.new_id()),

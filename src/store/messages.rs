@@ -40,8 +40,11 @@ pub struct Place {
     pub mentioned: Vec<String>,
     /// Who must already be in a thread for this message to join it; `None` always starts one.
     pub joins_as: Option<String>,
-    /// Everybody on the message but the personas.
+    /// Everybody on the message but the persona.
     pub participants: Vec<String>,
+    /// Whether the sender is known to be who they say: only then may the message bring people into a thread that
+    /// exists already.
+    pub vouched: bool,
     pub new_conversation: ConversationId,
     pub new_thread: ThreadId,
 }
@@ -212,6 +215,7 @@ fn placing<'a>(
         mentioned: &place.mentioned,
         joins_as: place.joins_as.as_deref(),
         participants: &place.participants,
+        vouched: place.vouched,
         subject: &content.subject,
         now: stamp,
         new_conversation: place.new_conversation.clone(),

@@ -21,6 +21,8 @@ pub(super) struct Placing<'a> {
     pub joins_as: Option<&'a str>,
     /// Everybody on the message, in [`crate::domain::Address::key`] form.
     pub participants: &'a [String],
+    /// The sender is who they say they are, so whom they copy may come into a thread that exists (decision D-20).
+    pub vouched: bool,
     pub subject: &'a str,
     pub now: &'a str,
     /// Ids to use if a conversation or a thread has to be made.
@@ -95,11 +97,12 @@ pub(super) async fn place_among(
             (oldest.clone(), existing_thread(conn, placing, oldest).await?)
         }
     };
+    let joining = if thread.is_some() && !placing.vouched { &[] } else { placing.participants };
     let thread = thread.unwrap_or_else(|| placing.new_thread.as_str().to_owned());
     let root = placing.mentioned.first().map_or(placing.own_id, String::as_str);
     let place = sqlx::query(PLACE).bind(placing.persona).bind(placing.ids()).bind(conversation);
     let place = place.bind(placing.subject).bind(root).bind(placing.now).bind(&thread);
-    place.bind(json_list(placing.participants.iter().map(String::as_str))).execute(conn).await?;
+    place.bind(json_list(joining.iter().map(String::as_str))).execute(conn).await?;
     Ok(ThreadId::new(thread))
 }
 

@@ -187,6 +187,7 @@ fn firing(row: &StoredResponsibility, message: &str, run: &str) -> Firing {
         place: Place {
             mentioned: Vec::new(),
             joins_as: None,
+            vouched: true,
             participants: Vec::new(),
             new_conversation: ConversationId::new(id("conversation")),
             new_thread: ThreadId::new(id("thread")),

@@ -34,7 +34,7 @@ pub struct SmtpSettings {
 impl SmtpSettings {
     pub fn new(gateway: &Gateway, limits: &Limits) -> Self {
         /// A handful of letters of the largest kind, or many thousands of ordinary ones.
-        const LARGEST_LETTERS_AT_ONCE: usize = 8;
+        const LARGEST_LETTERS_AT_ONCE: usize = 3;
         Self {
             host_name: gateway.host_name.clone(),
             mail_domain: gateway.mail_domain.clone(),
