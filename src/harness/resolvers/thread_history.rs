@@ -45,7 +45,12 @@ impl Resolver for ThreadHistory {
             }
             let exchanges = exchanges(&past, &traces);
             let (kept, left_out) = newest_within(exchanges, call.budget_tokens);
-            let note = (left_out > 0).then(|| format!("{left_out} older exchanges left out"));
+            let is_window = past.len() >= MESSAGES_MAX as usize;
+            let note = match left_out {
+                0 if is_window => Some(format!("the last {MESSAGES_MAX} messages of the thread")),
+                0 => None,
+                _ => Some(format!("{left_out} older exchanges left out")),
+            };
             let source = format!("thread {}", trigger.thread);
             Ok(Contribution { pieces: vec![(source, Piece::History(kept))], note })
         })
@@ -135,11 +140,13 @@ fn is_reply_by_tool(step: &Step) -> bool {
 fn headed(message: &PastMessage) -> String {
     let when = message.received_at.to_utc().format("%a, %d %b %Y %H:%M");
     let subject: String = message.subject.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let text = message.text.trim();
+    let is_cut = message.text.chars().count() >= MESSAGE_CHARS_MAX as usize;
+    let rest = if is_cut { "\n[… the rest is stored and not shown]" } else { "" };
+    let text = format!("{}{rest}", message.text.trim());
     match message.direction.as_str() {
         "inbound" => format!("[{when} UTC, from {}, subject: {subject}]\n{text}", message.sender),
         "synthetic" => format!("[{when} UTC, scheduled: {subject}]\n{text}"),
-        _ => text.to_owned(),
+        _ => text,
     }
 }
 
