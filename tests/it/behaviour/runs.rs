@@ -248,3 +248,57 @@ async fn a_run_that_failed_in_any_way_can_be_retried_after_the_cause_is_mended()
         app.check().await;
     }
 }
+
+#[tokio::test]
+async fn a_model_that_hangs_costs_its_time_limit_and_the_run_waits_for_a_better_day() {
+    let workspace = Workspace::new(&json!({ "rules": [{ "hang": true }] }));
+    workspace.set("configs/inference.json", "/timeouts", json!({ "call": "20ms", "idle": "20ms" }));
+    workspace.set("configs/inference.json", "/retry", json!({ "call_attempts_max": 1 }));
+    let app = workspace.start().await;
+    let run = app.run_of(&note("q@guest.example", "", "Hello?")).await;
+    app.drain().await;
+    assert_eq!(app.outcome(&run).await, ("waiting_retry".into(), None, Some("timeout".into())));
+    assert_eq!(app.prompts(&run).await.len(), 1);
+    // The next letter of the thread waits for it, another thread's does not.
+    app.workspace.write("configs/script.json", &json!({ "rules": [{ "say": "Yes." }] }).to_string());
+    let app = app.restart().await;
+    let next = app.run_of(&reply("r@guest.example", "q@guest.example", "And?")).await;
+    let other = app.run_of(&note("o@guest.example", "", "Something else?")).await;
+    assert_eq!(app.drain().await.runs, 1);
+    assert_eq!(
+        (app.outcome(&next).await.0.as_str(), app.outcome(&other).await.0.as_str()),
+        ("queued", "succeeded")
+    );
+    app.workspace.clock.advance(std::time::Duration::from_secs(3600));
+    assert_eq!(app.drain().await.runs, 2);
+    for run in [&run, &next] {
+        assert_eq!(app.outcome(run).await.0, "succeeded");
+    }
+    app.check().await;
+}
+
+#[tokio::test]
+async fn history_says_where_a_long_letter_was_cut_and_that_a_long_thread_has_more() {
+    let app = TestApp::start(json!({ "rules": [{ "say": "Yes." }] })).await;
+    app.run_of(&note("q0@guest.example", "", &format!("{} unseen", "five thousand letters ".repeat(400))))
+        .await;
+    app.drain().await;
+    let second = app.run_of(&reply("q1@guest.example", "q0@guest.example", "And?")).await;
+    app.drain().await;
+    let prompt = app.prompts(&second).await[0].to_string();
+    assert!(prompt.contains("the rest is stored and not shown") && !prompt.contains("unseen"), "{prompt}");
+    assert_eq!(entry(&report(&app, &second).await, "thread-history")["outcome"], "used");
+    for n in 2..22 {
+        let before = format!("q{}@guest.example", n - 1);
+        app.run_of(&reply(&format!("q{n}@guest.example"), &before, "And?")).await;
+        app.drain().await;
+    }
+    let last = app.run_of(&reply("q22@guest.example", "q21@guest.example", "And?")).await;
+    app.drain().await;
+    let entries = report(&app, &last).await;
+    let history = entry(&entries, "thread-history");
+    assert_eq!(
+        (&history["outcome"], &history["why"]),
+        (&json!("trimmed"), &json!("the last 40 messages of the thread"))
+    );
+}
