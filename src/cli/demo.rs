@@ -7,7 +7,7 @@ mod client;
 mod place;
 mod visit;
 
-use super::output::Screen;
+use super::output::{Screen, quoted};
 use super::{Command, Context, Exit, Failure, replay, vocabulary};
 use crate::app::{self, Engine};
 use crate::clock::{Clock, SystemClock};
@@ -64,7 +64,7 @@ async fn demo(context: &Context) -> anyhow::Result<Exit> {
             "mails": story.exchanges.iter().map(|exchange| &exchange.file).collect::<Vec<_>>(),
         }))?;
     } else {
-        tell(&context.screen, &story)?;
+        tell(context, &story)?;
     }
     if holds {
         return Ok(Exit::Ok);
@@ -114,7 +114,8 @@ const BAD: Style = AnsiColor::Red.on_default().bold();
 const FAINT: Style = Style::new().dimmed();
 const PLAIN: Style = Style::new();
 
-fn tell(screen: &Screen, story: &Story) -> anyhow::Result<()> {
+fn tell(context: &Context, story: &Story) -> anyhow::Result<()> {
+    let screen = &context.screen;
     screen.heading("A guest writes to a guest house, and its persona answers")?;
     for (number, station) in story.stations.iter().enumerate() {
         screen.line("")?;
@@ -132,7 +133,7 @@ fn tell(screen: &Screen, story: &Story) -> anyhow::Result<()> {
     screen.heading("The first run, as `attache replay` shows it")?;
     screen.line("")?;
     replay::show(screen, &timeline::run(&first.run, false))?;
-    tell_where(screen, story, second)
+    tell_where(context, story, second)
 }
 
 fn tell_session(screen: &Screen, story: &Story) -> anyhow::Result<()> {
@@ -144,7 +145,8 @@ fn tell_session(screen: &Screen, story: &Story) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn tell_where(screen: &Screen, story: &Story, second: &Exchange) -> anyhow::Result<()> {
+fn tell_where(context: &Context, story: &Story, second: &Exchange) -> anyhow::Result<()> {
+    let screen = &context.screen;
     let here = shown(&story.workspace);
     let file = |path: &str| format!("{here}/{path}");
     let answer = second.file.strip_prefix(&story.workspace).unwrap_or(&second.file).display().to_string();
@@ -158,7 +160,8 @@ fn tell_where(screen: &Screen, story: &Story, second: &Exchange) -> anyhow::Resu
     ])?;
     screen.line("")?;
     screen.heading("What to try next")?;
-    let attache = format!("attache --workspace {}", quoted(&here));
+    let program = quoted(&context.program);
+    let attache = format!("{program} --workspace {}", quoted(&here));
     let commands = [
         format!("{attache} threads list"),
         format!("{attache} replay {}", second.run.run.id),
@@ -166,7 +169,7 @@ fn tell_where(screen: &Screen, story: &Story, second: &Exchange) -> anyhow::Resu
         format!("cat {}", quoted(&file(&answer))),
         format!("{attache} ingest {}", quoted(&file("configs/demo/letter.eml"))),
         format!("{attache} serve"),
-        "attache init my-house".to_owned(),
+        format!("{program} init my-house"),
     ];
     for command in commands {
         screen.line(format!("   {command}"))?;
@@ -182,13 +185,4 @@ fn tell_where(screen: &Screen, story: &Story, second: &Exchange) -> anyhow::Resu
 fn shown(path: &Path) -> String {
     let here = std::path::absolute(".").unwrap_or_default();
     path.strip_prefix(&here).unwrap_or(path).display().to_string()
-}
-
-/// A word of a shell command, in quotes when it needs them.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -66,10 +66,9 @@ fn init(context: &Context, folder: &Path) -> anyhow::Result<Exit> {
     if files.iter().any(|file| file.path == ".gitignore" && file.outcome == Outcome::Kept) {
         output::remark("see that your .gitignore names `/.secrets` and `/data/`");
     }
-    let shown = folder.display();
-    context.screen.line(format!(
-        "\nedit {shown}/configs/gateway.json, then: attache --workspace {shown} config check"
-    ))?;
+    let file = output::quoted(&folder.join("configs/gateway.json").display().to_string());
+    let shown = output::quoted(&folder.display().to_string());
+    context.screen.line(format!("\nedit {file}, then: attache --workspace {shown} config check"))?;
     Ok(Exit::Ok)
 }
 

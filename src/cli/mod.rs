@@ -19,6 +19,7 @@ mod demo;
 pub mod sample;
 mod vocabulary;
 pub mod output;
+mod table;
 
 pub use exit::{Exit, Failure};
 pub use vocabulary::vocabulary;
@@ -71,6 +72,8 @@ pub trait Command: Sync {
 pub struct Context {
     /// Absolute path of the workspace; it may not exist yet.
     pub workspace: PathBuf,
+    /// This program as it was called, so that what is recommended can be typed: `cargo run` puts nothing on the path.
+    pub program: String,
     pub screen: Screen,
 }
 
@@ -106,6 +109,8 @@ impl Context {
 
 /// Runs one command line and says how it ended; complains on stderr itself.
 pub async fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let program = args.first().map_or("attache".into(), |typed| typed.to_string_lossy().into_owned());
     let matches = match command().try_get_matches_from(args) {
         Ok(matches) => matches,
         Err(error) => {
@@ -118,7 +123,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
             };
         }
     };
-    match dispatch(&matches).await {
+    match dispatch(&matches, program).await {
         Ok(exit) => exit,
         Err(error) => complained(&error),
     }
@@ -133,7 +138,7 @@ fn complained(error: &anyhow::Error) -> Exit {
     exit
 }
 
-async fn dispatch(matches: &ArgMatches) -> anyhow::Result<Exit> {
+async fn dispatch(matches: &ArgMatches, program: String) -> anyhow::Result<Exit> {
     let (name, args) = matches.subcommand().unwrap_or(("", matches));
     let Some(command) = COMMANDS.iter().find(|command| command.clap().get_name() == name) else {
         return Err(Failure::new(Exit::Usage, format!("no command `{name}`")).into());
@@ -144,7 +149,7 @@ async fn dispatch(matches: &ArgMatches) -> anyhow::Result<Exit> {
     let named = matches.get_one::<PathBuf>("workspace").map_or(Path::new("."), PathBuf::as_path);
     let workspace = std::path::absolute(named)
         .map_err(|source| Failure::new(Exit::Usage, "no such workspace path").because(source))?;
-    let context = Context { workspace, screen: Screen::stdout(matches.get_flag("json")) };
+    let context = Context { workspace, program, screen: Screen::stdout(matches.get_flag("json")) };
     tracing::debug!(command = name, workspace = %context.workspace.display(), "command starts");
     command.run(&context, args).await
 }

@@ -3,12 +3,13 @@
 //! Everything a command prints goes through [`Screen`], so that a closed pipe ends the command instead of
 //! panicking, and so that text that came from mail cannot drive the terminal.
 
+use super::table;
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
-const BOLD: Style = Style::new().bold();
+pub(super) const BOLD: Style = Style::new().bold();
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default();
 
@@ -36,6 +37,8 @@ impl From<std::io::Error> for Unwritten {
 pub struct Screen {
     out: Mutex<Box<dyn Write + Send>>,
     terminal: bool,
+    /// Columns of the terminal, where that is known.
+    width: Option<usize>,
     json: bool,
 }
 
@@ -43,11 +46,13 @@ impl Screen {
     /// Standard output; colours and tables only on a terminal.
     pub fn stdout(json: bool) -> Self {
         let terminal = std::io::stdout().is_terminal();
-        Self::new(Box::new(anstream::AutoStream::auto(std::io::stdout())), terminal, json)
+        let width = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
+        let screen = Self::new(Box::new(anstream::AutoStream::auto(std::io::stdout())), terminal, json);
+        Self { width, ..screen }
     }
     /// Any other place, for tests and pagers.
     pub fn new(out: Box<dyn Write + Send>, terminal: bool, json: bool) -> Self {
-        Self { out: Mutex::new(out), terminal, json }
+        Self { out: Mutex::new(out), terminal, width: None, json }
     }
     /// Whether a person looks at a terminal.
     pub fn is_terminal(&self) -> bool {
@@ -92,7 +97,7 @@ impl Screen {
     }
     /// Prints rows as [`Screen::list`] does, for output that is not one listing.
     pub fn table(&self, headings: &[&str], rows: &[Vec<String>]) -> Result<(), Unwritten> {
-        let text = if self.terminal { quiet_table(headings, rows) } else { tabbed(rows) };
+        let text = if self.terminal { table::quiet(headings, rows, self.width) } else { tabbed(rows) };
         self.raw(&text)
     }
     /// Prints label and value pairs of one thing, the labels aligned.
@@ -162,27 +167,19 @@ fn is_hostile(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
 }
 
-fn quiet_table(headings: &[&str], rows: &[Vec<String>]) -> String {
-    use comfy_table::{ContentArrangement, Table, presets};
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(headings);
-    for row in rows {
-        table.add_row(row.iter().map(|cell| one_line(cell)));
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    let mut lines = table.lines();
-    let heading = lines.next().unwrap_or_default();
-    let rest = lines.map(|line| format!("{}\n", line.trim_end())).collect::<String>();
-    format!("{BOLD}{}{BOLD:#}\n{rest}", heading.trim_end())
-}
-
 fn tabbed(rows: &[Vec<String>]) -> String {
     let line =
         |row: &Vec<String>| row.iter().map(|cell| one_line(cell)).collect::<Vec<_>>().join("\t") + "\n";
     rows.iter().map(line).collect()
+}
+
+/// A word of a shell command, in quotes when it needs them.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// Prints an error to stderr: a sentence, its causes, and a hint where there is one.

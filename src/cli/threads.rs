@@ -98,7 +98,7 @@ async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
             thread.subject.clone(),
         ]
     });
-    let headings = ["ID", "LAST ACTIVITY", "PERSONA", "MESSAGES", "RUNS", "OPEN", "PARTICIPANTS", "SUBJECT"];
+    let headings = ["ID", "ACTIVE", "PERSONA", "MSGS", "RUNS", "OPEN", "WITH", "SUBJECT"];
     context.screen.table(&headings, &rows.collect::<Vec<_>>())?;
     Ok(Exit::Ok)
 }

@@ -105,7 +105,8 @@ struct TypedConcurrency {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TypedProvider {
-    /// Another server of the same dialect: `https`, or `http` for loopback hosts.
+    /// Another server of the same dialect: `https`, or `http` for loopback hosts; `/v1` is added to a URL without a path.
+    /// Default: the vendor's own.
     base_url: Option<String>,
     /// `scripted`: the file with its answers, relative to the workspace.
     #[schemars(length(min = 1))]

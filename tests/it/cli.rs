@@ -385,9 +385,11 @@ fn a_check_finds_what_would_fail_the_first_run() {
         "personas/digest/responsibilities/weekday-digest.md",
         "---\nname: x\nschedule: 61 9 * * *\n---\nHello\n",
     );
+    std::fs::write(workspace.path("personas/concierge/PERSONA.md"), b"K\xfcche").expect("an edit");
     let checked = workspace.run(&["config", "check"]);
     assert_eq!(checked.code, 65, "{}", checked.stdout);
     for found in [
+        "step `persona`: personas/concierge/PERSONA.md: not UTF-8",
         "configs/inference.json: provider `scripted` cannot be used: ",
         "configs/context.json: profile `thread`, step `load-file`: syntax error: ",
         "configs/context.json: profile `thread`, step `load-file`: no file `configs/prompts/security.md`\n",

@@ -158,7 +158,9 @@ fn the_commands_that_the_demo_recommends_work() {
     let folder = TempDir::new().expect("a temporary folder");
     let run = |args: &[&str]| answer(attache(folder.path(), args).output().expect("the binary runs"));
     let said = run(&["demo"]).stdout;
-    let commands: Vec<&str> = said.lines().filter_map(|line| line.trim().strip_prefix("attache ")).collect();
+    // They call the program as it was called, so that they work before anything is on the path.
+    let program = format!("{} ", env!("CARGO_BIN_EXE_attache"));
+    let commands: Vec<&str> = said.lines().filter_map(|line| line.trim().strip_prefix(&program)).collect();
     assert!(commands.len() >= 5, "{commands:?}");
     for command in commands.iter().filter(|command| !command.ends_with(" serve")) {
         let done = run(&command.split_whitespace().collect::<Vec<_>>());

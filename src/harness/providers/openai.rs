@@ -28,17 +28,24 @@ struct OpenAi {
 }
 
 fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError> {
+    let base_url = settings.base_url.as_deref().unwrap_or(DEFAULT_BASE_URL);
     let endpoint = Endpoint::new(&EndpointSpec {
         adapter: &ADAPTER,
         family: Family::OpenAi,
-        base_url: settings.base_url.as_deref().unwrap_or(DEFAULT_BASE_URL),
-        path: "chat/completions",
+        base_url,
+        // Servers of this dialect stand below `/v1`; a URL that names no path at all leaves that to us.
+        path: if has_path(base_url) { "chat/completions" } else { "v1/chat/completions" },
         key: settings.api_key.as_ref(),
         key_header: (AUTHORIZATION, "Bearer "),
         extra_headers: &[],
     })?;
     let (legacy_max_tokens, stream_usage) = (settings.legacy_max_tokens, !settings.no_stream_usage);
     Ok(Box::new(OpenAi { endpoint, legacy_max_tokens, stream_usage }))
+}
+
+fn has_path(base_url: &str) -> bool {
+    let after_scheme = base_url.split_once("://").map_or(base_url, |(_, rest)| rest);
+    after_scheme.split_once('/').is_some_and(|(_, path)| !path.trim_matches('/').is_empty())
 }
 
 impl Provider for OpenAi {

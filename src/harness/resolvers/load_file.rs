@@ -3,7 +3,7 @@
 //! The smallest resolver: copy this file to start a new one, then add its two lines in `mod.rs`. Files below
 //! `configs/prompts/` are templates with `persona`, `date` and `trigger`; every other file is taken as it is.
 
-use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, StandingStep, read_text};
+use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, StandingStep, garbled, read_text};
 use crate::domain::Trigger;
 use crate::harness::prompt;
 use futures_util::future::BoxFuture;
@@ -29,7 +29,7 @@ impl Resolver for LoadFile {
             return None;
         }
         match text(path, step, Trigger::Email) {
-            Ok(Some(_)) => None,
+            Ok(Some(text)) => garbled(&text),
             Ok(None) => Some(format!("no file `{path}`")),
             Err(problem) => Some(problem),
         }

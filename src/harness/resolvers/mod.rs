@@ -156,6 +156,11 @@ pub fn cut_to_tokens(text: &str, tokens: usize) -> Option<String> {
     Some(format!("{}\n[… {missing} more characters are stored and not shown]", &text[..end]))
 }
 
+/// Says of a text that [`read_text`] had to make the best of why the model would read odd characters.
+fn garbled(text: &str) -> Option<String> {
+    text.contains(char::REPLACEMENT_CHARACTER).then(|| "not UTF-8, so the model reads `�` there".to_owned())
+}
+
 /// Reads a text file through a folder's capability: `None` when there is no such file. A larger one is an error, because
 /// half a text says something else than the whole.
 pub(in crate::harness) fn read_text(

@@ -1,6 +1,6 @@
 //! `persona`: who the persona is, from `PERSONA.md` in its folder. Never dropped.
 
-use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, StandingStep, read_text};
+use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, StandingStep, garbled, read_text};
 use futures_util::future::BoxFuture;
 
 const FILE_BYTES_MAX: u64 = 128 * 1024;
@@ -14,7 +14,9 @@ impl Resolver for PersonaText {
 
     fn fault(&self, step: StandingStep<'_>) -> Option<String> {
         match read_text(step.folder, "PERSONA.md", FILE_BYTES_MAX) {
-            Ok(Some(_)) => None,
+            Ok(Some(text)) => {
+                garbled(&text).map(|why| format!("personas/{}/PERSONA.md: {why}", step.persona.id))
+            }
             Ok(None) => Some(format!("no file `personas/{}/PERSONA.md`", step.persona.id)),
             Err(error) => Some(format!("personas/{}/PERSONA.md: {error}", step.persona.id)),
         }

@@ -37,7 +37,7 @@ fn json_reply(status: u16, headers: &[(&str, &str)], body: &str) -> Reply {
 async fn a_request_carries_its_key_in_one_header_and_nowhere_else() {
     let expected = [
         ("anthropic", "POST /v1/messages HTTP/1.1", "x-api-key", KEY.to_owned()),
-        ("openai", "POST /chat/completions HTTP/1.1", "authorization", format!("Bearer {KEY}")),
+        ("openai", "POST /v1/chat/completions HTTP/1.1", "authorization", format!("Bearer {KEY}")),
     ];
     for (dialect, line, header, value) in expected {
         let server = Server::start(vec![Reply::stream(&text(dialect))]).await;
@@ -65,6 +65,12 @@ async fn a_base_url_may_end_with_the_version() {
         ask(&*adapter(dialect, &format!("{}/v1/", server.url)), context()).await.expect("it answers");
         assert!(server.seen()[0].head.starts_with(line));
     }
+    let server = Server::start(vec![Reply::stream(&text("openai"))]).await;
+    ask(&*adapter("openai", &format!("{}/api", server.url)), context()).await.expect("it answers");
+    assert!(
+        server.seen()[0].head.starts_with("POST /api/chat/completions "),
+        "another path is taken as it is"
+    );
 }
 
 #[tokio::test]

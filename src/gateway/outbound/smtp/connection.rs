@@ -163,7 +163,7 @@ impl Connection {
                 let mut smtp = greet(peer, Box::new(ClearTextStream::new(tcp(peer).await?))).await?;
                 if !smtp.can_starttls() {
                     return Err(Fault::broken(
-                        "the server offers no STARTTLS, and mail is not sent in clear",
+                        "the server offers no STARTTLS, and mail is not sent in clear (see `outbound.tls`)",
                     ));
                 }
                 bounded(limits.greeting, smtp.starttls(parameters.clone(), &peer.hello)).await?;
