@@ -302,3 +302,21 @@ async fn history_says_where_a_long_letter_was_cut_and_that_a_long_thread_has_mor
         (&json!("trimmed"), &json!("the last 40 messages of the thread"))
     );
 }
+
+#[tokio::test]
+async fn a_slow_run_delays_nobody_but_its_own_thread() {
+    let app = TestApp::start(json!({ "rules": [
+        { "when": { "contains": "think long" }, "say": "At last.", "delay_ms": 300 },
+        { "say": "At once." },
+    ] }))
+    .await;
+    app.run_of(&note("slow@guest.example", "", "Please think long.")).await;
+    app.run_of(&reply("next@guest.example", "slow@guest.example", "And?")).await;
+    app.run_of(&note("quick@guest.example", "", "Hello?")).await;
+    assert_eq!(app.drain().await.runs, 3);
+    let sql = "SELECT group_concat(in_reply_to, ' ') FROM
+        (SELECT in_reply_to FROM messages WHERE direction = 'outbound' AND $1 = $1 ORDER BY seq)";
+    let order = app.row(sql, "").await.remove(0);
+    assert_eq!(order.as_deref(), Some("quick@guest.example slow@guest.example next@guest.example"));
+    app.check().await;
+}
