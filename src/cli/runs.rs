@@ -190,12 +190,17 @@ fn show(context: &Context, record: &RunRecord) -> anyhow::Result<()> {
         let headings = ["RESOLVER", "SOURCE", "BYTES", "TOKENS", "OUTCOME", "WHY"];
         screen.table(&headings, &rows.collect::<Vec<_>>())?;
     }
-    screen.heading("\nturns")?;
-    screen.table(&["TURN", "TRY", "STATE", "MODEL", "IN", "OUT", "ERROR"], &turns(record))?;
-    screen.heading("\ncalls")?;
-    screen.table(&["ID", "TOOL", "ENDED", "ARGUMENTS"], &calls(record))?;
-    screen.heading("\nmails")?;
-    screen.table(&["MESSAGE", "FATE", "DELIVERY", "RECIPIENT", "STATE", "LAST REPLY"], &mails(record))?;
+    section(screen, "\nturns", &["TURN", "TRY", "STATE", "MODEL", "IN", "OUT", "ERROR"], &turns(record))?;
+    section(screen, "\ncalls", &["ID", "TOOL", "ENDED", "ARGUMENTS"], &calls(record))?;
+    let columns = ["MESSAGE", "FATE", "DELIVERY", "RECIPIENT", "STATE", "LAST REPLY"];
+    section(screen, "\nmails", &columns, &mails(record))
+}
+
+fn section(screen: &Screen, heading: &str, columns: &[&str], rows: &[Vec<String>]) -> anyhow::Result<()> {
+    if !rows.is_empty() {
+        screen.heading(heading)?;
+        screen.table(columns, rows)?;
+    }
     Ok(())
 }
 
