@@ -216,10 +216,11 @@ fn is_table(name: &str, sql: &str, tables: &[String]) -> bool {
         || words.windows(3).any(named_as)
 }
 
-/// Indexes stand behind the word `INDEX`; the key of a table without rowid stands for itself.
+/// Indexes stand behind the word `INDEX`; the key of a table, and its rowid, stand for themselves.
 fn is_used(index: &str, step: &str) -> bool {
     let words: Vec<&str> = words(step).collect();
-    words.windows(2).any(|pair| pair == ["INDEX", index] || pair.join(" ") == index)
+    let is_key = |run: &[&str]| run.join(" ") == index;
+    words.windows(2).any(|pair| pair == ["INDEX", index] || is_key(pair)) || words.windows(3).any(is_key)
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
