@@ -1,5 +1,6 @@
 //! `attache runs list|show|cancel|retry`: what personas did, and what an operator may do about it.
 
+use super::output::Screen;
 use super::replay::{find_run, not_found};
 use super::threads::{id_arg, number, page_args, persona_of};
 use super::{Command, Context, Exit, Failure};
