@@ -49,6 +49,12 @@ impl Failure {
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into(), hint: None, source: None }
     }
+    /// The same, with another exit code.
+    #[must_use]
+    pub fn with(mut self, exit: Exit) -> Self {
+        self.exit = exit;
+        self
+    }
     /// What the reader can do about it: a sentence in lower case.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {

@@ -76,7 +76,8 @@ struct CopyReport {
 }
 
 async fn ingest(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
-    context.require_workspace()?;
+    // As below: a disk that is not mounted is no reason for a mail server to return the letter.
+    context.require_workspace().map_err(|failure| failure.with(Exit::TryAgain))?;
     // A mail server that calls us for each letter must keep it and come again: that is `EX_TEMPFAIL`.
     let config = context.config().map_err(|errors| {
         Failure::new(Exit::TryAgain, "the configuration is wrong, so no letter can be taken")

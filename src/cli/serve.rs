@@ -3,6 +3,7 @@
 use super::{Command, Context, Exit, Failure, output};
 use crate::app::{self, Engine};
 use crate::clock::SystemClock;
+use crate::harness::preflight;
 use anyhow::Context as _;
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
@@ -36,6 +37,10 @@ async fn serve(context: &Context) -> anyhow::Result<Exit> {
         let hint = "another program may have that address; `listeners` in configs/gateway.json names ours";
         Failure::new(Exit::Failed, "cannot take letters").hint(hint).because(cause)
     })?;
+    // Letters are taken and kept all the same; what is answered meanwhile is the operator's to know.
+    for problem in preflight::problems(&engine.config, engine.store.clock().now()) {
+        output::remark(&format!("warning: {problem}"));
+    }
     // A server goes on serving when nobody reads what it says.
     let _unread = announce(context, &engine, &app::addresses(&listeners));
     let shutdown = CancellationToken::new();

@@ -5,8 +5,10 @@
 //! one gathers; there is no timer.
 
 use super::{Result, StoreError};
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::SqliteConnection;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -199,7 +201,11 @@ async fn run_jobs(
     let mut in_savepoint = false;
     let mut done = 0;
     while done < group.len() {
-        let outcome = group[done].run(conn).await;
+        let outcome = AssertUnwindSafe(group[done].run(conn)).catch_unwind().await.unwrap_or_else(|_bug| {
+            // Its caller is answered `Closed`; the writer must outlive it, or nothing would be stored any more.
+            tracing::error!("a write panicked and is undone");
+            Outcome::RollBack
+        });
         done += 1;
         // Whoever arrived meanwhile rides along: one fsync for all.
         if done == group.len()
@@ -222,4 +228,37 @@ async fn run_jobs(
         in_savepoint = !is_last;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sqlx::Connection;
+
+    #[tokio::test]
+    async fn a_write_that_panics_is_undone_alone_and_the_writer_lives_on() {
+        let conn = SqliteConnection::connect("sqlite::memory:").await.expect("a database");
+        let writer = Writer::start(conn);
+        let run = async |sql: &'static str| {
+            writer
+                .write(move |conn| {
+                    Box::pin(async move {
+                        sqlx::raw_sql(sql).execute(conn).await?;
+                        assert!(!sql.contains("bug"), "a bug");
+                        Ok(())
+                    })
+                })
+                .await
+        };
+        run("CREATE TABLE t (word TEXT)").await.expect("stored");
+        let broken = run("INSERT INTO t VALUES ('bug')").await;
+        assert!(matches!(broken, Err(StoreError::Closed)), "{broken:?}");
+        run("INSERT INTO t VALUES ('well')").await.expect("stored");
+        let words = writer.write(|conn| {
+            Box::pin(async move {
+                Ok(sqlx::query_scalar::<_, String>("SELECT word FROM t").fetch_all(conn).await?)
+            })
+        });
+        assert_eq!(words.await.expect("a read"), ["well"]);
+    }
 }

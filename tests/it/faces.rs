@@ -307,9 +307,16 @@ fn what_is_not_there_is_said_with_a_hint() {
         assert!(said.stderr.contains("hint: ") && said.stderr.contains("list"), "{args:?}: {}", said.stderr);
     }
     let folder = TempDir::new().expect("a temporary folder");
-    for args in [&["serve"][..], &["drain"], &["runs", "list"], &["ingest", "x.eml"], &["replay", "last"]] {
+    // A mail server that calls `ingest` must keep the letter while a disk is not mounted.
+    for (args, code) in [
+        (&["serve"][..], 78),
+        (&["drain"], 78),
+        (&["runs", "list"], 78),
+        (&["ingest", "x.eml"], 75),
+        (&["replay", "last"], 78),
+    ] {
         let said = answer(attache(folder.path(), args).output().expect("the binary runs"));
-        assert_eq!(said.code, 78, "{args:?}: {}", said.stderr);
+        assert_eq!(said.code, code, "{args:?}: {}", said.stderr);
     }
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing was made by looking");
 }
@@ -386,6 +393,15 @@ fn an_engine_serves_alone_answers_what_is_ingested_beside_it_and_stops_on_sigter
     let ended = server.terminate();
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
     workspace.ok(&["drain"]);
+}
+
+#[test]
+fn serve_takes_letters_without_a_persona_text_and_says_that_it_is_missing() {
+    let workspace = Workspace::new();
+    std::fs::remove_file(workspace.path().join("personas/concierge/PERSONA.md")).expect("it is there");
+    let ended = workspace.serve().terminate();
+    assert_eq!(ended.code, 0);
+    assert!(ended.stderr.contains("warning: ") && ended.stderr.contains("PERSONA.md"), "{}", ended.stderr);
 }
 
 #[test]
