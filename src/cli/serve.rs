@@ -38,7 +38,7 @@ async fn serve(context: &Context) -> anyhow::Result<Exit> {
         Failure::new(Exit::Failed, "cannot take letters").hint(hint).because(cause)
     })?;
     // Letters are taken and kept all the same; what is answered meanwhile is the operator's to know.
-    for problem in preflight::problems(&engine.config, engine.store.clock().now()) {
+    for problem in preflight::text_problems(&engine.config, engine.store.clock().now()) {
         output::remark(&format!("warning: {problem}"));
     }
     // A server goes on serving when nobody reads what it says.

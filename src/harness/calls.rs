@@ -42,12 +42,11 @@ pub async fn call_all(work: &mut Work<'_>, response: &Response) -> Result<Vec<Bl
     let mut failed: Option<String> = None;
     for (id, name, args) in response.calls() {
         let call = Call { id, name, args };
-        if let Some(known) = known_result(&work.known_steps, id).map(|step| step.payload_json.clone()) {
-            count(work, &known);
-            if is_failure(&known) && failed.is_none() {
+        if let Some(known) = known_block(work, &call) {
+            if matches!(known, Block::ToolResult { is_error: true, .. }) && failed.is_none() {
                 failed = Some(name.to_owned());
             }
-            results.push(result_block(&call, known));
+            results.push(known);
             continue;
         }
         if let Some(culprit) = &failed {
@@ -240,18 +239,26 @@ fn result_block(call: &Call<'_>, content: String) -> Block {
     Block::ToolResult { call_id: call.id.to_owned(), name: call.name.to_owned(), content, is_error }
 }
 
-/// The recorded result of a call, when there is one.
-pub fn known_result<'s>(steps: &'s [Step], call_id: &str) -> Option<&'s Step> {
-    steps.iter().find(|step| step.kind == StepKind::Result && step.tool_call_id == call_id)
+/// The results that an earlier attempt recorded for an answer, counted as they were then.
+pub fn known_blocks(work: &mut Work<'_>, response: &Response) -> Vec<Block> {
+    response.calls().filter_map(|(id, name, args)| known_block(work, &Call { id, name, args })).collect()
+}
+
+/// The recorded result of a call, when there is one; counts it.
+fn known_block(work: &mut Work<'_>, call: &Call<'_>) -> Option<Block> {
+    let is_its_result = |step: &&Step| step.kind == StepKind::Result && step.tool_call_id == call.id;
+    let known = work.known_steps.iter().find(is_its_result)?.payload_json.clone();
+    count(work, &known);
+    Some(result_block(call, known))
 }
 
 /// Whether a result payload says that the call failed.
-pub fn is_failure(payload: &str) -> bool {
+fn is_failure(payload: &str) -> bool {
     payload.starts_with("{\"ok\":false")
 }
 
 /// Whether a result payload says that the call was not executed because of another one.
-pub fn is_skipped(payload: &str) -> bool {
+fn is_skipped(payload: &str) -> bool {
     let parsed: Option<Value> = serde_json::from_str(payload).ok();
     parsed.is_some_and(|value| value["ok"] == false && value["error"]["code"] == SKIPPED)
 }

@@ -18,6 +18,13 @@ pub fn problems(config: &Config, now: Timestamp) -> Vec<Problem> {
             problems.push(Problem::of_file("configs/inference.json", message));
         }
     }
+    problems.extend(text_problems(config, now));
+    problems
+}
+
+/// The same without the adapters, for an engine that has built them.
+pub fn text_problems(config: &Config, now: Timestamp) -> Vec<Problem> {
+    let mut problems = Vec::new();
     for persona in config.personas.iter() {
         let faults = faults(config, persona, now);
         problems.extend(faults.into_iter().map(|fault| Problem::of_file("configs/context.json", fault)));

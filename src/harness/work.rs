@@ -3,7 +3,7 @@
 use super::context::{self, Sources};
 use super::desk::{Desk, RunError};
 use super::meter::Meter;
-use super::providers::{Block, Message, Provider, Request, Response, Role, Stop, ToolChoice, ToolSpec};
+use super::providers::{Message, Provider, Request, Response, Role, Stop, ToolChoice, ToolSpec};
 use super::resolvers::Subject;
 use crate::config::{Budget, Persona};
 use crate::domain::{ErrorClass, Usage};
@@ -68,11 +68,12 @@ impl<'a> Work<'a> {
         let TriggerMessage { message, attachments, has_past } =
             store.trigger_message(&run.trigger_message).await?;
         let subject = Subject { trigger: run.trigger, message, attachments, has_past };
+        let tools = desk.tools(persona);
         let first = Request {
             model: persona.model.as_ref().unwrap_or(&desk.config.inference.model).clone(),
             system: Vec::new(),
             messages: Vec::new(),
-            tools: Vec::new(),
+            tools: tools.iter().map(|tool| spec(*tool)).collect(),
             tool_choice: ToolChoice::Auto,
             max_output_tokens: desk.config.inference.max_output_tokens,
             temperature: desk.config.inference.temperature,
@@ -81,7 +82,7 @@ impl<'a> Work<'a> {
             desk,
             run,
             key: RunKey { run: run.id.clone(), trigger_message: run.trigger_message.clone() },
-            tools: desk.tools(persona),
+            tools,
             persona,
             folder,
             store,
@@ -135,7 +136,6 @@ impl<'a> Work<'a> {
         let (context, report) = context::assemble(sources, (&self.run.profile, profile), budget).await?;
         self.first.system = context.system();
         self.first.messages = context.messages();
-        self.first.tools = self.tools.iter().map(|tool| spec(*tool)).collect();
         self.fresh_context =
             Some(AssembledContext { request_json: to_json(&self.first)?, report_json: to_json(&report)? });
         Ok(())
@@ -146,7 +146,6 @@ impl<'a> Work<'a> {
     fn resume(&mut self, first_json: &str, journal: &JournalSoFar) -> Result<(), RunError> {
         let context: Request = from_json(first_json)?;
         (self.first.system, self.first.messages) = (context.system, context.messages);
-        self.first.tools = self.tools.iter().map(|tool| spec(*tool)).collect();
         self.known_steps.clone_from(&journal.steps);
         self.turn_attempts = journal.attempts.iter().copied().collect();
         self.next_step = journal.steps.iter().map(|step| step.step_index + 1).max().unwrap_or(0);
@@ -160,7 +159,7 @@ impl<'a> Work<'a> {
             match answers.peek() {
                 // Every earlier answer has all its results, or the next turn would not have started.
                 Some(_) => {
-                    let results = self.known_results(&response);
+                    let results = super::calls::known_blocks(self, &response);
                     self.said.push(Message { role: Role::Assistant, blocks: response.blocks });
                     self.said.push(Message { role: Role::User, blocks: results });
                 }
@@ -170,24 +169,6 @@ impl<'a> Work<'a> {
             }
         }
         Ok(())
-    }
-
-    fn known_results(&mut self, response: &Response) -> Vec<Block> {
-        let mut results = Vec::new();
-        for (id, name, _) in response.calls() {
-            let Some(step) = super::calls::known_result(&self.known_steps, id) else { continue };
-            let content = step.payload_json.clone();
-            let is_error = super::calls::is_failure(&content);
-            self.meter.tool_calls += 1;
-            self.meter.tool_failures += u32::from(is_error && !super::calls::is_skipped(&content));
-            results.push(Block::ToolResult {
-                call_id: id.to_owned(),
-                name: name.to_owned(),
-                content,
-                is_error,
-            });
-        }
-        results
     }
 
     pub fn budget(&self) -> &'a Budget {
