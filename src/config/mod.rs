@@ -25,9 +25,9 @@ pub use load::{Vocabulary, load, load_with};
 pub use persona::{BadName, check_name};
 pub use problem::{ConfigErrors, Problem};
 pub use settings::{
-    Access, Budget, Config, ContextProfile, ContextStep, Gateway, Inference, Limits, ListenerKind, Persona,
-    Personas, ProviderSettings, ReplyMode, RetryPolicy, Security, Smarthost, SmarthostTls, SmtpListener,
-    Transport, WatchedFolder,
+    Access, Budget, Config, ContextProfile, ContextStep, Decision, Gateway, Inference, Limits, ListenerKind,
+    Persona, Personas, ProviderSettings, ReplyMode, RetryPolicy, Security, Smarthost, SmarthostTls,
+    SmtpListener, Transport, WatchedFolder,
 };
 pub use show::{effective, show_persona};
 pub use step::PLACEHOLDERS;

@@ -4,7 +4,7 @@ use super::check::Page;
 use super::document::child;
 use super::load::Desk;
 use super::net::domain;
-use super::settings::{Access, Security};
+use super::settings::{Access, Decision, Security};
 use crate::domain::Address;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -24,16 +24,23 @@ pub struct Typed {
     send_allow: Option<Vec<String>>,
 }
 
-/// Who may write to personas: `deny` wins over `allow`, `allow` wins over `allow_by_default`.
+/// Who may write to personas: `deny` wins over `allow`, `allow` wins over `default_decision`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TypedAccess {
-    /// Default: true.
-    allow_by_default: Option<bool>,
+    /// What becomes of a letter whose sender no pattern matches. Default: `allow`.
+    default_decision: Option<TypedDecision>,
     /// Address patterns, in which `*` stands for any text and `?` for one character.
     allow: Option<Vec<String>>,
     /// Address patterns, in which `*` stands for any text and `?` for one character.
     deny: Option<Vec<String>>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum TypedDecision {
+    Allow,
+    Deny,
 }
 
 /// What the file means. Problems go to the desk.
@@ -53,7 +60,10 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> Security {
     }
     Security {
         access: Access {
-            allow_by_default: access.allow_by_default.unwrap_or(true),
+            default_decision: match access.default_decision {
+                None | Some(TypedDecision::Allow) => Decision::Allow,
+                Some(TypedDecision::Deny) => Decision::Deny,
+            },
             allow: settle_patterns(page, "/access/allow", access.allow.as_deref(), desk),
             deny: settle_patterns(page, "/access/deny", access.deny.as_deref(), desk),
         },

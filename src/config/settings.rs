@@ -171,12 +171,18 @@ pub struct Security {
     pub send_allow: Vec<String>,
 }
 
-/// Who may write to personas; `deny` wins over `allow` wins over `allow_by_default`. Case-insensitive globs.
+/// Who may write to personas; `deny` wins over `allow` wins over `default_decision`. Case-insensitive globs.
 #[derive(Debug, Clone)]
 pub struct Access {
-    pub allow_by_default: bool,
+    pub default_decision: Decision,
     pub allow: Vec<String>,
     pub deny: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    Allow,
+    Deny,
 }
 
 /// Every bound that is not a run's. Units end the names.

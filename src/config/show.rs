@@ -1,8 +1,8 @@
 //! The effective settings as JSON, for `attache config show`. Secrets appear as `"[set]"` or `null`.
 
 use super::settings::{
-    Budget, Config, ContextStep, Gateway, Inference, Limits, Persona, ReplyMode, Smarthost, SmarthostTls,
-    Transport,
+    Budget, Config, ContextStep, Decision, Gateway, Inference, Limits, Persona, ReplyMode, Smarthost,
+    SmarthostTls, Transport,
 };
 use super::span::spell;
 use super::{context, gateway, inference, persona, security};
@@ -19,7 +19,7 @@ pub fn effective(config: &Config) -> Map<String, Value> {
     files.insert(context::FILE.to_owned(), Value::Object(profiles.collect()));
     let access = &config.security.access;
     let access = json!({
-        "allow_by_default": access.allow_by_default, "allow": access.allow, "deny": access.deny,
+        "default_decision": decision(access.default_decision), "allow": access.allow, "deny": access.deny,
     });
     let send_allow = &config.security.send_allow;
     files.insert(security::FILE.to_owned(), json!({"access": access, "send_allow": send_allow}));
@@ -168,4 +168,11 @@ fn show_step(step: &ContextStep) -> Value {
 
 fn set(is_set: bool) -> Option<&'static str> {
     is_set.then_some("[set]")
+}
+
+fn decision(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Allow => "allow",
+        Decision::Deny => "deny",
+    }
 }

@@ -40,6 +40,18 @@ pub struct Envelope {
     /// The client's address.
     pub peer: Option<IpAddr>,
     pub via: Via,
+    pub arrival: Arrival,
+}
+
+/// What the way in vouches for, beside the envelope.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Arrival {
+    /// The owner's address behind the user who authenticated with AUTH.
+    pub submitted_by: Option<Address>,
+    /// The letter came through TLS.
+    pub encrypted: bool,
+    /// When the letter reached the mailbox that it was fetched from; `None`: just now.
+    pub arrived_at: Option<Timestamp>,
 }
 
 /// Raw RFC 5322 bytes and their envelope, exactly as received.

@@ -7,17 +7,19 @@ pub mod address;
 pub mod digest;
 pub mod email;
 pub mod id;
+pub mod identity;
 pub mod run;
 pub mod time;
 pub mod usage;
 
 pub use address::{Address, Mailbox};
 pub use digest::{sha256_hex, stable_seed};
-pub use email::{Attachment, AutomaticSigns, Email, Envelope, Letter, Trust, Via};
+pub use email::{Arrival, Attachment, AutomaticSigns, Email, Envelope, Letter, Trust, Via};
 pub use id::{
     AttachmentId, ConversationId, DeliveryId, MessageId, PersonaId, RawLetterId, ResponsibilityId, RunId,
     ThreadId,
 };
+pub use identity::Identity;
 pub use run::{ErrorClass, RunState, StopReason, Trigger};
 pub use time::Timestamp;
 pub use usage::{CostSource, Usage};

@@ -1,32 +1,31 @@
 //! The one door: judges a letter, places it, stores it with a queued run per addressed persona, and only then says
 //! yes.
 
+mod draft;
+
 use super::door::{Accepted, Copy, CopyOutcome, Door, RecipientVerdict, Refusal, SenderVerdict};
+use super::identity::Verifier;
 use super::judge;
 use crate::clock::Clock;
 use crate::config::{Config, Persona};
-use crate::domain::{
-    Address, Attachment, AttachmentId, ConversationId, Email, Envelope, Letter, Mailbox, MessageId,
-    PersonaId, RawLetterId, RunId, ThreadId, Trigger, Trust, sha256_hex,
-};
+use crate::domain::{Address, Email, Envelope, Identity, Letter, MessageId, PersonaId};
 use crate::mime::{self, ParseError, ParseLimits};
-use crate::store::{Content, NewAttachment, NewInbound, NewRun, Place, Store, StoredInbound};
+use crate::store::{NewInbound, Store, StoredInbound};
+use draft::{Dedup, Draft};
 use futures_util::future::BoxFuture;
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// Letters below this size without HTML are parsed where they are; others on a thread of their own.
 const PARSE_INLINE_BYTES_MAX: usize = 32 * 1024;
-/// People of one letter that become participants; a longer list is a mailing list without the header.
-const PARTICIPANTS_MAX: usize = 200;
 
 /// The gateway's door to the store.
 pub struct Intake {
     store: Store,
     config: Arc<Config>,
     clock: Arc<dyn Clock>,
+    verifier: Verifier,
     /// Hint to the harness that a run was queued.
     runs_queued: Arc<Notify>,
 }
@@ -41,7 +40,8 @@ struct Understood {
 impl Intake {
     pub fn new(store: Store, config: Arc<Config>, runs_queued: Arc<Notify>) -> Self {
         let clock = store.clock().clone();
-        Self { store, config, clock, runs_queued }
+        let verifier = Verifier::new();
+        Self { store, config, clock, verifier, runs_queued }
     }
 
     async fn take_in(&self, letter: Letter) -> Result<Accepted, Refusal> {
@@ -53,9 +53,10 @@ impl Intake {
         let Letter { envelope, bytes } = letter;
         let bytes: Arc<[u8]> = bytes.into();
         let email = self.parse(bytes.clone()).await?;
-        let understood = self.judge(&envelope, email)?;
+        let identity = self.verifier.identify(&envelope, email.as_ref(), &bytes).await;
+        let understood = self.judge(&envelope, email, &identity)?;
         let dedup = Dedup::of(&understood.email, &bytes, envelope.mail_from.as_ref());
-        let draft = Draft { intake: self, envelope: &envelope, bytes, understood, dedup };
+        let draft = Draft { intake: self, envelope: &envelope, bytes, understood, identity, dedup };
         let copies: Vec<NewInbound> = personas.iter().map(|persona| draft.copy(persona)).collect();
         let messages = copies.iter().map(|copy| copy.id.clone()).collect::<Vec<_>>();
         let needs_confirmation = copies.iter().any(|copy| !copy.ack_confirmed);
@@ -104,7 +105,12 @@ impl Intake {
         }
     }
 
-    fn judge(&self, envelope: &Envelope, email: Option<Email>) -> Result<Understood, Refusal> {
+    fn judge(
+        &self,
+        envelope: &Envelope,
+        email: Option<Email>,
+        _identity: &Identity,
+    ) -> Result<Understood, Refusal> {
         let access = &self.config.security.access;
         let sender = email.as_ref().and_then(Email::sender);
         if judge::access(access, sender.as_ref(), envelope.mail_from.as_ref()) == SenderVerdict::Denied {
@@ -137,169 +143,6 @@ impl Intake {
 
 fn contains_html(bytes: &[u8]) -> bool {
     bytes.windows(9).any(|window| window.eq_ignore_ascii_case(b"text/html"))
-}
-
-/// By what a second arrival of the same letter is known.
-struct Dedup {
-    key: String,
-    /// The letter names itself.
-    has_own_id: bool,
-}
-
-impl Dedup {
-    /// A Message-ID alone never suppresses: somebody else may have used it first. The body must be the same too.
-    fn of(email: &Email, bytes: &[u8], mail_from: Option<&Address>) -> Self {
-        match &email.message_id {
-            Some(id) => {
-                let digest = sha256_hex(&[id.as_bytes(), &[0], body_of(bytes)]);
-                Self { key: format!("mid:{digest}"), has_own_id: true }
-            }
-            None => {
-                let from = mail_from.map(Address::key).unwrap_or_default();
-                Self {
-                    key: format!("raw:{}", sha256_hex(&[from.as_bytes(), &[0], bytes])),
-                    has_own_id: false,
-                }
-            }
-        }
-    }
-}
-
-/// What follows the header: relays add header fields and leave the body alone.
-fn body_of(bytes: &[u8]) -> &[u8] {
-    bytes.windows(4).position(|window| window == b"\r\n\r\n").map_or(bytes, |at| &bytes[at + 4..])
-}
-
-/// A judged letter, from which each addressed persona gets a copy.
-struct Draft<'a> {
-    intake: &'a Intake,
-    envelope: &'a Envelope,
-    bytes: Arc<[u8]>,
-    understood: Understood,
-    dedup: Dedup,
-}
-
-impl Draft<'_> {
-    fn copy(&self, persona: &Persona) -> NewInbound {
-        let (clock, email) = (self.intake.clock.as_ref(), &self.understood.email);
-        let new_run = || NewRun {
-            id: RunId::new(clock.new_id()),
-            trigger: Trigger::Email,
-            profile: "thread".to_owned(),
-        };
-        NewInbound {
-            persona: persona.id.clone(),
-            id: MessageId::new(clock.new_id()),
-            raw_id: RawLetterId::new(clock.new_id()),
-            sha256: sha256_hex(&[&self.bytes]),
-            envelope_json: self.envelope_json(),
-            bytes: self.bytes.clone(),
-            place: self.place(persona),
-            content: self.content(persona),
-            attachments: email.attachments.iter().map(|a| new_attachment(a, clock)).collect(),
-            dedup_key: self.dedup.key.clone(),
-            duplicates_since: clock.now().minus(self.intake.config.limits.duplicate_window),
-            ack_confirmed: self.dedup.has_own_id,
-            run: self.understood.held_by.is_none().then(new_run),
-            disposition: self
-                .understood
-                .held_by
-                .as_ref()
-                .map_or("run".to_owned(), |rule| format!("filed:{rule}")),
-        }
-    }
-
-    fn envelope_json(&self) -> String {
-        let envelope = self.envelope;
-        json!({
-            "mail_from": envelope.mail_from.as_ref().map(Address::to_string),
-            "rcpt_to": envelope.rcpt_to.iter().map(Address::to_string).collect::<Vec<_>>(),
-            "helo": envelope.helo,
-            "peer": envelope.peer.map(|peer| peer.to_string()),
-            "via": envelope.via.as_str(),
-        })
-        .to_string()
-    }
-
-    fn place(&self, persona: &Persona) -> Place {
-        let (clock, email) = (self.intake.clock.as_ref(), &self.understood.email);
-        let list = email.list_id.as_ref().map(|id| format!("list:{id}"));
-        let sender = email.sender();
-        let people =
-            sender.iter().cloned().chain(email.to.iter().chain(&email.cc).filter_map(Mailbox::address));
-        // The addressed persona is on every letter; another one is somebody like anybody else.
-        let is_self = |address: &Address| {
-            self.intake.config.personas.by_address(address).is_some_and(|other| other.id == persona.id)
-        };
-        let strangers = people.filter(|address| !is_self(address));
-        let participants = strangers.take(PARTICIPANTS_MAX).map(|address| address.key()).chain(list.clone());
-        Place {
-            mentioned: email.mentioned_ids().into_iter().map(str::to_owned).collect(),
-            joins_as: list.or_else(|| sender.as_ref().map(Address::key)),
-            // Nobody's identity is verified yet; that is the next issue's work.
-            vouched: false,
-            participants: participants.collect(),
-            new_conversation: ConversationId::new(clock.new_id()),
-            new_thread: ThreadId::new(clock.new_id()),
-        }
-    }
-
-    fn content(&self, persona: &Persona) -> Content {
-        let email = &self.understood.email;
-        let spelled = |people: &[Mailbox]| people.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let own_id = email.message_id.clone();
-        let generated = || format!("generated.{}@{}", &self.dedup.key[4..36], persona.address.domain());
-        let sender = match email.from.first() {
-            Some(from) => from.to_string(),
-            None => self.envelope.mail_from.as_ref().map(Address::to_string).unwrap_or_default(),
-        };
-        Content {
-            rfc_message_id: own_id.unwrap_or_else(generated),
-            in_reply_to: email.in_reply_to.first().cloned(),
-            references: email.references.clone(),
-            sender,
-            recipients_json: json!({
-                "to": spelled(&email.to), "cc": spelled(&email.cc), "reply_to": spelled(&email.reply_to),
-            })
-            .to_string(),
-            subject: email.subject.clone(),
-            text_body: email.text.clone(),
-            fresh_text: (email.fresh_text != email.text).then(|| email.fresh_text.clone()),
-            html_body: email.html.clone(),
-            // Nobody has been authenticated yet: that is the gateway's next station.
-            trust: Trust::Unauthenticated.as_str(),
-            metadata_json: self.metadata_json(),
-        }
-    }
-
-    /// What a reply and a report need beyond the columns.
-    fn metadata_json(&self) -> String {
-        let email = &self.understood.email;
-        let reply_to = match email.reply_to.as_slice() {
-            [only] => only.address().map(|address| address.to_string()),
-            _ => None,
-        };
-        json!({
-            "sender": email.sender().map(|address| address.to_string()),
-            "reply_to": reply_to,
-            "sent_at": email.date.map(|date| date.to_string()),
-            "generated_message_id": email.message_id.is_none(),
-            "defects": email.defects,
-        })
-        .to_string()
-    }
-}
-
-fn new_attachment(attachment: &Attachment, clock: &dyn Clock) -> NewAttachment {
-    NewAttachment {
-        id: AttachmentId::new(clock.new_id()),
-        filename: attachment.filename.clone(),
-        declared_name: attachment.declared_name.clone(),
-        content_type: attachment.content_type.clone(),
-        content_id: attachment.content_id.clone(),
-        sha256: sha256_hex(&[&attachment.bytes]),
-        bytes: attachment.bytes.clone(),
-    }
 }
 
 impl Door for Intake {

@@ -3,7 +3,7 @@
 //! Absent on purpose: SPF, DKIM and DMARC. Until a sender is authenticated, every rule here takes a forged name
 //! at its word, so none of them raises trust.
 
-use crate::config::{Access, Personas};
+use crate::config::{Access, Decision, Personas};
 use crate::domain::{Address, Email, Envelope};
 use crate::gateway::door::{RecipientVerdict, SenderVerdict};
 
@@ -111,7 +111,8 @@ fn is_robot(local: &str) -> bool {
 pub fn access(access: &Access, from: Option<&Address>, envelope_from: Option<&Address>) -> SenderVerdict {
     let denied =
         [from, envelope_from].into_iter().flatten().any(|address| matches_any(&access.deny, address));
-    let allowed = access.allow_by_default || from.is_some_and(|from| matches_any(&access.allow, from));
+    let allowed = access.default_decision == Decision::Allow
+        || from.is_some_and(|from| matches_any(&access.allow, from));
     if allowed && !denied { SenderVerdict::Welcome } else { SenderVerdict::Denied }
 }
 

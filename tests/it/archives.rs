@@ -3,7 +3,7 @@
 
 use crate::app::{TestApp, Workspace};
 use crate::corpora::{corpus, files};
-use attache::domain::{Address, Envelope, Letter, Via};
+use attache::domain::{Address, Arrival, Envelope, Letter, Via};
 use serde_json::json;
 use sqlx::Row;
 use std::collections::{BTreeMap, HashMap};
@@ -92,6 +92,7 @@ async fn partition(letters: &[Vec<u8>], order: &[usize]) -> Vec<String> {
             helo: String::new(),
             peer: None,
             via: Via::File,
+            arrival: Arrival::default(),
         };
         let accepted = app.engine.door().accept(Letter { envelope, bytes: letters[i].clone() }).await;
         ids.push((i, accepted.expect("taken").copies[0].message.to_string()));

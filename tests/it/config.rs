@@ -1,7 +1,7 @@
 //! Configuration files become settings, or every problem at once. Cases are files below `fixtures/config/broken/`.
 
 use attache::config::{
-    self, Config, ConfigErrors, ReplyMode, SmarthostTls, Transport, Vocabulary, load_with, schema,
+    self, Config, ConfigErrors, Decision, ReplyMode, SmarthostTls, Transport, Vocabulary, load_with, schema,
 };
 use attache::domain::{Address, PersonaId, Timestamp, Trigger};
 use attache::harness::prompt;
@@ -115,7 +115,7 @@ fn the_smallest_workspace_gets_documented_defaults() {
     assert_eq!(config.gateway.retry.give_up_after, Duration::from_secs(5 * 24 * 3600));
     assert_eq!(config.inference.budget.turns_max, 8);
     assert_eq!(config.inference.budget.cost_micros_max, None);
-    assert!(config.security.access.allow_by_default);
+    assert_eq!(config.security.access.default_decision, Decision::Allow);
     let ada = config.personas.get(&PersonaId::parse("ada").expect("an id")).expect("a persona");
     assert_eq!((ada.address.to_string().as_str(), ada.reply), ("ada@house.test", ReplyMode::Final));
     assert_eq!((ada.timezone, &ada.tools), (chrono_tz::UTC, &None));

@@ -2,8 +2,8 @@
 
 use crate::corpora::{corpus, files};
 use crate::recording_door::RecordingDoor;
-use attache::config::Access;
-use attache::domain::{Address, Email, Envelope, Via};
+use attache::config::{Access, Decision};
+use attache::domain::{Address, Arrival, Email, Envelope, Via};
 use attache::gateway::door::{RecipientVerdict, SenderVerdict};
 use attache::gateway::judge;
 use attache::mime::{ParseLimits, parse};
@@ -19,6 +19,7 @@ fn rule(mail_from: Option<&str>, email: &Email) -> Option<&'static str> {
         helo: "client.example".into(),
         peer: None,
         via: Via::Smtp,
+        arrival: Arrival::default(),
     };
     let door = RecordingDoor::new();
     judge::automatic_mail_rule(&envelope, email, |a| door.personas.by_address(a).is_some(), 50)
@@ -228,13 +229,13 @@ fn no_bounce_of_the_corpus_is_answered() {
 #[test]
 fn deny_wins_over_allow_and_allow_over_the_default() {
     use SenderVerdict::{Denied, Welcome};
-    let access = |default: bool, allow: &[&str], deny: &[&str]| Access {
-        allow_by_default: default,
+    let access = |default: Decision, allow: &[&str], deny: &[&str]| Access {
+        default_decision: default,
         allow: allow.iter().map(ToString::to_string).collect(),
         deny: deny.iter().map(ToString::to_string).collect(),
     };
-    let open = access(true, &[], &["*@spam.test", "eve@*", "b?b@x.test"]);
-    let closed = access(false, &["*@CLIENT.example", "boss@home.test"], &["mallory@client.example"]);
+    let open = access(Decision::Allow, &[], &["*@spam.test", "eve@*", "b?b@x.test"]);
+    let closed = access(Decision::Deny, &["*@CLIENT.example", "boss@home.test"], &["mallory@client.example"]);
     let verdict = |access: &Access, from: Option<&str>, envelope: Option<&str>| {
         judge::access(access, from.map(address).as_ref(), envelope.map(address).as_ref())
     };
@@ -273,7 +274,8 @@ fn deny_wins_over_allow_and_allow_over_the_default() {
 
 #[test]
 fn a_glob_of_many_stars_does_not_take_for_ever() {
-    let hostile = Access { allow_by_default: true, allow: vec![], deny: vec!["*a".repeat(60) + "*@x.test"] };
+    let hostile =
+        Access { default_decision: Decision::Allow, allow: vec![], deny: vec!["*a".repeat(60) + "*@x.test"] };
     let sender = address(&format!("{}@y.test", "a".repeat(64)));
     assert_eq!(judge::access(&hostile, Some(&sender), None), SenderVerdict::Welcome);
 }

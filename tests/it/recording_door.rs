@@ -1,6 +1,6 @@
 //! A stand-in for the intake: judges like the real one, keeps what it is given in memory, fails when told to.
 
-use attache::config::{Access, Persona, Personas, ReplyMode};
+use attache::config::{Access, Decision, Persona, Personas, ReplyMode};
 use attache::domain::{Address, Letter, MessageId, PersonaId, RunId};
 use attache::gateway::door::{Accepted, Copy, CopyOutcome, Door, RecipientVerdict, Refusal, SenderVerdict};
 use attache::gateway::judge;
@@ -46,7 +46,11 @@ impl RecordingDoor {
         ];
         Self {
             personas: Personas::new(personas).unwrap(),
-            access: Access { allow_by_default: true, allow: vec![], deny: vec!["*@spam.test".into()] },
+            access: Access {
+                default_decision: Decision::Allow,
+                allow: vec![],
+                deny: vec!["*@spam.test".into()],
+            },
             room: AtomicBool::new(true),
             refuses: Mutex::default(),
             letters: Mutex::default(),

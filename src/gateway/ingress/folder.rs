@@ -5,7 +5,7 @@
 //! Absent on purpose: mbox files, and notification by the kernel (a folder may be on a network share).
 
 use crate::config::WatchedFolder;
-use crate::domain::{Address, Envelope, Letter, Via};
+use crate::domain::{Address, Arrival, Envelope, Letter, Via};
 use crate::gateway::door::{Accepted, CopyOutcome, Door, RecipientVerdict, Refusal};
 use crate::mime::Header;
 use std::collections::{HashMap, HashSet};
@@ -325,5 +325,5 @@ pub fn envelope_for_file(
         [only] => only.address(),
         _ => None,
     };
-    Some(Envelope { mail_from, rcpt_to, helo: String::new(), peer: None, via })
+    Some(Envelope { mail_from, rcpt_to, helo: String::new(), peer: None, via, arrival: Arrival::default() })
 }

@@ -5,7 +5,7 @@
 
 use attache::app::{Drained, Engine};
 use attache::clock::ManualClock;
-use attache::domain::{Address, Email, Envelope, Letter, Mailbox, Timestamp, Via};
+use attache::domain::{Address, Arrival, Email, Envelope, Letter, Mailbox, Timestamp, Via};
 use attache::gateway::door::{Accepted, CopyOutcome, Refusal};
 use attache::store::OpenError;
 use serde_json::{Value, json};
@@ -51,7 +51,8 @@ impl Workspace {
                 "responsibility": ["persona", "active-memory", "invocation-metadata", "current-input"],
             }),
         );
-        workspace.write_json("configs/security.json", &json!({}));
+        // Nobody signs anything here: without this no letter of the tests would be answered.
+        workspace.write_json("configs/security.json", &json!({ "access": { "allow": ["*"] } }));
         workspace.write("configs/prompts/system.md", "You are {{ persona.name }}. Today is {{ date }}.");
         workspace.persona("ada", "Ada");
         workspace
@@ -272,7 +273,14 @@ pub fn letter(eml: &str) -> Letter {
     let rcpt_to = email.to.iter().chain(&email.cc).filter_map(Mailbox::address).collect();
     let mail_from: Option<Address> = email.from.first().and_then(Mailbox::address);
     Letter {
-        envelope: Envelope { mail_from, rcpt_to, helo: String::new(), peer: None, via: Via::File },
+        envelope: Envelope {
+            mail_from,
+            rcpt_to,
+            helo: String::new(),
+            peer: None,
+            via: Via::File,
+            arrival: Arrival::default(),
+        },
         bytes,
     }
 }

@@ -223,7 +223,7 @@ async fn automatic_mail_is_stored_and_not_answered() {
 #[tokio::test]
 async fn nothing_of_a_denied_letter_is_stored() {
     let workspace = Workspace::new(&yes());
-    let access = json!({ "allow_by_default": false, "allow": ["*@guest.example"], "deny": ["mallory@*"] });
+    let access = json!({ "default_decision": "deny", "allow": ["*@guest.example"], "deny": ["mallory@*"] });
     workspace.write_json("configs/security.json", &json!({ "access": access }));
     let app = workspace.start().await;
     let from = |sender: &str| note("a@x.example", "", "Hello?").replace("bob@guest.example", sender);

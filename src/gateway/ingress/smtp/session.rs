@@ -5,7 +5,7 @@ use super::command::{Command, Mail, Mailbox, Recipient};
 use super::data::{End, Fault, LetterMemory, LetterReader};
 use super::reply::{self, Reply};
 use super::wire::{Cut, Wire};
-use crate::domain::{Address, Envelope, Letter, Via};
+use crate::domain::{Address, Arrival, Envelope, Letter, Via};
 use crate::gateway::door::{Accepted, Door, RecipientVerdict, Refusal, SenderVerdict};
 use std::net::IpAddr;
 use std::ops::ControlFlow;
@@ -269,6 +269,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             helo: self.helo.clone().unwrap_or_default(),
             peer: self.peer,
             via: Via::Smtp,
+            arrival: Arrival::default(),
         };
         match self.house.door.accept(Letter { envelope, bytes }).await {
             Ok(accepted) => {

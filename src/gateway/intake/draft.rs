@@ -1,0 +1,178 @@
+//! What one commit stores of a judged letter: one copy for each addressed persona.
+
+use super::{Intake, Understood};
+use crate::clock::Clock;
+use crate::config::Persona;
+use crate::domain::{
+    Address, Attachment, AttachmentId, ConversationId, Email, Envelope, Identity, Mailbox, MessageId,
+    RawLetterId, RunId, ThreadId, Trigger, Trust, sha256_hex,
+};
+use crate::store::{Content, NewAttachment, NewInbound, NewRun, Place};
+use serde_json::json;
+use std::sync::Arc;
+
+/// People of one letter that become participants; a longer list is a mailing list without the header.
+const PARTICIPANTS_MAX: usize = 200;
+
+/// By what a second arrival of the same letter is known.
+pub(super) struct Dedup {
+    pub key: String,
+    /// The letter names itself.
+    pub has_own_id: bool,
+}
+
+impl Dedup {
+    /// A Message-ID alone never suppresses: somebody else may have used it first. The body must be the same too.
+    pub fn of(email: &Email, bytes: &[u8], mail_from: Option<&Address>) -> Self {
+        match &email.message_id {
+            Some(id) => {
+                let digest = sha256_hex(&[id.as_bytes(), &[0], body_of(bytes)]);
+                Self { key: format!("mid:{digest}"), has_own_id: true }
+            }
+            None => {
+                let from = mail_from.map(Address::key).unwrap_or_default();
+                Self {
+                    key: format!("raw:{}", sha256_hex(&[from.as_bytes(), &[0], bytes])),
+                    has_own_id: false,
+                }
+            }
+        }
+    }
+}
+
+/// What follows the header: relays add header fields and leave the body alone.
+fn body_of(bytes: &[u8]) -> &[u8] {
+    bytes.windows(4).position(|window| window == b"\r\n\r\n").map_or(bytes, |at| &bytes[at + 4..])
+}
+
+/// A judged letter, from which each addressed persona gets a copy.
+pub(super) struct Draft<'a> {
+    pub intake: &'a Intake,
+    pub envelope: &'a Envelope,
+    pub bytes: Arc<[u8]>,
+    pub understood: Understood,
+    pub identity: Identity,
+    pub dedup: Dedup,
+}
+
+impl Draft<'_> {
+    pub fn copy(&self, persona: &Persona) -> NewInbound {
+        let (clock, email) = (self.intake.clock.as_ref(), &self.understood.email);
+        let new_run = || NewRun {
+            id: RunId::new(clock.new_id()),
+            trigger: Trigger::Email,
+            profile: "thread".to_owned(),
+        };
+        NewInbound {
+            persona: persona.id.clone(),
+            id: MessageId::new(clock.new_id()),
+            raw_id: RawLetterId::new(clock.new_id()),
+            sha256: sha256_hex(&[&self.bytes]),
+            envelope_json: self.envelope_json(),
+            bytes: self.bytes.clone(),
+            place: self.place(persona),
+            content: self.content(persona),
+            attachments: email.attachments.iter().map(|a| new_attachment(a, clock)).collect(),
+            dedup_key: self.dedup.key.clone(),
+            duplicates_since: clock.now().minus(self.intake.config.limits.duplicate_window),
+            ack_confirmed: self.dedup.has_own_id,
+            run: self.understood.held_by.is_none().then(new_run),
+            disposition: self
+                .understood
+                .held_by
+                .as_ref()
+                .map_or("run".to_owned(), |rule| format!("filed:{rule}")),
+        }
+    }
+
+    fn envelope_json(&self) -> String {
+        let envelope = self.envelope;
+        json!({
+            "mail_from": envelope.mail_from.as_ref().map(Address::to_string),
+            "rcpt_to": envelope.rcpt_to.iter().map(Address::to_string).collect::<Vec<_>>(),
+            "helo": envelope.helo,
+            "peer": envelope.peer.map(|peer| peer.to_string()),
+            "via": envelope.via.as_str(),
+        })
+        .to_string()
+    }
+
+    fn place(&self, persona: &Persona) -> Place {
+        let (clock, email) = (self.intake.clock.as_ref(), &self.understood.email);
+        let list = email.list_id.as_ref().map(|id| format!("list:{id}"));
+        let sender = email.sender();
+        let people =
+            sender.iter().cloned().chain(email.to.iter().chain(&email.cc).filter_map(Mailbox::address));
+        // The addressed persona is on every letter; another one is somebody like anybody else.
+        let is_self = |address: &Address| {
+            self.intake.config.personas.by_address(address).is_some_and(|other| other.id == persona.id)
+        };
+        let strangers = people.filter(|address| !is_self(address));
+        let participants = strangers.take(PARTICIPANTS_MAX).map(|address| address.key()).chain(list.clone());
+        Place {
+            mentioned: email.mentioned_ids().into_iter().map(str::to_owned).collect(),
+            joins_as: list.or_else(|| sender.as_ref().map(Address::key)),
+            vouched: self.identity.trust > Trust::Unauthenticated,
+            participants: participants.collect(),
+            new_conversation: ConversationId::new(clock.new_id()),
+            new_thread: ThreadId::new(clock.new_id()),
+        }
+    }
+
+    fn content(&self, persona: &Persona) -> Content {
+        let email = &self.understood.email;
+        let spelled = |people: &[Mailbox]| people.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let own_id = email.message_id.clone();
+        let generated = || format!("generated.{}@{}", &self.dedup.key[4..36], persona.address.domain());
+        let sender = match email.from.first() {
+            Some(from) => from.to_string(),
+            None => self.envelope.mail_from.as_ref().map(Address::to_string).unwrap_or_default(),
+        };
+        Content {
+            rfc_message_id: own_id.unwrap_or_else(generated),
+            in_reply_to: email.in_reply_to.first().cloned(),
+            references: email.references.clone(),
+            sender,
+            recipients_json: json!({
+                "to": spelled(&email.to), "cc": spelled(&email.cc), "reply_to": spelled(&email.reply_to),
+            })
+            .to_string(),
+            subject: email.subject.clone(),
+            text_body: email.text.clone(),
+            fresh_text: (email.fresh_text != email.text).then(|| email.fresh_text.clone()),
+            html_body: email.html.clone(),
+            trust: self.identity.trust.as_str(),
+            metadata_json: self.metadata_json(),
+        }
+    }
+
+    /// What a reply and a report need beyond the columns.
+    fn metadata_json(&self) -> String {
+        let email = &self.understood.email;
+        let reply_to = match email.reply_to.as_slice() {
+            [only] => only.address().map(|address| address.to_string()),
+            _ => None,
+        };
+        json!({
+            "sender": email.sender().map(|address| address.to_string()),
+            "reply_to": reply_to,
+            "sent_at": email.date.map(|date| date.to_string()),
+            "generated_message_id": email.message_id.is_none(),
+            "defects": email.defects,
+            "identity": { "basis": self.identity.basis, "results": self.identity.results },
+        })
+        .to_string()
+    }
+}
+
+fn new_attachment(attachment: &Attachment, clock: &dyn Clock) -> NewAttachment {
+    NewAttachment {
+        id: AttachmentId::new(clock.new_id()),
+        filename: attachment.filename.clone(),
+        declared_name: attachment.declared_name.clone(),
+        content_type: attachment.content_type.clone(),
+        content_id: attachment.content_id.clone(),
+        sha256: sha256_hex(&[&attachment.bytes]),
+        bytes: attachment.bytes.clone(),
+    }
+}
