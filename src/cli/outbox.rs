@@ -230,6 +230,7 @@ fn delivery_json(delivery: &Delivery) -> Value {
     json!({
         "id": delivery.id.as_str(),
         "persona": delivery.persona.as_str(),
+        "kind": delivery.kind.as_str(),
         "message_id": delivery.message_id.as_str(),
         "run_id": delivery.run_id.as_ref().map(RunId::as_str),
         "envelope_from": delivery.envelope_from,

@@ -43,6 +43,8 @@ id_type!(
     DeliveryId,
     /// A scheduled duty of a persona.
     ResponsibilityId,
+    /// One fact that the owner is told.
+    NoticeId,
 );
 
 /// A persona's id: its folder name under `personas/`.

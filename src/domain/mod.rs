@@ -8,6 +8,7 @@ pub mod digest;
 pub mod email;
 pub mod id;
 pub mod identity;
+pub mod notice;
 pub mod run;
 pub mod time;
 pub mod usage;
@@ -16,10 +17,11 @@ pub use address::{Address, Mailbox};
 pub use digest::{sha256_hex, stable_seed};
 pub use email::{Arrival, Attachment, AutomaticSigns, Email, Envelope, Letter, Trust, Via};
 pub use id::{
-    AttachmentId, ConversationId, DeliveryId, MessageId, PersonaId, RawLetterId, ResponsibilityId, RunId,
-    ThreadId,
+    AttachmentId, ConversationId, DeliveryId, MessageId, NoticeId, PersonaId, RawLetterId, ResponsibilityId,
+    RunId, ThreadId,
 };
 pub use identity::Identity;
+pub use notice::{NoticeKind, NoticeSubject};
 pub use run::{ErrorClass, RunState, StopReason, Trigger};
 pub use time::Timestamp;
 pub use usage::{CostSource, Usage};

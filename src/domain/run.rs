@@ -26,6 +26,7 @@ macro_rules! word_enum {
         }
     };
 }
+pub(super) use word_enum;
 
 word_enum!(
     /// Why a run exists.

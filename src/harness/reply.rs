@@ -5,7 +5,7 @@ use super::work::Work;
 use crate::config::ReplyMode;
 use crate::domain::{Address, ConversationId, DeliveryId, ErrorClass, MessageId, ThreadId, Trigger};
 use crate::mime::{self, Automatic, Outgoing, OutgoingAttachment};
-use crate::store::{Content, NewDelivery, NewOutbound, Place};
+use crate::store::{Content, DeliveryKind, NewDelivery, NewOutbound, Place};
 use crate::tools::{self, Answered, DraftAttachment, MailDraft, MailPolicy};
 use serde_json::json;
 
@@ -152,6 +152,7 @@ fn freeze(work: &Work<'_>, draft: MailDraft, fate: Fate) -> Result<NewOutbound, 
                 id: DeliveryId::new(clock.new_id()),
                 message_id: id.clone(),
                 run_id: Some(work.run.id.clone()),
+                kind: DeliveryKind::Mail,
                 envelope_from: work.persona.address.to_string(),
                 recipients,
                 bytes: mime::compose(&outgoing).map_err(unmailable)?,

@@ -215,7 +215,7 @@ impl Store {
         self.find("delivery", DELIVERIES_LIKE, piece).await.map(DeliveryId::new)
     }
 
-    async fn find(&self, kind: &'static str, sql: &'static str, piece: &str) -> Result<String> {
+    pub(super) async fn find(&self, kind: &'static str, sql: &'static str, piece: &str) -> Result<String> {
         let wanted = piece.to_ascii_lowercase();
         let missing = || StoreError::Missing { kind, id: piece.to_owned() };
         let could_be_an_id = wanted.chars().all(|c| c.is_ascii_hexdigit() || c == '-');

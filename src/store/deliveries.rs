@@ -3,10 +3,10 @@
 //! A row in `sending` or `committing` belongs to the engine whose epoch it carries; every change of such a row is
 //! fenced by that epoch. What operators do with deliveries is in `outbox`.
 
-use super::delivery_state::{DeliveryState, RecipientState};
+use super::delivery_state::{DeliveryKind, DeliveryState, RecipientState};
 use super::runs::{persona_id, to_i64};
 use super::threads::json_list;
-use super::{Result, Store, StoreError};
+use super::{Result, Store, StoreError, facts};
 use crate::domain::{DeliveryId, MessageId, PersonaId, RunId, Timestamp};
 use serde_json::json;
 use sqlx::sqlite::SqliteRow;
@@ -24,6 +24,7 @@ pub struct NewDelivery {
     /// The outbound message that this mail is.
     pub message_id: MessageId,
     pub run_id: Option<RunId>,
+    pub kind: DeliveryKind,
     /// Empty is the null reverse-path.
     pub envelope_from: String,
     /// At least one.
@@ -39,6 +40,7 @@ pub struct ClaimedDelivery {
     pub persona: PersonaId,
     pub message_id: MessageId,
     pub run_id: Option<RunId>,
+    pub kind: DeliveryKind,
     pub envelope_from: String,
     /// Those who are still open; never those who have the mail.
     pub recipients: Vec<String>,
@@ -83,8 +85,9 @@ pub struct RecoveredDeliveries {
 
 /// The persona is the message's, so that a delivery can never belong to another one.
 pub(super) const INSERT: &str = "
-INSERT INTO deliveries (id, persona_id, message_id, run_id, envelope_from, bytes, state, next_attempt_at, created_at)
-SELECT $1, persona_id, id, $3, $4, $5, 'queued', $6, $6 FROM messages WHERE id = $2;
+INSERT INTO deliveries (id, persona_id, message_id, run_id, envelope_from, bytes, state, next_attempt_at, created_at,
+  kind)
+SELECT $1, persona_id, id, $3, $4, $5, 'queued', $6, $6, $8 FROM messages WHERE id = $2;
 INSERT INTO delivery_recipients (delivery_id, recipient, state, next_attempt_at)
 SELECT DISTINCT $1, value, 'queued', $6 FROM json_each($7) WHERE EXISTS (SELECT 1 FROM deliveries WHERE id = $1 AND message_id = $2);
 SELECT EXISTS (SELECT 1 FROM deliveries WHERE id = $1 AND message_id = $2)";
@@ -105,6 +108,7 @@ pub(super) async fn insert(
         .bind(&delivery.bytes)
         .bind(now.to_string())
         .bind(json_list(delivery.recipients.iter().map(String::as_str)))
+        .bind(delivery.kind.as_str())
         .fetch_one(conn)
         .await?;
     if !inserted {
@@ -125,7 +129,7 @@ WHERE seq IN (
     ) WINDOW due AS (ORDER BY next_attempt_at, seq)
   ) WHERE place = 1 OR total <= $4
 )
-RETURNING seq, id, persona_id, message_id, run_id, envelope_from, bytes, attempts, created_at";
+RETURNING seq, id, persona_id, message_id, run_id, kind, envelope_from, bytes, attempts, created_at";
 
 pub(super) const OPEN_RECIPIENTS: &str = "
 SELECT delivery_id, recipient FROM delivery_recipients
@@ -185,7 +189,8 @@ WHERE state IN ('queued', 'deferred') AND delivery_id IN (
 
 pub(super) const EXPIRE: &str = "
 UPDATE deliveries SET state = 'failed', next_attempt_at = NULL, finished_at = $2
-WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued' AND created_at <= $1";
+WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued' AND created_at <= $1
+RETURNING id";
 
 impl Store {
     /// Takes up to `limit` queued deliveries that are due, oldest due first, and counts the attempt. The bytes of one
@@ -236,8 +241,8 @@ impl Store {
     ///
     /// Errors: [`StoreError::WrongState`] when the delivery is not in this engine's hands (any more).
     pub async fn record_outcome(&self, outcome: DeliveryOutcome) -> Result<DeliveryState> {
-        let epoch = self.epoch();
-        let now = self.clock().now();
+        let (epoch, clock) = (self.epoch(), self.clock().clone());
+        let now = clock.now();
         self.write(move |conn| {
             Box::pin(async move {
                 if !outcome.recipients.is_empty() {
@@ -257,10 +262,15 @@ impl Store {
                     .bind(epoch)
                     .bind(now.to_string())
                     .bind(i64::from(outcome.possible_duplicate))
-                    .fetch_optional(conn)
+                    .fetch_optional(&mut *conn)
                     .await?;
                 let state = state.ok_or_else(|| not_ours(outcome.id.as_str()))?;
-                DeliveryState::parse(&state).ok_or(StoreError::Unreadable { what: "delivery state" })
+                let state = DeliveryState::parse(&state);
+                let state = state.ok_or(StoreError::Unreadable { what: "delivery state" })?;
+                if state == DeliveryState::Failed {
+                    facts::delivery_failed(conn, outcome.id.as_str(), clock.as_ref()).await?;
+                }
+                Ok(state)
             })
         })
         .await
@@ -290,17 +300,26 @@ impl Store {
 
     /// Fails the queued deliveries that are `age` old or older; how many. For the time in which nothing can be sent.
     pub async fn expire_deliveries(&self, age: Duration) -> Result<u64> {
-        let now = self.clock().now();
+        let clock = self.clock().clone();
+        let now = clock.now();
         let oldest = now.minus(age);
         self.write(move |conn| {
             Box::pin(async move {
                 sqlx::query(EXPIRE_RECIPIENTS).bind(oldest.to_string()).execute(&mut *conn).await?;
-                let expired = sqlx::query(EXPIRE).bind(oldest.to_string()).bind(now.to_string());
-                Ok(expired.execute(conn).await?.rows_affected())
+                let expired = sqlx::query_scalar(EXPIRE).bind(oldest.to_string()).bind(now.to_string());
+                let expired: Vec<String> = expired.fetch_all(&mut *conn).await?;
+                for delivery in &expired {
+                    facts::delivery_failed(conn, delivery, clock.as_ref()).await?;
+                }
+                Ok(expired.len() as u64)
             })
         })
         .await
     }
+}
+
+pub(super) fn kind(row: &SqliteRow) -> Result<DeliveryKind> {
+    DeliveryKind::parse(row.try_get("kind")?).ok_or(StoreError::Unreadable { what: "delivery kind" })
 }
 
 fn claimed(row: &SqliteRow) -> Result<(i64, ClaimedDelivery)> {
@@ -310,6 +329,7 @@ fn claimed(row: &SqliteRow) -> Result<(i64, ClaimedDelivery)> {
         persona: persona_id(row)?,
         message_id: MessageId::new(row.try_get::<String, _>("message_id")?),
         run_id: row.try_get::<Option<String>, _>("run_id")?.map(RunId::new),
+        kind: kind(row)?,
         envelope_from: row.try_get("envelope_from")?,
         recipients: Vec::new(),
         bytes: row.try_get("bytes")?,
@@ -369,6 +389,7 @@ mod tests {
             id: DeliveryId::new("d"),
             message_id: MessageId::new(message),
             run_id: Some(RunId::new("r")),
+            kind: DeliveryKind::Mail,
             envelope_from: "ada@engine.test".to_owned(),
             recipients: ["a@b.test", "c@d.test", "a@b.test"].map(str::to_owned).to_vec(),
             bytes: b"Subject: x\r\n\r\nhi\r\n".to_vec(),

@@ -21,6 +21,16 @@ pub enum DeliveryState {
     Cancelled,
 }
 
+/// What a delivery is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DeliveryKind {
+    /// What a persona wrote.
+    #[default]
+    Mail,
+    /// The engine tells its owner something. Its own failure is nobody's business: no notice, no bounce.
+    Notice,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecipientState {
     Queued,
@@ -55,6 +65,19 @@ impl DeliveryState {
     ];
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == text)
+    }
+}
+
+impl DeliveryKind {
+    /// The spelling in the database, on the command line and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Mail => "mail",
+            Self::Notice => "notice",
+        }
+    }
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        [Self::Mail, Self::Notice].into_iter().find(|kind| kind.as_str() == text)
     }
 }
 

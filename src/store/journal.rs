@@ -6,11 +6,13 @@
 use super::deliveries::{self, NewDelivery};
 use super::messages::{self, Content, MessageRow, Place};
 use super::runs::fenced;
-use super::{PersonaStore, Result};
+use super::{PersonaStore, Result, facts};
+use crate::clock::Clock;
 use crate::domain::{
     CostSource, ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, Timestamp, Usage,
 };
 use sqlx::{Row, SqliteConnection};
+use std::sync::Arc;
 
 /// Which run writes, and under which message its steps stand.
 #[derive(Debug, Clone)]
@@ -165,7 +167,7 @@ impl PersonaStore {
         self.store
             .write(move |conn| {
                 Box::pin(async move {
-                    let scribe = Scribe { persona, key, epoch, now, stamp: now.to_string() };
+                    let scribe = Scribe { persona, key, epoch, now, stamp: now.to_string(), clock };
                     let mut is_ours = false;
                     for (entry, id) in entries.iter().zip(&ids) {
                         is_ours |= scribe.write(conn, entry, id).await?;
@@ -186,6 +188,7 @@ struct Scribe {
     epoch: i64,
     now: Timestamp,
     stamp: String,
+    clock: Arc<dyn Clock>,
 }
 
 impl Scribe {
@@ -294,7 +297,11 @@ impl Scribe {
         let finish =
             sqlx::query(FINISH_RUN).bind(self.key.run.as_str()).bind(self.epoch).bind(end.state.as_str());
         let finish = finish.bind(end.stop_reason.as_str()).bind(class).bind(message).bind(&self.stamp);
-        fenced(finish.execute(conn).await?.rows_affected(), self.key.run.as_str())
+        fenced(finish.execute(&mut *conn).await?.rows_affected(), self.key.run.as_str())?;
+        match end.state {
+            RunState::Failed => facts::run_failed(conn, self.key.run.as_str(), self.clock.as_ref()).await,
+            _ => Ok(()),
+        }
     }
 }
 

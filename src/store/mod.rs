@@ -16,6 +16,8 @@ mod knowledge;
 mod deliveries;
 mod delivery_state;
 mod outbox;
+mod notices;
+mod facts;
 mod schedules;
 mod browse;
 mod record;
@@ -23,7 +25,7 @@ mod steer;
 
 pub use browse::{ID_PREFIX_CHARS_MIN, RunFilter, RunSummary, ThreadFilter, ThreadMessage, ThreadSummary};
 pub use deliveries::{ClaimedDelivery, DeliveryOutcome, NewDelivery, RecipientOutcome, RecoveredDeliveries};
-pub use delivery_state::{DeliveryState, RecipientState};
+pub use delivery_state::{DeliveryKind, DeliveryState, RecipientState};
 pub use history::{AttachmentInfo, PastMessage, StoredMessage, TriggerMessage};
 pub use journal::{
     AssembledContext, Entry, Finished, JournalSoFar, NewOutbound, RunKey, Step, StepKind, TurnAnswered,
@@ -31,6 +33,7 @@ pub use journal::{
 };
 pub use knowledge::{KnowledgeChunk, KnowledgeFile, KnowledgeHit};
 pub use messages::{Content, NewAttachment, NewInbound, NewSynthetic, Place, StoredInbound};
+pub use notices::{EarlierMail, NewNotice, Notice, NoticeFold, NoticeMail, Told, Untold, quoted};
 pub use open::{OpenError, Store};
 pub use outbox::{Delivery, DeliveryFilter, DeliveryRecipient, FrozenDelivery};
 pub use record::StoredTurn;

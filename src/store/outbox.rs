@@ -1,7 +1,7 @@
 //! Outbound mail as people look at it: listings, one delivery in full, and what an operator may do with it.
 
-use super::deliveries::instant;
-use super::delivery_state::{DeliveryState, RecipientState};
+use super::deliveries::{instant, kind};
+use super::delivery_state::{DeliveryKind, DeliveryState, RecipientState};
 use super::runs::persona_id;
 use super::threads::json_list;
 use super::{PersonaStore, Result, Store, StoreError};
@@ -27,6 +27,7 @@ pub struct Delivery {
     pub persona: PersonaId,
     pub message_id: MessageId,
     pub run_id: Option<RunId>,
+    pub kind: DeliveryKind,
     /// Empty is the null reverse-path.
     pub envelope_from: String,
     pub subject: String,
@@ -60,7 +61,7 @@ pub struct FrozenDelivery {
 }
 
 pub(super) const LIST: &str = "
-SELECT d.id, d.persona_id, d.message_id, d.run_id, d.envelope_from, m.subject, length(d.bytes) AS size_bytes, d.state,
+SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.subject, length(d.bytes) AS size_bytes, d.state,
        d.attempts, d.next_attempt_at, d.possible_duplicate, d.created_at, d.finished_at
 FROM deliveries AS d JOIN messages AS m ON m.id = d.message_id
 WHERE ($1 IS NULL OR d.persona_id = $1)
@@ -68,13 +69,13 @@ WHERE ($1 IS NULL OR d.persona_id = $1)
 ORDER BY d.seq DESC LIMIT $3";
 
 pub(super) const ONE: &str = "
-SELECT d.id, d.persona_id, d.message_id, d.run_id, d.envelope_from, m.subject, length(d.bytes) AS size_bytes, d.state,
+SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.subject, length(d.bytes) AS size_bytes, d.state,
        d.attempts, d.next_attempt_at, d.possible_duplicate, d.created_at, d.finished_at, d.bytes
 FROM deliveries AS d JOIN messages AS m ON m.id = d.message_id
 WHERE d.id = $1";
 
 pub(super) const OF_RUN: &str = "
-SELECT d.id, d.persona_id, d.message_id, d.run_id, d.envelope_from, m.subject, length(d.bytes) AS size_bytes, d.state,
+SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.subject, length(d.bytes) AS size_bytes, d.state,
        d.attempts, d.next_attempt_at, d.possible_duplicate, d.created_at, d.finished_at, d.bytes
 FROM deliveries AS d JOIN messages AS m ON m.id = d.message_id
 WHERE d.run_id = $1 AND d.persona_id = $2
@@ -221,6 +222,7 @@ fn delivery(row: &SqliteRow) -> Result<Delivery> {
         persona: persona_id(row)?,
         message_id: MessageId::new(row.try_get::<String, _>("message_id")?),
         run_id: row.try_get::<Option<String>, _>("run_id")?.map(RunId::new),
+        kind: kind(row)?,
         envelope_from: row.try_get("envelope_from")?,
         subject: row.try_get("subject")?,
         size_bytes: u64::try_from(row.try_get::<i64, _>("size_bytes")?).unwrap_or(0),

@@ -1,6 +1,6 @@
 //! Runs: queued with their trigger, claimed one at a time per thread, finished in one commit.
 
-use super::{Result, Store, StoreError};
+use super::{Result, Store, StoreError, facts};
 use crate::domain::{
     ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadId, Timestamp, Trigger,
 };
@@ -78,7 +78,7 @@ pub(super) const REQUEUE_ORPHANS: &str = "
 pub(super) const BURY_ORPHANS: &str = "
     UPDATE runs SET state = 'failed', stop_reason = 'failed', error_class = 'crashed', finished_at = $3,
       error_message = 'the engine stopped ' || attempt || ' times while working on this run'
-    WHERE state = 'running' AND epoch < $1 AND attempt >= $2";
+    WHERE state = 'running' AND epoch < $1 AND attempt >= $2 RETURNING id";
 pub(super) const PARK_RUN: &str = "
     UPDATE runs SET state = 'waiting_retry', next_attempt_at = $3, error_class = $4, error_message = $5
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
@@ -130,11 +130,15 @@ impl Store {
 
     /// Gives runs of engines that are gone back to the queue; buries those that took too many engines along.
     pub async fn recover_runs(&self) -> Result<u64> {
-        let (epoch, now) = (self.epoch(), self.clock().now().to_string());
+        let (epoch, clock) = (self.epoch(), self.clock().clone());
+        let now = clock.now().to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                let bury = sqlx::query(BURY_ORPHANS).bind(epoch).bind(CLAIMS_MAX).bind(now);
-                bury.execute(&mut *conn).await?;
+                let bury = sqlx::query_scalar(BURY_ORPHANS).bind(epoch).bind(CLAIMS_MAX).bind(now);
+                let buried: Vec<String> = bury.fetch_all(&mut *conn).await?;
+                for run in &buried {
+                    facts::run_failed(conn, run, clock.as_ref()).await?;
+                }
                 let requeue = sqlx::query(REQUEUE_ORPHANS).bind(epoch).bind(CLAIMS_MAX);
                 let requeue = requeue.execute(&mut *conn).await?;
                 sqlx::query(LINE_UP).execute(conn).await?;
@@ -146,14 +150,15 @@ impl Store {
 
     /// Ends a claimed run without an answer: parked when a retry time is given, failed or cancelled otherwise.
     pub async fn fail_run(&self, run: &RunId, failure: RunFailure) -> Result<()> {
-        let (epoch, now, id) = (self.epoch(), self.clock().now().to_string(), run.as_str().to_owned());
+        let (epoch, clock, id) = (self.epoch(), self.clock().clone(), run.as_str().to_owned());
+        let now = clock.now().to_string();
         self.write(move |conn| {
             Box::pin(async move {
                 let class = failure.class.as_str();
                 let changed = match failure.retry_at {
                     Some(at) => {
                         let park = sqlx::query(PARK_RUN).bind(&id).bind(epoch).bind(at.to_string());
-                        park.bind(class).bind(&failure.message).execute(conn).await?
+                        park.bind(class).bind(&failure.message).execute(&mut *conn).await?
                     }
                     None => {
                         let (state, stop) = match failure.class {
@@ -162,10 +167,11 @@ impl Store {
                         };
                         let fail = sqlx::query(FAIL_RUN).bind(&id).bind(epoch).bind(state.as_str());
                         let fail = fail.bind(stop.as_str()).bind(class).bind(&failure.message).bind(now);
-                        fail.execute(conn).await?
+                        fail.execute(&mut *conn).await?
                     }
                 };
-                fenced(changed.rows_affected(), &id)
+                fenced(changed.rows_affected(), &id)?;
+                facts::run_failed(conn, &id, clock.as_ref()).await
             })
         })
         .await

@@ -6,7 +6,8 @@
 
 use super::messages::insert_synthetic;
 use super::runs::{persona_id, to_i64};
-use super::{NewSynthetic, Result, Store, StoreError};
+use super::{NewSynthetic, Result, Store, StoreError, facts};
+use crate::clock::Clock;
 use crate::domain::{PersonaId, ResponsibilityId, RunId, ThreadId, Timestamp};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
@@ -225,7 +226,8 @@ impl Store {
     /// Makes a file's row what the file says; an edit bumps the revision and moves the cursor, so that nothing
     /// fires in retrospect. False: the row is no longer the one that was seen, and nothing was written.
     pub async fn sync_responsibility(&self, change: FileChange) -> Result<bool> {
-        self.write(move |conn| Box::pin(async move { apply(conn, &change).await })).await
+        let clock = self.clock().clone();
+        self.write(move |conn| Box::pin(async move { apply(conn, &change, clock.as_ref()).await })).await
     }
 
     /// Stores a next slot that was computed anew (other zone data); nothing happens to a row that changed.
@@ -290,8 +292,8 @@ impl Store {
     }
 }
 
-async fn apply(conn: &mut SqliteConnection, change: &FileChange) -> Result<bool> {
-    let Some(seen) = change.seen else { return insert_responsibility(conn, change).await };
+async fn apply(conn: &mut SqliteConnection, change: &FileChange, clock: &dyn Clock) -> Result<bool> {
+    let Some(seen) = change.seen else { return insert_responsibility(conn, change, clock).await };
     let now = change.now.to_string();
     let sql = match &change.to {
         FileState::InForce(_) => UPDATE_RESPONSIBILITY,
@@ -313,13 +315,21 @@ async fn apply(conn: &mut SqliteConnection, change: &FileChange) -> Result<bool>
         FileState::Removed => update,
     };
     let Some(id) = update.bind(now).fetch_optional(&mut *conn).await? else { return Ok(false) };
+    if let FileState::Unusable { error } = &change.to {
+        let of = (&change.persona, id.as_str(), seen.revision + 1);
+        facts::responsibility_broken(conn, of, error, clock).await?;
+    }
     if let Some(lapsed) = &change.lapsed {
         insert_missed(conn, &ResponsibilityId::new(id), lapsed, change.now).await?;
     }
     Ok(true)
 }
 
-async fn insert_responsibility(conn: &mut SqliteConnection, change: &FileChange) -> Result<bool> {
+async fn insert_responsibility(
+    conn: &mut SqliteConnection,
+    change: &FileChange,
+    clock: &dyn Clock,
+) -> Result<bool> {
     let (duty, error) = match &change.to {
         FileState::InForce(duty) => (Some(duty), None),
         FileState::Unusable { error } => (None, Some(error)),
@@ -334,8 +344,12 @@ async fn insert_responsibility(conn: &mut SqliteConnection, change: &FileChange)
     let insert = insert.bind(duty.is_some_and(|duty| duty.enabled)).bind(text(|duty| &duty.prompt));
     let insert = insert.bind(text(|duty| &duty.prompt_sha256));
     let insert = insert.bind(duty.and_then(|duty| duty.next_slot_at).map(|at| at.to_string()));
-    let done = insert.bind(error).bind(change.now.to_string()).execute(conn).await?;
-    Ok(done.rows_affected() > 0)
+    let done = insert.bind(error).bind(change.now.to_string()).execute(&mut *conn).await?.rows_affected() > 0;
+    if let (Some(error), true) = (error, done) {
+        let of = (&change.persona, change.new_id.as_str(), 1);
+        facts::responsibility_broken(conn, of, error, clock).await?;
+    }
+    Ok(done)
 }
 
 async fn fire(conn: &mut SqliteConnection, firing: Firing) -> Result<Fired> {

@@ -29,6 +29,9 @@ const HOT: &[(&str, &[&str])] = &[
     ("deliveries::OPEN_RECIPIENTS", &["PRIMARY KEY"]),
     ("deliveries::RECORD_DELIVERY", &["sqlite_autoindex_deliveries_1", "PRIMARY KEY"]),
     ("schedules::DUE_RESPONSIBILITIES", &["responsibilities_due"]),
+    ("notices::DUE_CAUSES", &["notices_untold", "notices_told", "INTEGER PRIMARY KEY"]),
+    ("notices::UNTOLD", &["notices_untold"]),
+    ("facts::DELAYED_DELIVERIES", &["deliveries_open", "sqlite_autoindex_notices_2"]),
 ];
 
 /// Statements that may walk a whole table that grows, and why.
@@ -37,6 +40,7 @@ const WALKS: &[(&str, &str)] = &[
     ("browse::LATEST_RUNS", "newest first, ends at its limit"),
     ("browse::NEWEST_RUN", "newest first, ends at the first row"),
     ("browse::RUNS_ENDED", "a person asked, once per command"),
+    ("notices::FOLDS", "a person asked, once per command"),
     ("outbox::LIST", "newest first, ends at its limit"),
     ("schedules::RESPONSIBILITIES", "one row per file that a person wrote"),
     ("schedules::SLOTS", "a person asked, once per command"),
@@ -54,6 +58,7 @@ const OPEN_ROWS: &[&str] = &[
     "runs_running",
     "deliveries_open",
     "responsibilities_due",
+    "notices_untold",
 ];
 
 /// A `const NAME: &str` of the store.

@@ -1,0 +1,39 @@
+//! What an owner is told of, with its one spelling in rows and on screens.
+
+use super::run::word_enum;
+use std::fmt;
+
+word_enum!(
+    /// Which kind of fact a notice tells.
+    NoticeKind {
+        /// A run failed for good.
+        RunFailed = "run_failed",
+        /// A recipient will not get a mail.
+        DeliveryFailed = "delivery_failed",
+        /// A mail has been waiting for hours.
+        DeliveryDelayed = "delivery_delayed",
+        /// A mail that was handed over came back.
+        Bounced = "bounced",
+        /// The smarthost does not accept our credentials.
+        TransportRefused = "transport_refused",
+        /// The smarthost has not been reachable for a while.
+        TransportDown = "transport_down",
+        /// A mailbox that we fetch from does not accept our credentials.
+        MailboxRefused = "mailbox_refused",
+        /// A mailbox that we fetch from has not been reachable for a while.
+        MailboxDown = "mailbox_down",
+        /// A responsibility's file cannot be used.
+        ResponsibilityBroken = "responsibility_broken",
+    }
+);
+
+word_enum!(
+    /// What a fact is about.
+    NoticeSubject {
+        Run = "run",
+        Delivery = "delivery",
+        Transport = "transport",
+        Mailbox = "mailbox",
+        Responsibility = "responsibility",
+    }
+);

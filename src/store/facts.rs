@@ -1,0 +1,237 @@
+//! The facts that the store itself sees happen, in words: each is raised in the transaction that makes it true.
+//!
+//! Nothing of a letter goes into them but its subject, quoted and bounded, and nothing that a provider said: it may
+//! repeat what it was asked. Facts about notices are not raised: a notice that fails is logged and nothing else.
+
+use super::notices::{NewNotice, quoted, raise};
+use super::runs::persona_id;
+use super::{Result, Store, StoreError};
+use crate::clock::Clock;
+use crate::domain::{ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId};
+use serde::Deserialize;
+use sqlx::{Row, SqliteConnection};
+use std::time::Duration;
+
+/// Recipients that a notice names; the others are counted.
+const RECIPIENTS_NAMED: usize = 5;
+/// Waiting mails noted in one transaction; the others wait for the next look.
+const DELAYS_MAX: i64 = 500;
+
+/// The words are the engine's own only for these classes.
+pub(super) const FAILED_RUN: &str = "
+    SELECT r.persona_id, r.error_class, r.attempt, r.provider, r.model, m.subject,
+      CASE WHEN r.error_class IN ('config', 'crashed') THEN r.error_message END AS reason
+    FROM runs r JOIN messages m ON m.id = r.trigger_message_id WHERE r.id = $1 AND r.state = 'failed'";
+pub(super) const TROUBLED_DELIVERY: &str = "
+    SELECT d.persona_id, d.created_at, coalesce(d.finished_at, '') AS finished_at, m.subject,
+      (SELECT json_group_array(json_object('recipient', recipient, 'code', last_code, 'reply', last_reply))
+       FROM (SELECT * FROM delivery_recipients WHERE delivery_id = d.id AND state IN ('queued', 'deferred', 'failed')
+             ORDER BY recipient)) AS troubled
+    FROM deliveries d JOIN messages m ON m.id = d.message_id WHERE d.id = $1 AND d.kind = 'mail'";
+/// The first condition is the one of the index `deliveries_open`.
+pub(super) const DELAYED_DELIVERIES: &str = "
+    SELECT d.id FROM deliveries d
+    WHERE d.state IN ('queued', 'sending', 'committing') AND d.created_at <= $1 AND d.kind = 'mail'
+      AND NOT EXISTS (SELECT 1 FROM notices n
+        WHERE n.kind = 'delivery_delayed' AND n.subject_id = d.id AND n.occurrence = '')
+    ORDER BY +d.seq LIMIT $2";
+
+/// A run has just failed for good.
+pub(super) async fn run_failed(conn: &mut SqliteConnection, run: &str, clock: &dyn Clock) -> Result<()> {
+    let found = sqlx::query(FAILED_RUN).bind(run).fetch_optional(&mut *conn).await?;
+    let Some(row) = found else { return Ok(()) };
+    let class = row.get::<Option<&str>, _>("error_class").and_then(ErrorClass::parse);
+    let (persona, word) = (persona_id(&row)?, class.map_or("failed", ErrorClass::as_str));
+    let asked = match (row.get::<Option<String>, _>("provider"), row.get::<Option<String>, _>("model")) {
+        (Some(provider), Some(model)) => format!(", {} on {}", quoted(&model), quoted(&provider)),
+        _ => String::new(),
+    };
+    let reason = row.get::<Option<String>, _>("reason").map(|reason| format!(": {}", quoted(&reason)));
+    let new = NewNotice {
+        id: NoticeId::new(clock.new_id()),
+        kind: NoticeKind::RunFailed,
+        detail: word.to_owned(),
+        subject: NoticeSubject::Run,
+        subject_id: run.to_owned(),
+        occurrence: row.get::<i64, _>("attempt").to_string(),
+        summary: format!(
+            "run {run} of {persona} about {} failed with `{word}`{asked}{}",
+            quoted(row.get("subject")),
+            reason.unwrap_or_default()
+        ),
+        hint: after_run(class, &persona),
+        persona: Some(persona),
+    };
+    raise(conn, &new, clock.now()).await?;
+    Ok(())
+}
+
+/// What the owner can do about runs that failed with this class.
+fn after_run(class: Option<ErrorClass>, persona: &PersonaId) -> String {
+    let first = match class {
+        Some(ErrorClass::Auth | ErrorClass::Permission) => {
+            "give the provider a key that it accepts, in the environment or in `.secrets`, and start the engine again"
+        }
+        Some(ErrorClass::Billing) => "see to the account at the provider",
+        Some(ErrorClass::ModelNotFound) => {
+            "name a model that the provider has, in `configs/inference.json` or in the persona's `persona.json`"
+        }
+        Some(ErrorClass::ContextOverflow | ErrorClass::RequestTooLarge) => {
+            "lower `context_tokens_max` in `configs/inference.json`, or choose a model that takes more"
+        }
+        Some(ErrorClass::Config) => "put right what `attache config check` names",
+        Some(ErrorClass::OutboundNotConfigured) => "configure `outbound` in `configs/gateway.json`",
+        Some(ErrorClass::ContentFilter) => "answer the letter yourself, if it wants an answer",
+        _ => "see what happened with `attache runs show ID`",
+    };
+    let class = class.map_or(String::new(), |class| format!(" --class {class}"));
+    format!(
+        "{first}; then queue the failed runs again: `attache runs retry --failed{class} --persona {persona}`"
+    )
+}
+
+/// A delivery has just ended without reaching everybody.
+pub(super) async fn delivery_failed(
+    conn: &mut SqliteConnection,
+    delivery: &str,
+    clock: &dyn Clock,
+) -> Result<()> {
+    let Some(trouble) = Trouble::read(conn, delivery).await? else { return Ok(()) };
+    let new = NewNotice {
+        occurrence: trouble.finished_at.clone(),
+        summary: format!(
+            "mail {} of {} (delivery {delivery}, queued at {}) was given up for {}",
+            trouble.subject, trouble.persona, trouble.created_at, trouble.recipients
+        ),
+        hint: "see what the servers said with `attache outbox show ID`; `attache outbox retry ID` tries once more"
+            .to_owned(),
+        ..trouble.notice(NoticeKind::DeliveryFailed, delivery, clock)
+    };
+    raise(conn, &new, clock.now()).await?;
+    Ok(())
+}
+
+async fn delivery_delayed(conn: &mut SqliteConnection, delivery: &str, clock: &dyn Clock) -> Result<bool> {
+    let Some(trouble) = Trouble::read(conn, delivery).await? else { return Ok(false) };
+    let new = NewNotice {
+        summary: format!(
+            "mail {} of {} (delivery {delivery}) waits since {} for {}",
+            trouble.subject, trouble.persona, trouble.created_at, trouble.recipients
+        ),
+        hint: "nothing has to be done, it is tried again; `attache outbox show ID` says why it waits, \
+               `attache outbox retry ID` tries now, `attache outbox cancel ID` gives it up"
+            .to_owned(),
+        ..trouble.notice(NoticeKind::DeliveryDelayed, delivery, clock)
+    };
+    raise(conn, &new, clock.now()).await
+}
+
+/// A responsibility's file cannot be used in this revision.
+pub(super) async fn responsibility_broken(
+    conn: &mut SqliteConnection,
+    of: (&PersonaId, &str, i64),
+    error: &str,
+    clock: &dyn Clock,
+) -> Result<()> {
+    let (persona, responsibility, revision) = of;
+    let new = NewNotice {
+        id: NoticeId::new(clock.new_id()),
+        persona: Some(persona.clone()),
+        kind: NoticeKind::ResponsibilityBroken,
+        detail: String::new(),
+        subject: NoticeSubject::Responsibility,
+        subject_id: responsibility.to_owned(),
+        occurrence: revision.to_string(),
+        summary: format!("a responsibility of {persona} does not run any more: {}", quoted(error)),
+        hint: "correct the file, it is read again by itself; `attache schedule list` shows what is in force"
+            .to_owned(),
+    };
+    raise(conn, &new, clock.now()).await?;
+    Ok(())
+}
+
+impl Store {
+    /// Notes every mail that has been waiting for `after` or longer and was not noted yet; how many. Called by the notices'
+    /// worker, so that it happens also while no attempt is made.
+    pub async fn raise_delays(&self, after: Duration) -> Result<u64> {
+        let clock = self.clock().clone();
+        let queued_before = clock.now().minus(after).to_string();
+        let late = sqlx::query_scalar(DELAYED_DELIVERIES).bind(queued_before).bind(DELAYS_MAX);
+        let late: Vec<String> = late.fetch_all(self.readers()).await?;
+        if late.is_empty() {
+            return Ok(0);
+        }
+        self.write(move |conn| {
+            Box::pin(async move {
+                let mut raised = 0;
+                for delivery in &late {
+                    raised += u64::from(delivery_delayed(conn, delivery, clock.as_ref()).await?);
+                }
+                Ok(raised)
+            })
+        })
+        .await
+    }
+}
+
+/// A delivery that does not arrive, in words.
+struct Trouble {
+    persona: PersonaId,
+    /// Quoted.
+    subject: String,
+    created_at: String,
+    finished_at: String,
+    recipients: String,
+}
+
+#[derive(Deserialize)]
+struct Troubled {
+    recipient: String,
+    code: Option<u16>,
+    reply: Option<String>,
+}
+
+impl Trouble {
+    /// `None` for notices.
+    async fn read(conn: &mut SqliteConnection, delivery: &str) -> Result<Option<Self>> {
+        let found = sqlx::query(TROUBLED_DELIVERY).bind(delivery).fetch_optional(conn).await?;
+        let Some(row) = found else { return Ok(None) };
+        let troubled: Vec<Troubled> = serde_json::from_str(row.get("troubled"))
+            .map_err(|_| StoreError::Unreadable { what: "recipients of a delivery" })?;
+        Ok(Some(Self {
+            persona: persona_id(&row)?,
+            subject: quoted(row.get("subject")),
+            created_at: row.get("created_at"),
+            finished_at: row.get("finished_at"),
+            recipients: named(&troubled),
+        }))
+    }
+
+    fn notice(&self, kind: NoticeKind, delivery: &str, clock: &dyn Clock) -> NewNotice {
+        NewNotice {
+            id: NoticeId::new(clock.new_id()),
+            persona: Some(self.persona.clone()),
+            kind,
+            detail: String::new(),
+            subject: NoticeSubject::Delivery,
+            subject_id: delivery.to_owned(),
+            occurrence: String::new(),
+            summary: String::new(),
+            hint: String::new(),
+        }
+    }
+}
+
+/// The first few with what was said about them, and how many more.
+fn named(troubled: &[Troubled]) -> String {
+    let spelled = troubled.iter().take(RECIPIENTS_NAMED).map(|one| {
+        let code = one.code.map(|code| format!("{code} ")).unwrap_or_default();
+        let reply = one.reply.as_deref().unwrap_or("not tried yet");
+        format!("{} ({})", quoted(&one.recipient), quoted(&format!("{code}{reply}")))
+    });
+    let mut list = spelled.collect::<Vec<_>>().join(", ");
+    if troubled.len() > RECIPIENTS_NAMED {
+        list.push_str(&format!(" and {} more", troubled.len() - RECIPIENTS_NAMED));
+    }
+    list
+}
