@@ -4,6 +4,7 @@ use super::check::Page;
 use super::document::child;
 use super::limits;
 use super::load::Desk;
+use super::mailboxes;
 use super::net::{domain, is_loopback_host};
 use super::settings::{
     Gateway, Limits, ListenerKind, RetryPolicy, Smarthost, SmarthostTls, SmtpListener, Transport,
@@ -40,6 +41,8 @@ pub struct Typed {
     listeners: Option<Vec<TypedListener>>,
     /// Folders whose `*.eml` files are letters.
     folders: Option<Vec<TypedFolder>>,
+    /// IMAP mailboxes that letters are fetched from.
+    mailboxes: Option<Vec<mailboxes::Typed>>,
     /// How mail goes out. Without it nothing can be sent.
     outbound: Option<TypedOutbound>,
     retry: Option<TypedRetry>,
@@ -140,6 +143,10 @@ impl Typed {
         let named = self.outbound.as_ref().and_then(|outbound| outbound.password_variable.as_deref());
         named.unwrap_or(PASSWORD_VARIABLE)
     }
+    /// The variables that the mailboxes read.
+    pub fn mailbox_variables(&self) -> impl Iterator<Item = &str> {
+        self.mailboxes.iter().flatten().flat_map(mailboxes::Typed::variables)
+    }
 }
 
 /// What the file means. Problems go to the desk; the result counts only if there were none.
@@ -169,6 +176,7 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> (Gateway, Limits) {
         owners: settle_owners(page, desk),
         listeners: settle_listeners(page, desk),
         folders,
+        mailboxes: mailboxes::settle(page, typed.mailboxes.as_deref().unwrap_or_default(), desk),
         outbound,
         retry: RetryPolicy {
             give_up_after: give_up_after.map_or(Duration::from_secs(5 * 24 * 3600), |s| s.0),

@@ -108,7 +108,8 @@ impl Desk<'_> {
     fn report_unknown_secrets(&mut self, gateway: Option<&Page<gateway::Typed>>) {
         let password = gateway.map_or(gateway::PASSWORD_VARIABLE, |page| page.typed.password_variable());
         let keys = self.vocabulary.key_variables.iter().map(|(_, variable)| *variable);
-        let known = keys.chain([password]).collect::<Vec<_>>();
+        let mailboxes = gateway.iter().flat_map(|page| page.typed.mailbox_variables());
+        let known = keys.chain([password]).chain(mailboxes).collect::<Vec<_>>();
         self.problems.extend(self.secrets.unknown(&known));
     }
     fn read_personas(&mut self, domain: &str) -> Vec<(Page<persona::Typed>, Persona)> {

@@ -14,6 +14,7 @@ mod context;
 mod security;
 mod persona;
 mod limits;
+mod mailboxes;
 mod secrets;
 mod step;
 mod span;
@@ -22,6 +23,7 @@ pub mod schema;
 mod show;
 
 pub use load::{Vocabulary, load, load_with};
+pub use mailboxes::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls, OAuth};
 pub use persona::{BadName, check_name};
 pub use problem::{ConfigErrors, Problem};
 pub use settings::{

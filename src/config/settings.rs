@@ -1,5 +1,6 @@
 //! Settings as meant: complete, typed, checked against each other. How they were typed is the loader's affair.
 
+use super::mailboxes::ImapMailbox;
 use crate::domain::{Address, PersonaId};
 use secrecy::SecretString;
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ pub struct Gateway {
     pub owners: Vec<Address>,
     pub listeners: Vec<SmtpListener>,
     pub folders: Vec<WatchedFolder>,
+    pub mailboxes: Vec<ImapMailbox>,
     /// `None`: nothing can be sent; a mail that should be sent ends the run with `outbound_not_configured`.
     pub outbound: Option<Transport>,
     pub retry: RetryPolicy,

@@ -5,7 +5,7 @@ use super::settings::{
     SmarthostTls, Transport,
 };
 use super::span::spell;
-use super::{context, gateway, inference, persona, security};
+use super::{context, gateway, inference, mailboxes, persona, security};
 use crate::domain::PersonaId;
 use serde_json::{Map, Value, json};
 
@@ -60,6 +60,7 @@ fn show_gateway(gateway: &Gateway, limits: &Limits) -> Value {
         "owners": gateway.owners.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "listeners": listeners.collect::<Vec<_>>(),
         "folders": folders.collect::<Vec<_>>(),
+        "mailboxes": gateway.mailboxes.iter().map(mailboxes::show).collect::<Vec<_>>(),
         "outbound": gateway.outbound.as_ref().map(|transport| match transport {
             Transport::Folder(path) => json!({"kind": "folder", "path": path}),
             Transport::Smarthost(smarthost) => show_smarthost(smarthost),

@@ -52,6 +52,19 @@ pub struct Arrival {
     pub encrypted: bool,
     /// When the letter reached the mailbox that it was fetched from; `None`: just now.
     pub arrived_at: Option<Timestamp>,
+    /// Where in a mailbox the letter lies that this is a copy of.
+    pub mailbox: Option<MailboxUid>,
+    /// The server (RFC 8601 section 2.5) whose `Authentication-Results` may be believed on this way in; `None`: nobody.
+    pub authserv_id: Option<String>,
+}
+
+/// A letter's place in an IMAP mailbox (RFC 9051 section 2.3.1.1): never given to another letter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MailboxUid {
+    /// The mailbox's name in `configs/gateway.json`.
+    pub mailbox: String,
+    pub uid_validity: u32,
+    pub uid: u32,
 }
 
 /// Raw RFC 5322 bytes and their envelope, exactly as received.

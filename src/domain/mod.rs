@@ -15,7 +15,7 @@ pub mod usage;
 
 pub use address::{Address, Mailbox};
 pub use digest::{sha256_hex, stable_seed};
-pub use email::{Arrival, Attachment, AutomaticSigns, Email, Envelope, Letter, Trust, Via};
+pub use email::{Arrival, Attachment, AutomaticSigns, Email, Envelope, Letter, MailboxUid, Trust, Via};
 pub use id::{
     AttachmentId, ConversationId, DeliveryId, MessageId, NoticeId, PersonaId, RawLetterId, ResponsibilityId,
     RunId, ThreadId,

@@ -1,10 +1,11 @@
 //! Messages: letters on their way in, synthetic prompts, and what a persona sends.
 
+use super::mailboxes;
 use super::runs::{self, NewRun};
 use super::threads::{self, Placing, json_list};
 use super::{PersonaStore, Result, Store};
 use crate::domain::{
-    AttachmentId, ConversationId, MessageId, PersonaId, RawLetterId, RunId, ThreadId, Timestamp,
+    AttachmentId, ConversationId, MailboxUid, MessageId, PersonaId, RawLetterId, RunId, ThreadId, Timestamp,
 };
 use sqlx::{Row, SqliteConnection};
 use std::sync::Arc;
@@ -25,6 +26,10 @@ pub struct NewInbound {
     pub dedup_key: String,
     /// Arrivals before this instant are other letters.
     pub duplicates_since: Timestamp,
+    /// When it came, or came to the mailbox that it was fetched from.
+    pub received_at: Timestamp,
+    /// Where it was fetched from: its fate there is noted in the same commit.
+    pub fetched_from: Option<MailboxUid>,
     /// Whether the peer is known to have seen our yes (see [`crate::gateway::door::Door::confirm`]).
     pub ack_confirmed: bool,
     /// The queued run; `None` for filed mail.
@@ -136,6 +141,9 @@ impl Store {
                 for copy in &copies {
                     stored.push(accept_copy(conn, copy, now).await?);
                 }
+                if let Some(from) = copies.iter().find_map(|copy| copy.fetched_from.as_ref()) {
+                    mailboxes::note_taken(conn, from, now).await?;
+                }
                 Ok(stored)
             })
         })
@@ -160,7 +168,7 @@ async fn accept_copy(
     copy: &NewInbound,
     now: Timestamp,
 ) -> Result<StoredInbound> {
-    let stamp = now.to_string();
+    let stamp = copy.received_at.to_string();
     let placing = placing(&copy.persona, &copy.place, &copy.content, &stamp);
     // A letter with a Message-ID of its own is the same letter for the whole window; one without may be sent twice
     // on purpose once its sender has seen the first yes.
@@ -190,7 +198,7 @@ async fn accept_copy(
         disposition: &copy.disposition,
         joining: &[],
     };
-    insert_message(conn, &row, now).await?;
+    insert_message(conn, &row, copy.received_at).await?;
     for attachment in &copy.attachments {
         insert_attachment(conn, &copy.persona, &copy.id, attachment).await?;
     }

@@ -6,6 +6,7 @@
 
 mod open;
 mod writer;
+mod mailboxes;
 mod messages;
 mod threads;
 mod runs;
@@ -32,6 +33,7 @@ pub use journal::{
     TurnFailed, TurnStarted,
 };
 pub use knowledge::{KnowledgeChunk, KnowledgeFile, KnowledgeHit};
+pub use mailboxes::{MailboxContact, MailboxCursor, MailboxFate, MailboxHealth, RefusedLetter};
 pub use messages::{Content, NewAttachment, NewInbound, NewSynthetic, Place, StoredInbound};
 pub use notices::{EarlierMail, NewNotice, Notice, NoticeFold, NoticeMail, Told, Untold, quoted};
 pub use open::{OpenError, Store};

@@ -47,7 +47,7 @@ pub(super) const PLACE: &str = "
     INSERT OR IGNORE INTO message_links (persona_id, rfc_message_id, conversation_id)
       SELECT $1, value, $3 FROM json_each($2);
     INSERT INTO threads (id, conversation_id, persona_id, subject, created_at, updated_at)
-      VALUES ($7, $3, $1, $4, $6, $6) ON CONFLICT (id) DO UPDATE SET updated_at = $6;
+      VALUES ($7, $3, $1, $4, $6, $6) ON CONFLICT (id) DO UPDATE SET updated_at = max(updated_at, $6);
     INSERT OR IGNORE INTO thread_participants (thread_id, address) SELECT $7, value FROM json_each($8)";
 pub(super) const TOUCH_THREAD: &str = "UPDATE threads SET updated_at = $2 WHERE id = $1";
 

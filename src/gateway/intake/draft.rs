@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::config::Persona;
 use crate::domain::{
     Address, Attachment, AttachmentId, ConversationId, Email, Envelope, Identity, Mailbox, MessageId,
-    RawLetterId, RunId, ThreadId, Trigger, Trust, sha256_hex,
+    RawLetterId, RunId, ThreadId, Timestamp, Trigger, Trust, Via, sha256_hex,
 };
 use crate::store::{Content, NewAttachment, NewInbound, NewRun, Place};
 use serde_json::json;
@@ -74,7 +74,9 @@ impl Draft<'_> {
             content: self.content(persona),
             attachments: email.attachments.iter().map(|a| new_attachment(a, clock)).collect(),
             dedup_key: self.dedup.key.clone(),
-            duplicates_since: clock.now().minus(self.intake.config.limits.duplicate_window),
+            duplicates_since: self.duplicates_since(clock.now()),
+            received_at: self.envelope.arrival.arrived_at.unwrap_or_else(|| clock.now()),
+            fetched_from: self.envelope.arrival.mailbox.clone(),
             ack_confirmed: self.dedup.has_own_id,
             run: self.understood.held_by.is_none().then(new_run),
             disposition: self
@@ -82,6 +84,15 @@ impl Draft<'_> {
                 .held_by
                 .as_ref()
                 .map_or("run".to_owned(), |rule| format!("filed:{rule}")),
+        }
+    }
+
+    /// A mailbox may show a letter again after years, as if it were new (RFC 9051 section 2.3.1.1): there the same letter
+    /// is the same letter for ever.
+    fn duplicates_since(&self, now: Timestamp) -> Timestamp {
+        match self.envelope.via {
+            Via::Imap | Via::Import => Timestamp::from_millis(0),
+            _ => now.minus(self.intake.config.limits.duplicate_window),
         }
     }
 
@@ -93,6 +104,9 @@ impl Draft<'_> {
             "helo": envelope.helo,
             "peer": envelope.peer.map(|peer| peer.to_string()),
             "via": envelope.via.as_str(),
+            "mailbox": envelope.arrival.mailbox.as_ref().map(|at| {
+                json!({"name": at.mailbox, "uid_validity": at.uid_validity, "uid": at.uid})
+            }),
         })
         .to_string()
     }

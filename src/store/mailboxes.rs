@@ -1,0 +1,269 @@
+//! IMAP mailboxes: tables `mailboxes` and `mailbox_letters`. What a letter says is in `messages`.
+//!
+//! A letter's fate is noted in the commit that stores it; flag or move on the server follows, then the cursor. So a
+//! crash between any two of them costs nothing but a look at what is there already.
+
+use super::{Result, Store, StoreError};
+use crate::domain::{MailboxUid, Timestamp};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+
+/// Longest error text or reason that is kept.
+const TEXT_CHARS_MAX: usize = 300;
+
+/// What a server says of a mailbox that was just selected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MailboxContact {
+    /// Its name in the configuration.
+    pub name: String,
+    /// User, host and folder.
+    pub source: String,
+    pub uid_validity: u32,
+    /// 0 when the mailbox is empty.
+    pub newest_uid: u32,
+    /// Whether letters that lie there at the first contact are left alone.
+    pub from_now_on: bool,
+}
+
+/// How far a mailbox is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MailboxCursor {
+    /// Every letter up to here has its fate.
+    pub last_uid: u32,
+    /// Letters that came before are left alone, among those up to `resync_uid`.
+    pub history_until: Option<Timestamp>,
+    /// The server gave the letters up to here new numbers; 0: it never did.
+    pub resync_uid: u32,
+}
+
+/// A letter behind the cursor whose fate is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MailboxFate {
+    pub uid: u32,
+    /// Flagged or moved, or never to be.
+    pub marked: bool,
+}
+
+/// A mailbox as an operator looks at it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MailboxHealth {
+    pub name: String,
+    /// 0: never selected.
+    pub uid_validity: u32,
+    pub last_uid: u32,
+    /// Letters still to be fetched, at last count.
+    pub backlog: Option<u32>,
+    /// When the server last answered everything.
+    pub last_fetch_at: Option<Timestamp>,
+    pub last_error: Option<String>,
+    pub last_error_at: Option<Timestamp>,
+    /// Letters that were refused for good.
+    pub refused: u32,
+}
+
+/// A letter that stays in its mailbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedLetter {
+    pub place: MailboxUid,
+    pub reason: String,
+    pub noted_at: Timestamp,
+}
+
+pub(super) const MAILBOX: &str = "
+    SELECT source, uid_validity, last_uid, history_until, resync_uid FROM mailboxes WHERE name = $1";
+pub(super) const FIRST_CONTACT: &str = "
+    DELETE FROM mailbox_letters WHERE mailbox = $1;
+    INSERT INTO mailboxes (name, source, uid_validity, last_uid, history_until) VALUES ($1, $2, $3, $4, $5)
+      ON CONFLICT (name) DO UPDATE SET source = $2, uid_validity = $3, last_uid = $4, history_until = $5, resync_uid = 0,
+        backlog = NULL, last_fetch_at = NULL";
+pub(super) const RENUMBERED: &str = "
+    DELETE FROM mailbox_letters WHERE mailbox = $1 AND uid_validity <> $2;
+    UPDATE mailboxes SET uid_validity = $2, last_uid = 0, resync_uid = $3 WHERE name = $1";
+pub(super) const NOTE_TAKEN: &str = "
+    INSERT INTO mailbox_letters (mailbox, uid_validity, uid, fate, marked, noted_at)
+    VALUES ($1, $2, $3, 'taken', 0, $4) ON CONFLICT DO NOTHING";
+pub(super) const NOTE_REFUSED: &str = "
+    INSERT INTO mailbox_letters (mailbox, uid_validity, uid, fate, reason, marked, noted_at)
+    VALUES ($1, $2, $3, 'refused', $4, $5, $6) ON CONFLICT DO NOTHING";
+pub(super) const FATES: &str = "
+    SELECT uid, marked FROM mailbox_letters
+    WHERE mailbox = $1 AND uid_validity = $2 AND (uid > $3 OR marked = 0) ORDER BY uid LIMIT $4";
+pub(super) const SETTLE: &str = "
+    UPDATE mailbox_letters SET marked = 1
+      WHERE mailbox = $1 AND uid_validity = $2 AND uid IN (SELECT value FROM json_each($3));
+    UPDATE mailboxes SET last_uid = max(last_uid, $4) WHERE name = $1 AND uid_validity = $2;
+    DELETE FROM mailbox_letters WHERE mailbox = $1 AND uid_validity = $2 AND fate = 'taken' AND marked = 1
+      AND uid <= (SELECT last_uid FROM mailboxes WHERE name = $1)";
+pub(super) const NOTE_FETCH: &str = "
+    UPDATE mailboxes SET last_fetch_at = $2, backlog = $3 WHERE name = $1";
+pub(super) const NOTE_ERROR: &str = "
+    INSERT INTO mailboxes (name, source, last_error, last_error_at) VALUES ($1, $2, $3, $4)
+      ON CONFLICT (name) DO UPDATE SET last_error = $3, last_error_at = $4";
+pub(super) const HEALTH: &str = "
+    SELECT m.name, m.uid_validity, m.last_uid, m.backlog, m.last_fetch_at, m.last_error, m.last_error_at,
+      (SELECT count(*) FROM mailbox_letters l WHERE l.mailbox = m.name AND l.fate = 'refused') AS refused
+    FROM mailboxes m WHERE m.name = $1";
+pub(super) const REFUSED: &str = "
+    SELECT uid_validity, uid, reason, noted_at FROM mailbox_letters
+    WHERE mailbox = $1 AND fate = 'refused' ORDER BY noted_at DESC LIMIT $2";
+
+/// Notes, in the commit that stores a letter, that it was taken.
+pub(super) async fn note_taken(conn: &mut SqliteConnection, from: &MailboxUid, now: Timestamp) -> Result<()> {
+    let note = sqlx::query(NOTE_TAKEN).bind(&from.mailbox).bind(from.uid_validity).bind(from.uid);
+    note.bind(now.to_string()).execute(conn).await?;
+    Ok(())
+}
+
+impl Store {
+    /// Says how far a selected mailbox is read, after noting a first contact or new numbers.
+    pub async fn contact_mailbox(&self, contact: MailboxContact) -> Result<MailboxCursor> {
+        let now = self.clock().now();
+        self.write(move |conn| Box::pin(async move { meet(conn, &contact, now).await })).await
+    }
+
+    /// Letters after `cursor` with a fate already, and earlier ones that are still to be flagged or moved, in order.
+    pub async fn mailbox_fates(
+        &self,
+        mailbox: &str,
+        uid_validity: u32,
+        cursor: u32,
+        limit: u32,
+    ) -> Result<Vec<MailboxFate>> {
+        let rows = sqlx::query(FATES).bind(mailbox).bind(uid_validity).bind(cursor).bind(limit);
+        let rows = rows.fetch_all(self.readers()).await?;
+        Ok(rows.iter().map(|row| MailboxFate { uid: row.get(0), marked: row.get(1) }).collect())
+    }
+
+    /// Notes that a letter is not taken, so that it is not fetched again. `marked`: nothing is to be done with it there.
+    pub async fn refuse_mailbox_letter(&self, place: MailboxUid, reason: &str, marked: bool) -> Result<()> {
+        let (reason, now) = (shortened(reason), self.clock().now().to_string());
+        self.write(move |conn| {
+            Box::pin(async move {
+                let note = sqlx::query(NOTE_REFUSED).bind(place.mailbox).bind(place.uid_validity);
+                note.bind(place.uid).bind(reason).bind(marked).bind(now).execute(conn).await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// Notes what was flagged or moved, and that every letter up to `last_uid` has its fate.
+    pub async fn settle_mailbox_letters(
+        &self,
+        mailbox: &str,
+        uid_validity: u32,
+        marked: &[u32],
+        last_uid: u32,
+    ) -> Result<()> {
+        let mailbox = mailbox.to_owned();
+        let marked = serde_json::Value::from_iter(marked.iter().copied()).to_string();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let settle = sqlx::query(SETTLE).bind(mailbox).bind(uid_validity).bind(marked);
+                settle.bind(last_uid).execute(conn).await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// The server answered everything; so many letters are still to be fetched.
+    pub async fn note_mailbox_fetch(&self, mailbox: &str, backlog: u32) -> Result<()> {
+        let (mailbox, now) = (mailbox.to_owned(), self.clock().now().to_string());
+        self.write(move |conn| {
+            Box::pin(async move {
+                sqlx::query(NOTE_FETCH).bind(mailbox).bind(now).bind(backlog).execute(conn).await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// Something is wrong with a mailbox; it may never have been selected.
+    pub async fn note_mailbox_error(&self, mailbox: &str, source: &str, error: &str) -> Result<()> {
+        let (mailbox, source, error) = (mailbox.to_owned(), source.to_owned(), shortened(error));
+        let now = self.clock().now().to_string();
+        self.write(move |conn| {
+            Box::pin(async move {
+                sqlx::query(NOTE_ERROR)
+                    .bind(mailbox)
+                    .bind(source)
+                    .bind(error)
+                    .bind(now)
+                    .execute(conn)
+                    .await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// How a mailbox fares; `None` when no engine has tried it yet.
+    pub async fn mailbox_health(&self, mailbox: &str) -> Result<Option<MailboxHealth>> {
+        let row = sqlx::query(HEALTH).bind(mailbox).fetch_optional(self.readers()).await?;
+        row.as_ref().map(health).transpose()
+    }
+
+    /// The letters of a mailbox that were refused for good, the newest first.
+    pub async fn refused_mailbox_letters(&self, mailbox: &str, limit: u32) -> Result<Vec<RefusedLetter>> {
+        let rows = sqlx::query(REFUSED).bind(mailbox).bind(limit).fetch_all(self.readers()).await?;
+        let refused = |row: &SqliteRow| {
+            let place = MailboxUid { mailbox: mailbox.to_owned(), uid_validity: row.get(0), uid: row.get(1) };
+            let reason: Option<String> = row.get(2);
+            let noted_at = instant(row.get(3))?.unwrap_or(Timestamp::from_millis(0));
+            Ok(RefusedLetter { place, reason: reason.unwrap_or_default(), noted_at })
+        };
+        rows.iter().map(refused).collect()
+    }
+}
+
+async fn meet(
+    conn: &mut SqliteConnection,
+    contact: &MailboxContact,
+    now: Timestamp,
+) -> Result<MailboxCursor> {
+    let row = sqlx::query(MAILBOX).bind(&contact.name).fetch_optional(&mut *conn).await?;
+    let known = row.filter(|row| {
+        let (source, uid_validity): (&str, u32) = (row.get(0), row.get(1));
+        source == contact.source && uid_validity != 0
+    });
+    let Some(row) = known else {
+        let (last_uid, history_until) = match contact.from_now_on {
+            true => (contact.newest_uid, Some(now)),
+            false => (0, None),
+        };
+        let first = sqlx::query(FIRST_CONTACT).bind(&contact.name).bind(&contact.source);
+        let first = first.bind(contact.uid_validity).bind(last_uid);
+        first.bind(history_until.map(|at| at.to_string())).execute(conn).await?;
+        return Ok(MailboxCursor { last_uid, history_until, resync_uid: 0 });
+    };
+    let history_until = instant(row.get(3))?;
+    if row.get::<u32, _>(1) == contact.uid_validity {
+        return Ok(MailboxCursor { last_uid: row.get(2), history_until, resync_uid: row.get(4) });
+    }
+    let renumbered = sqlx::query(RENUMBERED).bind(&contact.name).bind(contact.uid_validity);
+    renumbered.bind(contact.newest_uid).execute(conn).await?;
+    Ok(MailboxCursor { last_uid: 0, history_until, resync_uid: contact.newest_uid })
+}
+
+fn health(row: &SqliteRow) -> Result<MailboxHealth> {
+    Ok(MailboxHealth {
+        name: row.get("name"),
+        uid_validity: row.get("uid_validity"),
+        last_uid: row.get("last_uid"),
+        backlog: row.get("backlog"),
+        last_fetch_at: instant(row.get("last_fetch_at"))?,
+        last_error: row.get("last_error"),
+        last_error_at: instant(row.get("last_error_at"))?,
+        refused: row.get("refused"),
+    })
+}
+
+fn instant(text: Option<&str>) -> Result<Option<Timestamp>> {
+    let read = |text| Timestamp::parse(text).ok_or(StoreError::Unreadable { what: "time of a mailbox" });
+    text.map(read).transpose()
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(TEXT_CHARS_MAX).collect()
+}
