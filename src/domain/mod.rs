@@ -9,6 +9,7 @@ pub mod email;
 pub mod id;
 pub mod identity;
 pub mod notice;
+pub mod report;
 pub mod run;
 pub mod time;
 pub mod usage;
@@ -22,6 +23,10 @@ pub use id::{
 };
 pub use identity::Identity;
 pub use notice::{NoticeKind, NoticeSubject};
+pub use report::{
+    BounceReason, DIAGNOSTIC_CHARS_MAX, Report, ReportAction, ReportKind, ReportedRecipient, bounce_address,
+    bounce_token,
+};
 pub use run::{ErrorClass, RunState, StopReason, Trigger};
 pub use time::Timestamp;
 pub use usage::{CostSource, Usage};

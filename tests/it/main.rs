@@ -21,6 +21,7 @@ mod config;
 mod cli;
 mod outbound;
 mod behaviour;
+mod bounce;
 mod browse;
 mod replay;
 mod faces;

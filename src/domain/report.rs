@@ -1,0 +1,223 @@
+//! What mail systems say about our mail: bounces, delays, complaints, read receipts; and the address they are sent to.
+
+use super::address::Address;
+
+/// A letter that reports on another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    pub kind: ReportKind,
+    /// The reporter filled in the fields of RFC 3464, 5965 or 8098; otherwise its words were read.
+    pub is_standard: bool,
+    /// In the order of the letter, each address once; empty only for complaints that do not say whose they are.
+    pub recipients: Vec<ReportedRecipient>,
+    /// Message-ID of the mail that the report is about, without angle brackets.
+    pub original_message_id: Option<String>,
+    /// Who reports, as it names itself: a host name, as a rule.
+    pub reporter: Option<String>,
+    /// ARF: the kind of complaint, lower case (`abuse`, `fraud`, `opt-out`); disposition notifications: the
+    /// disposition type (`displayed`, `deleted`).
+    pub detail: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportKind {
+    /// A delivery status notification (RFC 3464), or a bounce in a form of its own.
+    DeliveryStatus,
+    /// A complaint (RFC 5965) or a request to be left alone.
+    Feedback,
+    /// A message disposition notification (RFC 8098).
+    Disposition,
+}
+
+impl ReportKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::DeliveryStatus => "delivery_status",
+            Self::Feedback => "feedback",
+            Self::Disposition => "disposition",
+        }
+    }
+}
+
+/// What a report says of one recipient.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportedRecipient {
+    /// As reported, without angle brackets and address type; a forwarder may have changed it.
+    pub address: String,
+    /// The address as we gave it (`Original-Recipient`), when the reporter still knows it.
+    pub original: Option<String>,
+    pub action: ReportAction,
+    /// Enhanced status code such as `5.1.1` (RFC 3463): the most specific that was found.
+    pub status: Option<String>,
+    /// SMTP reply code, 400 to 599.
+    pub code: Option<u16>,
+    /// The words of the refusing system on one line, at most [`DIAGNOSTIC_CHARS_MAX`] characters; empty when it gave
+    /// none.
+    pub diagnostic: String,
+    pub reason: BounceReason,
+    /// Trying again cannot help: the address is wrong, and not only for now.
+    pub is_hard: bool,
+}
+
+/// Characters of a diagnostic that are kept.
+pub const DIAGNOSTIC_CHARS_MAX: usize = 500;
+
+/// RFC 3464 section 2.3.3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportAction {
+    Failed,
+    Delayed,
+    Delivered,
+    /// Handed to a system that sends no notifications.
+    Relayed,
+    /// Delivered to a list or an alias, which sends it on.
+    Expanded,
+    /// Nothing about delivery: complaints and disposition notifications.
+    None,
+}
+
+impl ReportAction {
+    /// The spelling of the RFC, in the database and in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Delayed => "delayed",
+            Self::Delivered => "delivered",
+            Self::Relayed => "relayed",
+            Self::Expanded => "expanded",
+            Self::None => "none",
+        }
+    }
+    pub fn parse(text: &str) -> Option<Self> {
+        let all = [Self::Failed, Self::Delayed, Self::Delivered, Self::Relayed, Self::Expanded, Self::None];
+        all.into_iter().find(|action| text.eq_ignore_ascii_case(action.as_str()))
+    }
+}
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $variant:ident $name:literal),+ $(,)?) => {
+        /// Why a mail did not arrive. The names are those that the field's bounce parsers use.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum BounceReason { $($(#[$doc])* $variant),+ }
+
+        impl BounceReason {
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+            /// The spelling in the database, on the command line and in JSON.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// SPF, DKIM or DMARC did not hold.
+    AuthFailure "authfailure",
+    /// Our address or domain has a bad name.
+    BadReputation "badreputation",
+    /// The client's address is on a list, or was turned away at the door.
+    Blocked "blocked",
+    ContentError "contenterror",
+    /// It arrived: not a bounce.
+    Delivered "delivered",
+    /// Was in a queue for too long, or still is.
+    Expired "expired",
+    /// A complaint by the recipient or their provider.
+    Feedback "feedback",
+    /// The mailbox exists, as far as one can tell, and refused this mail after it had seen it.
+    Filtered "filtered",
+    HasMoved "hasmoved",
+    HostUnknown "hostunknown",
+    MailboxFull "mailboxfull",
+    /// The program behind the mailbox failed.
+    MailerError "mailererror",
+    MesgTooBig "mesgtoobig",
+    NetworkError "networkerror",
+    NoRelaying "norelaying",
+    /// The host takes no mail at all.
+    NotAccept "notaccept",
+    /// The mail breaks a rule of the standards, or is said to.
+    NotCompliantRfc "notcompliantrfc",
+    PolicyViolation "policyviolation",
+    RateLimited "ratelimited",
+    /// The sender's address was refused.
+    Rejected "rejected",
+    /// The client's address has no reverse name.
+    RequirePtr "requireptr",
+    SecurityError "securityerror",
+    SpamDetected "spamdetected",
+    Suspend "suspend",
+    SyntaxError "syntaxerror",
+    SystemError "systemerror",
+    SystemFull "systemfull",
+    Undefined "undefined",
+    UserUnknown "userunknown",
+    VirusDetected "virusdetected",
+}
+
+impl BounceReason {
+    /// Whether the address itself is wrong, so that no later mail to it can arrive either.
+    pub fn is_about_the_address(self) -> bool {
+        matches!(self, Self::UserUnknown | Self::HostUnknown | Self::HasMoved | Self::NotAccept)
+    }
+}
+
+/// What stands between a persona's local part and the token of a delivery.
+const TAG: &str = "+b.";
+
+/// The envelope sender of one delivery: the persona's address with a token, so that what comes back is recognised.
+/// The plain address when that has no room for it (RFC 5321 section 4.5.3.1.1: 64 octets).
+pub fn bounce_address(persona: &Address, token: &str) -> Address {
+    let base = persona.local().split('+').next().unwrap_or_default();
+    let tagged = format!("{base}{TAG}{token}@{}", persona.domain());
+    Address::parse(&tagged).unwrap_or_else(|_| persona.clone())
+}
+
+/// The token of an envelope sender that [`bounce_address`] made, lower case; whatever stands in its place in an
+/// address that only looks like one.
+pub fn bounce_token(address: &Address) -> Option<String> {
+    let at = address.local().find('+')?;
+    let tag = address.local()[at..].to_ascii_lowercase();
+    tag.strip_prefix(TAG).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> Address {
+        Address::parse(text).expect("an address")
+    }
+
+    #[test]
+    fn a_token_comes_back_however_the_address_is_spelled() {
+        let tagged = bounce_address(&address("Ada@engine.test"), "0f3c");
+        assert_eq!(tagged.to_string(), "Ada+b.0f3c@engine.test");
+        assert_eq!(bounce_token(&address("ADA+B.0F3C@ENGINE.TEST")).as_deref(), Some("0f3c"));
+        assert_eq!(tagged.base_local(), "ada");
+        assert_eq!(
+            bounce_token(&bounce_address(&address("ada+lists@engine.test"), "9")).as_deref(),
+            Some("9")
+        );
+        for plain in
+            ["ada@engine.test", "ada+bob.x@engine.test", "b.0f3c@engine.test", "ada+c+b.0f@engine.test"]
+        {
+            assert_eq!(bounce_token(&address(plain)), None, "{plain}");
+        }
+    }
+
+    #[test]
+    fn a_name_without_room_for_a_token_stays_as_it_is() {
+        let token = "0123456789abcdef0123";
+        let longest = address(&format!("{}@engine.test", "a".repeat(64 - TAG.len() - token.len())));
+        assert_eq!(bounce_address(&longest, token).local().len(), 64);
+        let too_long = address(&format!("{}@engine.test", "a".repeat(64)));
+        assert_eq!(bounce_address(&too_long, token), too_long);
+    }
+
+    #[test]
+    fn every_reason_has_a_name_of_its_own() {
+        let names: std::collections::BTreeSet<&str> = BounceReason::ALL.iter().map(|r| r.as_str()).collect();
+        assert_eq!(names.len(), BounceReason::ALL.len());
+    }
+}

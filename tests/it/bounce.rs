@@ -1,0 +1,3 @@
+//! What comes back: bounces read, matched with what was sent, and never answered.
+
+mod oracle;
