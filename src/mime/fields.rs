@@ -217,6 +217,7 @@ pub(super) fn ids(value: &[u8]) -> Vec<String> {
     found
 }
 
+/// A stray bracket is noise, too: an id that kept it could not be written between brackets of ours.
 fn clean_id(id: &str) -> String {
-    id.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect()
+    id.chars().filter(|c| !c.is_whitespace() && !c.is_control() && !matches!(c, '<' | '>')).collect()
 }

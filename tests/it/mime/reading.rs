@@ -193,3 +193,10 @@ fn a_damaged_mail_still_says_something() {
     let unseparated = email("From: a@b.test\r\nhello there\r\nNote: bring bread");
     assert_eq!(unseparated.text, "hello there\nNote: bring bread");
 }
+
+#[test]
+fn a_stray_bracket_never_becomes_part_of_an_id() {
+    let email = email("Message-ID: @3<shop.example\r\nIn-Reply-To: a@b.test<c\r\n\r\nhello\r\n");
+    assert_eq!(email.message_id.as_deref(), Some("@3shop.example"));
+    assert_eq!(email.in_reply_to, ["a@b.testc"]);
+}
