@@ -1,4 +1,5 @@
-//! `attache outbox list|show|retry|cancel|hold`: outbound mail on its way, and what an operator may do with it.
+//! `attache outbox list|show|retry|cancel|hold|health|dkim`: outbound mail on its way, what an operator may do with it,
+//! how the way out is, and the records that let others verify our signatures.
 //!
 //! Works beside a running engine, which sees the changes at its next look.
 
@@ -6,6 +7,7 @@ use super::{Command, Context, Exit, Failure, output};
 use crate::domain::{DeliveryId, PersonaId, RunId, Timestamp};
 use crate::store::{
     Delivery, DeliveryFilter, DeliveryRecipient, DeliveryState, FrozenDelivery, Store, StoreError,
+    TransportState,
 };
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
@@ -41,21 +43,53 @@ impl Command for OutboxCommand {
             .arg_required_else_help(true)
             .subcommand(list_command())
             .subcommand(with_id("show", "Show one delivery: recipients, states, last replies").arg(raw))
-            .subcommand(with_id("retry", "Send a failed, held or deferred delivery now"))
+            .subcommand(retry_command())
             .subcommand(with_id("cancel", "Give up a queued or held delivery"))
             .subcommand(with_id("hold", "Keep a queued delivery back until it is retried or cancelled"))
+            .subcommand(
+                clap::Command::new("health")
+                    .about("Say whether mail can go out, and if not, why and until when"),
+            )
+            .subcommand(
+                clap::Command::new("dkim")
+                    .about("Print the DNS records of the keys that sign, for the domain's zone"),
+            )
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             let Some((command, args)) = args.subcommand() else { return Ok(Exit::Usage) };
+            if command == "dkim" {
+                return dkim(context);
+            }
             let store = context.store_beside().await?;
             match command {
+                "health" => health(context, &store).await,
+                "retry" if args.get_flag("all-failed") || args.get_flag("held") => {
+                    retry_many(context, &store, args).await
+                }
                 "list" => list(context, &store, args).await,
                 "show" => show(context, &store, args).await,
                 command => change(context, &store, command, args).await,
             }
         })
     }
+}
+
+fn retry_command() -> clap::Command {
+    let every = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+    };
+    clap::Command::new("retry")
+        .about("Send a failed, held or deferred delivery now")
+        .arg(
+            Arg::new("id")
+                .value_name("ID")
+                .required_unless_present_any(["all-failed", "held"])
+                .conflicts_with_all(["all-failed", "held"])
+                .help("Id of a delivery, as `list` shows it"),
+        )
+        .arg(every("all-failed", "Every failed delivery; recipients who have the mail do not get it again"))
+        .arg(every("held", "Every held delivery"))
 }
 
 fn list_command() -> clap::Command {
@@ -103,6 +137,14 @@ async fn list(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
     if context.json() {
         context.screen.json(&deliveries.iter().map(delivery_json).collect::<Vec<_>>())?;
         return Ok(Exit::Ok);
+    }
+    if let Some(health) = store.transport_health().await?.filter(|h| h.state != TransportState::Well) {
+        let next = health.next_probe_at.map(|at| format!("; next try at {at}")).unwrap_or_default();
+        let (state, since, reason) = (health.state.as_str(), health.since, &health.reason);
+        output::remark(&format!(
+            "mail out rests since {since} ({state}): {}{next}",
+            output::one_line(reason)
+        ));
     }
     let lines = deliveries.iter().map(|delivery| {
         let to: Vec<&str> =
@@ -156,6 +198,70 @@ async fn show(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
     let lines: Vec<Vec<String>> = delivery.recipients.iter().map(recipient_line).collect();
     context.screen.line("")?;
     context.screen.table(&["RECIPIENT", "STATE", "TRIES", "NEXT", "LAST REPLY"], &lines)?;
+    Ok(Exit::Ok)
+}
+
+async fn retry_many(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let mut queued = Vec::new();
+    for (flag, state) in [("all-failed", DeliveryState::Failed), ("held", DeliveryState::Held)] {
+        if args.get_flag(flag) {
+            queued.extend(store.retry_deliveries(state).await?);
+        }
+    }
+    if context.json() {
+        context.screen.json(&queued.iter().map(DeliveryId::as_str).collect::<Vec<_>>())?;
+        return Ok(Exit::Ok);
+    }
+    for id in &queued {
+        context.screen.line(id.as_str())?;
+    }
+    output::remark(match queued.len() {
+        0 => "there is none",
+        _ => "queued for now; a running engine sends them",
+    });
+    Ok(Exit::Ok)
+}
+
+async fn health(context: &Context, store: &Store) -> anyhow::Result<Exit> {
+    let health = store.transport_health().await?;
+    let state = health.as_ref().map_or(TransportState::Well, |health| health.state);
+    let since = health.as_ref().map(|health| health.since);
+    let next = health.as_ref().and_then(|health| health.next_probe_at);
+    let reason = health.map(|health| health.reason).unwrap_or_default();
+    if context.json() {
+        let text = |at: Option<Timestamp>| at.map(|at| at.to_string());
+        context.screen.json(&json!({
+            "state": state.as_str(), "since": text(since), "reason": reason, "next_probe_at": text(next),
+        }))?;
+        return Ok(Exit::Ok);
+    }
+    context.screen.fields(&[
+        ("Transport", state.as_str().to_owned()),
+        ("Since", time(since)),
+        ("Reason", reason),
+        ("Next try", time(next)),
+    ])?;
+    Ok(Exit::Ok)
+}
+
+fn dkim(context: &Context) -> anyhow::Result<Exit> {
+    context.require_workspace()?;
+    let config = context.config()?;
+    let signers = &config.gateway.signers;
+    if context.json() {
+        let records = signers.iter().map(|signer| {
+            let record = signer.record();
+            json!({ "name": record.name, "type": "TXT", "text": record.text, "algorithm": signer.algorithm() })
+        });
+        context.screen.json(&records.collect::<Vec<_>>())?;
+        return Ok(Exit::Ok);
+    }
+    for signer in signers.iter() {
+        context.screen.line(signer.record().zone_line())?;
+    }
+    if signers.is_empty() {
+        output::remark("no key signs: name one in `outbound.dkim` of configs/gateway.json");
+    }
     Ok(Exit::Ok)
 }
 

@@ -5,23 +5,20 @@ use super::document::child;
 use super::limits;
 use super::load::Desk;
 use super::mailboxes;
-use super::net::{domain, is_loopback_host};
-use super::settings::{
-    Gateway, Limits, ListenerKind, RetryPolicy, Smarthost, SmarthostTls, SmtpListener, Transport,
-    WatchedFolder,
-};
+use super::net::domain;
+use super::outbound;
+use super::settings::{Gateway, Limits, ListenerKind, RetryPolicy, SmtpListener, Transport, WatchedFolder};
 use super::span::Span;
 use crate::domain::{Address, PersonaId};
 use schemars::JsonSchema;
-use secrecy::SecretString;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+pub use outbound::PASSWORD_VARIABLE;
+
 pub const FILE: &str = "configs/gateway.json";
-/// Where the smarthost's password is looked up unless the file names another variable.
-pub const PASSWORD_VARIABLE: &str = "ATTACHE_SMTP_PASSWORD";
 
 /// How mail comes in and goes out.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -44,7 +41,7 @@ pub struct Typed {
     /// IMAP mailboxes that letters are fetched from.
     mailboxes: Option<Vec<mailboxes::Typed>>,
     /// How mail goes out. Without it nothing can be sent.
-    outbound: Option<TypedOutbound>,
+    outbound: Option<outbound::Typed>,
     retry: Option<TypedRetry>,
     /// Bounds, each with its default where it is left out.
     limits: Option<limits::Typed>,
@@ -80,45 +77,6 @@ struct TypedFolder {
     poll: Option<Span>,
 }
 
-/// How mail goes out.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct TypedOutbound {
-    kind: TypedOutboundKind,
-    /// `folder`: where each mail becomes an `.eml` file, relative to the workspace.
-    #[schemars(length(min = 1))]
-    path: Option<String>,
-    /// `smarthost`: its host name.
-    host: Option<String>,
-    /// `smarthost`: default 587 for `starttls`, 465 for `implicit`, 25 for `none`.
-    #[schemars(range(min = 1))]
-    port: Option<u16>,
-    /// `smarthost`: default `starttls`; `none` is for loopback hosts only.
-    tls: Option<TypedTls>,
-    /// `smarthost`: user name for AUTH. Its password comes from the environment or `.secrets`.
-    user: Option<String>,
-    /// `smarthost`: the variable that holds the password. Default: `ATTACHE_SMTP_PASSWORD`.
-    password_variable: Option<String>,
-    /// `smarthost`: connections that may be open at once. Default: 4.
-    #[schemars(range(min = 1, max = 100))]
-    connections_max: Option<u16>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum TypedOutboundKind {
-    Folder,
-    Smarthost,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum TypedTls {
-    None,
-    StartTls,
-    Implicit,
-}
-
 /// When an outbound mail is tried again.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -140,8 +98,7 @@ impl Typed {
     }
     /// The variable of the smarthost's password.
     pub fn password_variable(&self) -> &str {
-        let named = self.outbound.as_ref().and_then(|outbound| outbound.password_variable.as_deref());
-        named.unwrap_or(PASSWORD_VARIABLE)
+        self.outbound.as_ref().map_or(PASSWORD_VARIABLE, outbound::Typed::password_variable)
     }
     /// The variables that the mailboxes read.
     pub fn mailbox_variables(&self) -> impl Iterator<Item = &str> {
@@ -161,7 +118,9 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> (Gateway, Limits) {
     }
     let host_name = typed.host_name.as_deref().and_then(domain).unwrap_or_else(|| mail_domain.clone());
     let folders = settle_folders(page, desk);
-    let outbound = typed.outbound.as_ref().and_then(|outbound| settle_outbound(page, outbound, desk));
+    let outbound = typed.outbound.as_ref().and_then(|typed| outbound::settle(page, typed, desk));
+    let signers = typed.outbound.as_ref().map(|typed| outbound::settle_dkim(page, typed, desk));
+    let on_unknown = typed.outbound.as_ref().map(outbound::Typed::on_unknown);
     if let Some(Transport::Folder(out)) = &outbound {
         let loops = folders.iter().position(|folder| folder.path == *out);
         if let Some(index) = loops {
@@ -178,8 +137,10 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> (Gateway, Limits) {
         folders,
         mailboxes: mailboxes::settle(page, typed.mailboxes.as_deref().unwrap_or_default(), desk),
         outbound,
+        signers: signers.unwrap_or_default(),
         retry: RetryPolicy {
             give_up_after: give_up_after.map_or(Duration::from_secs(5 * 24 * 3600), |s| s.0),
+            on_unknown: on_unknown.unwrap_or_default(),
         },
     };
     (gateway, typed.limits.as_ref().map_or_else(Limits::default, limits::settle))
@@ -241,83 +202,8 @@ fn settle_folders(page: &Page<Typed>, desk: &mut Desk<'_>) -> Vec<WatchedFolder>
     folders
 }
 
-fn settle_outbound(page: &Page<Typed>, typed: &TypedOutbound, desk: &mut Desk<'_>) -> Option<Transport> {
-    let (kind, foreign): (_, &[&str]) = match typed.kind {
-        TypedOutboundKind::Folder => {
-            ("folder", &["host", "port", "tls", "user", "password_variable", "connections_max"])
-        }
-        TypedOutboundKind::Smarthost => ("smarthost", &["path"]),
-    };
-    for pointer in foreign.iter().map(|key| child("/outbound", key)) {
-        if page.has(&pointer) {
-            desk.report(page.blame_key(&pointer, format!("has no meaning for kind `{kind}`")));
-        }
-    }
-    match typed.kind {
-        TypedOutboundKind::Folder => {
-            let path = required(page, typed.path.as_deref(), "path", kind, desk)?;
-            Some(Transport::Folder(below(desk.workspace, path)))
-        }
-        TypedOutboundKind::Smarthost => settle_smarthost(page, typed, desk).map(Transport::Smarthost),
-    }
-}
-
-fn settle_smarthost(page: &Page<Typed>, typed: &TypedOutbound, desk: &mut Desk<'_>) -> Option<Smarthost> {
-    let (tls, port) = match typed.tls {
-        None | Some(TypedTls::StartTls) => (SmarthostTls::StartTls, 587),
-        Some(TypedTls::Implicit) => (SmarthostTls::Implicit, 465),
-        Some(TypedTls::None) => (SmarthostTls::None, 25),
-    };
-    let host = required(page, typed.host.as_deref(), "host", "smarthost", desk)?;
-    let is_address = host.parse::<std::net::IpAddr>().is_ok();
-    if !is_address && domain(host).is_none() {
-        desk.report(page.blame("/outbound/host", format!("`{host}` is not a host name")));
-    }
-    if tls == SmarthostTls::None && !is_loopback_host(host) {
-        let problem =
-            page.blame("/outbound/tls", format!("`none` would send mail in plain text to `{host}`"));
-        desk.report(problem.hint("use `starttls` or `implicit`; `none` is for this machine only"));
-    }
-    if typed.user.is_none() && page.has("/outbound/password_variable") {
-        desk.report(page.blame("/outbound/password_variable", "there is a password but no `user`"));
-    }
-    Some(Smarthost {
-        host: host.to_owned(),
-        port: typed.port.unwrap_or(port),
-        tls,
-        credentials: typed.user.clone().zip(settle_password(page, desk)),
-        connections_max: usize::from(typed.connections_max.unwrap_or(4)),
-    })
-}
-
-/// The password of the smarthost's user, who must have one.
-fn settle_password(page: &Page<Typed>, desk: &mut Desk<'_>) -> Option<SecretString> {
-    page.typed.outbound.as_ref()?.user.as_ref()?;
-    let variable = page.typed.password_variable();
-    let password = desk.secrets.get(variable);
-    if password.is_none() {
-        let problem = page.blame("/outbound/user", format!("this user's password is not in `{variable}`"));
-        desk.report(problem.hint(format!("set {variable} in the environment or in `.secrets`")));
-    }
-    password
-}
-
-/// A member that its kind cannot do without.
-fn required<'t>(
-    page: &Page<Typed>,
-    value: Option<&'t str>,
-    key: &str,
-    kind: &str,
-    desk: &mut Desk<'_>,
-) -> Option<&'t str> {
-    if value.is_none() && !page.has(&child("/outbound", key)) {
-        desk.report(page.blame("/outbound", format!("kind `{kind}` needs `{key}`")));
-    }
-    value
-}
-
 /// An absolute path, without the `.` and `..` that would hide that two paths are one.
-fn below(workspace: &Path, typed: &str) -> PathBuf {
+pub(super) fn below(workspace: &Path, typed: &str) -> PathBuf {
     let mut path = PathBuf::new();
     for part in workspace.join(typed).components() {
         match part {

@@ -171,6 +171,14 @@ fn check_addresses(
         }
     }
     let Some((page, gateway)) = page.zip(gateway) else { return };
+    let unsigned = |persona: &&Persona| !gateway.signers.covers(persona.address.domain());
+    if let Some(persona) = (!gateway.signers.is_empty())
+        .then(|| personas.iter().map(|(_, persona)| persona).find(unsigned))
+        .flatten()
+    {
+        let message = format!("no key signs the mail of `{}`", persona.address);
+        desk.report(page.blame("/outbound/dkim", message).hint("add one of its domain"));
+    }
     let owned = |owner: &&Address| taken.contains_key(&owner.key());
     for owner in gateway.owners.iter().filter(owned) {
         let pointer = page.typed.owner_pointer(owner);

@@ -9,6 +9,7 @@ mod check;
 mod document;
 mod problem;
 mod gateway;
+mod outbound;
 mod inference;
 mod context;
 mod security;
@@ -28,8 +29,8 @@ pub use persona::{BadName, check_name};
 pub use problem::{ConfigErrors, Problem};
 pub use settings::{
     Access, Budget, Config, ContextProfile, ContextStep, Decision, Gateway, Inference, Limits, ListenerKind,
-    Persona, Personas, ProviderSettings, ReplyMode, RetryPolicy, Security, Smarthost, SmarthostTls,
-    SmtpListener, Transport, WatchedFolder,
+    OnUnknown, Persona, Personas, ProviderSettings, ReplyMode, RetryPolicy, Security, Smarthost,
+    SmarthostTls, SmtpListener, Transport, WatchedFolder,
 };
 pub use show::{effective, show_persona};
 pub use step::PLACEHOLDERS;

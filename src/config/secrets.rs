@@ -30,7 +30,7 @@ impl<'e> Secrets<'e> {
         let path = workspace.join(FILE);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => {
-                problems.extend(open_to_others(&path));
+                problems.extend(open_to_others(&path).map(readable_by_others));
                 text
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -96,18 +96,20 @@ fn unquoted(value: &str) -> &str {
     inside('"').or_else(|| inside('\'')).unwrap_or(value)
 }
 
-/// The file must be its owner's alone, as ssh asks of its keys.
+fn readable_by_others(mode: u32) -> Problem {
+    Problem::of_file(FILE, format!("others may read it: its mode is {mode:04o}"))
+        .hint("run `chmod 600 .secrets`, and change the keys if others had access")
+}
+
+/// The mode of a file that is not its owner's alone, as ssh asks of its keys.
 #[cfg(unix)]
-fn open_to_others(path: &Path) -> Option<Problem> {
+pub fn open_to_others(path: &Path) -> Option<u32> {
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
-    (mode & 0o077 != 0).then(|| {
-        Problem::of_file(FILE, format!("others may read it: its mode is {mode:04o}"))
-            .hint("run `chmod 600 .secrets`, and change the keys if others had access")
-    })
+    (mode & 0o077 != 0).then_some(mode)
 }
 
 #[cfg(not(unix))]
-fn open_to_others(_: &Path) -> Option<Problem> {
+pub fn open_to_others(_: &Path) -> Option<u32> {
     None
 }

@@ -2,6 +2,7 @@
 
 use super::mailboxes::ImapMailbox;
 use crate::domain::{Address, PersonaId};
+use crate::mime::Signers;
 use secrecy::SecretString;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -35,6 +36,8 @@ pub struct Gateway {
     pub mailboxes: Vec<ImapMailbox>,
     /// `None`: nothing can be sent; a mail that should be sent ends the run with `outbound_not_configured`.
     pub outbound: Option<Transport>,
+    /// Keys that sign what goes out; none, or at least one for the domain of every persona.
+    pub signers: Signers,
     pub retry: RetryPolicy,
 }
 
@@ -90,6 +93,17 @@ pub enum SmarthostTls {
 pub struct RetryPolicy {
     /// After this age a recipient fails.
     pub give_up_after: Duration,
+    pub on_unknown: OnUnknown,
+}
+
+/// What becomes of a mail that the server may have although it never said so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnUnknown {
+    /// It is sent again: at least once, at worst twice, and marked.
+    #[default]
+    Resend,
+    /// It is held until somebody decides.
+    Hold,
 }
 
 /// `configs/inference.json`.

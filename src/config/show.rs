@@ -1,12 +1,13 @@
 //! The effective settings as JSON, for `attache config show`. Secrets appear as `"[set]"` or `null`.
 
 use super::settings::{
-    Budget, Config, ContextStep, Decision, Gateway, Inference, Limits, Persona, ReplyMode, Smarthost,
-    SmarthostTls, Transport,
+    Budget, Config, ContextStep, Decision, Gateway, Inference, Limits, OnUnknown, Persona, ReplyMode,
+    Smarthost, SmarthostTls, Transport,
 };
 use super::span::spell;
 use super::{context, gateway, inference, mailboxes, persona, security};
 use crate::domain::PersonaId;
+use crate::mime::Signer;
 use serde_json::{Map, Value, json};
 
 /// Every setting under the file it comes from.
@@ -61,13 +62,27 @@ fn show_gateway(gateway: &Gateway, limits: &Limits) -> Value {
         "listeners": listeners.collect::<Vec<_>>(),
         "folders": folders.collect::<Vec<_>>(),
         "mailboxes": gateway.mailboxes.iter().map(mailboxes::show).collect::<Vec<_>>(),
-        "outbound": gateway.outbound.as_ref().map(|transport| match transport {
-            Transport::Folder(path) => json!({"kind": "folder", "path": path}),
-            Transport::Smarthost(smarthost) => show_smarthost(smarthost),
-        }),
+        "outbound": gateway.outbound.as_ref().map(|transport| show_outbound(transport, gateway)),
         "retry": {"give_up_after": spell(gateway.retry.give_up_after)},
         "limits": show_limits(limits),
     })
+}
+
+fn show_outbound(transport: &Transport, gateway: &Gateway) -> Value {
+    let mut shown = match transport {
+        Transport::Folder(path) => json!({"kind": "folder", "path": path}),
+        Transport::Smarthost(smarthost) => show_smarthost(smarthost),
+    };
+    shown["dkim"] = gateway.signers.iter().map(show_signer).collect();
+    shown["on_unknown"] = match gateway.retry.on_unknown {
+        OnUnknown::Resend => "resend".into(),
+        OnUnknown::Hold => "hold".into(),
+    };
+    shown
+}
+
+fn show_signer(signer: &Signer) -> Value {
+    json!({"domain": signer.domain(), "selector": signer.selector(), "algorithm": signer.algorithm()})
 }
 
 fn show_smarthost(smarthost: &Smarthost) -> Value {

@@ -12,6 +12,8 @@ word_enum!(
         DeliveryFailed = "delivery_failed",
         /// A mail has been waiting for hours.
         DeliveryDelayed = "delivery_delayed",
+        /// A mail that the server may have waits for a decision.
+        DeliveryHeld = "delivery_held",
         /// A mail that was handed over came back.
         Bounced = "bounced",
         /// The smarthost does not accept our credentials.

@@ -144,10 +144,12 @@ fn freeze(work: &Work<'_>, draft: MailDraft, fate: Fate) -> Result<NewOutbound, 
     let (delivery, disposition) = match fate {
         Fate::Withhold(rule) => (None, format!("withheld:{rule}")),
         Fate::Send => {
-            let unmailable = |error: mime::ComposeError| RunError::Fatal {
+            let unmailable = |why: String| RunError::Fatal {
                 class: ErrorClass::BadRequest,
-                message: format!("the answer cannot be made a mail: {error}"),
+                message: format!("the answer cannot be made a mail: {why}"),
             };
+            let bytes = mime::compose(&outgoing).map_err(|error| unmailable(error.to_string()))?;
+            let sealed = work.desk.config.gateway.signers.seal(bytes, &outgoing.from, outgoing.date);
             let delivery = NewDelivery {
                 id: DeliveryId::new(clock.new_id()),
                 message_id: id.clone(),
@@ -155,7 +157,7 @@ fn freeze(work: &Work<'_>, draft: MailDraft, fate: Fate) -> Result<NewOutbound, 
                 kind: DeliveryKind::Mail,
                 envelope_from: work.persona.address.to_string(),
                 recipients,
-                bytes: mime::compose(&outgoing).map_err(unmailable)?,
+                bytes: sealed.map_err(|error| unmailable(error.to_string()))?,
             };
             (Some(delivery), "sent".to_owned())
         }

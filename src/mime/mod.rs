@@ -1,7 +1,8 @@
 //! Letters to emails, emails to letter bytes.
 //!
 //! In: [`parse`] walks the MIME structure itself, within limits, and lets mail-parser read fields, charsets and
-//! transfer encodings. Out: [`compose`] freezes the bytes of one mail; the same arguments give the same bytes.
+//! transfer encodings. Out: [`compose`] writes the bytes of one mail and [`Signers`] sign them; the same arguments give
+//! the same bytes.
 //!
 //! Absent on purpose: sockets, clocks, configuration files, and every judgement about who may write.
 
@@ -9,6 +10,7 @@ mod attachments;
 mod automatic;
 mod body;
 mod compose;
+mod dkim;
 mod entities;
 mod fields;
 mod filename;
@@ -26,6 +28,7 @@ mod transfer;
 mod wire;
 
 pub use compose::{Automatic, ComposeError, Outgoing, OutgoingAttachment, compose};
+pub use dkim::{KeyError, KeyRecord, SignError, Signer, Signers};
 pub use filename::safe_filename;
 pub use header::Header;
 pub use html::html_to_text;

@@ -62,6 +62,8 @@ pub struct DeliveryOutcome {
     pub counts: bool,
     /// The peer may have the mail although it never said so.
     pub possible_duplicate: bool,
+    /// Recipients that stay open wait for an operator, not for `next_attempt_at`.
+    pub hold: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,7 +81,7 @@ pub struct RecipientOutcome {
 pub struct RecoveredDeliveries {
     /// Put back as if the attempt had not been.
     pub unsent: u64,
-    /// Put back although the peer may have them.
+    /// Put back, or held, although the peer may have them.
     pub possible_duplicates: u64,
 }
 
@@ -144,7 +146,7 @@ pub(super) const RECORD_RECIPIENTS: &str = "
 UPDATE delivery_recipients SET
   state = v.value ->> 'state',
   attempts = attempts + $3,
-  next_attempt_at = CASE v.value ->> 'state' WHEN 'deferred' THEN $4 END,
+  next_attempt_at = CASE v.value ->> 'state' WHEN 'deferred' THEN iif($6, NULL, $4) END,
   last_code = v.value ->> 'code',
   last_reply = v.value ->> 'reply'
 FROM json_each($2) AS v
@@ -154,9 +156,9 @@ WHERE delivery_id = $1 AND recipient = v.value ->> 'recipient'
 
 pub(super) const RECORD_DELIVERY: &str = "
 UPDATE deliveries SET
-  state = CASE WHEN r.open > 0 THEN 'queued' WHEN r.failed > 0 THEN 'failed' ELSE 'done' END,
+  state = CASE WHEN r.open > 0 THEN iif($7, 'held', 'queued') WHEN r.failed > 0 THEN 'failed' ELSE 'done' END,
   attempts = attempts - 1 + $2,
-  next_attempt_at = CASE WHEN r.open > 0 THEN $3 END,
+  next_attempt_at = CASE WHEN r.open > 0 THEN iif($7, NULL, $3) END,
   finished_at = CASE WHEN r.open = 0 THEN $5 END,
   possible_duplicate = max(possible_duplicate, $6)
 FROM (
@@ -172,8 +174,9 @@ UPDATE deliveries SET state = 'queued', next_attempt_at = $2, attempts = attempt
 WHERE state IN ('queued', 'sending', 'committing') AND state = 'sending' AND epoch < $1";
 
 pub(super) const RECOVER_COMMITTING: &str = "
-UPDATE deliveries SET state = 'queued', next_attempt_at = $2, possible_duplicate = 1
-WHERE state IN ('queued', 'sending', 'committing') AND state = 'committing' AND epoch < $1";
+UPDATE deliveries SET state = iif($3, 'held', 'queued'), next_attempt_at = iif($3, NULL, $2), possible_duplicate = 1
+WHERE state IN ('queued', 'sending', 'committing') AND state = 'committing' AND epoch < $1
+RETURNING id";
 
 pub(super) const NEXT_DUE: &str = "
 SELECT next_attempt_at FROM deliveries
@@ -252,6 +255,7 @@ impl Store {
                         .bind(i64::from(outcome.counts))
                         .bind(outcome.next_attempt_at.to_string())
                         .bind(epoch)
+                        .bind(outcome.hold)
                         .execute(&mut *conn)
                         .await?;
                 }
@@ -262,13 +266,20 @@ impl Store {
                     .bind(epoch)
                     .bind(now.to_string())
                     .bind(i64::from(outcome.possible_duplicate))
+                    .bind(outcome.hold)
                     .fetch_optional(&mut *conn)
                     .await?;
                 let state = state.ok_or_else(|| not_ours(outcome.id.as_str()))?;
                 let state = DeliveryState::parse(&state);
                 let state = state.ok_or(StoreError::Unreadable { what: "delivery state" })?;
-                if state == DeliveryState::Failed {
-                    facts::delivery_failed(conn, outcome.id.as_str(), clock.as_ref()).await?;
+                match state {
+                    DeliveryState::Failed => {
+                        facts::delivery_failed(conn, outcome.id.as_str(), clock.as_ref()).await?;
+                    }
+                    DeliveryState::Held => {
+                        facts::delivery_held(conn, outcome.id.as_str(), clock.as_ref()).await?;
+                    }
+                    _ => {}
                 }
                 Ok(state)
             })
@@ -276,17 +287,21 @@ impl Store {
         .await
     }
 
-    /// Takes back what an engine that is gone had in its hands. Call once at start, before the first claim.
-    pub async fn recover_deliveries(&self) -> Result<RecoveredDeliveries> {
-        let epoch = self.epoch();
-        let now = self.clock().now();
+    /// Takes back what an engine that is gone had in its hands. Call once at start, before the first claim. With `hold`,
+    /// what a peer may have waits for an operator.
+    pub async fn recover_deliveries(&self, hold: bool) -> Result<RecoveredDeliveries> {
+        let (epoch, clock) = (self.epoch(), self.clock().clone());
+        let now = clock.now();
         self.write(move |conn| {
             Box::pin(async move {
                 let sending = sqlx::query(RECOVER_SENDING).bind(epoch).bind(now.to_string());
                 let unsent = sending.execute(&mut *conn).await?.rows_affected();
-                let committing = sqlx::query(RECOVER_COMMITTING).bind(epoch).bind(now.to_string());
-                let possible_duplicates = committing.execute(conn).await?.rows_affected();
-                Ok(RecoveredDeliveries { unsent, possible_duplicates })
+                let doubtful = sqlx::query_scalar(RECOVER_COMMITTING).bind(epoch).bind(now.to_string());
+                let doubtful: Vec<String> = doubtful.bind(hold).fetch_all(&mut *conn).await?;
+                for delivery in doubtful.iter().filter(|_| hold) {
+                    facts::delivery_held(conn, delivery, clock.as_ref()).await?;
+                }
+                Ok(RecoveredDeliveries { unsent, possible_duplicates: doubtful.len() as u64 })
             })
         })
         .await

@@ -111,6 +111,29 @@ pub(super) async fn delivery_failed(
     Ok(())
 }
 
+/// A delivery has just been held, because its server may have it and sending it again is not wanted.
+pub(super) async fn delivery_held(
+    conn: &mut SqliteConnection,
+    delivery: &str,
+    clock: &dyn Clock,
+) -> Result<()> {
+    let Some(trouble) = Trouble::read(conn, delivery).await? else { return Ok(()) };
+    let new = NewNotice {
+        summary: format!(
+            "mail {} of {} (delivery {delivery}) is held: the server may have it and did not say so; open for {}",
+            trouble.subject, trouble.persona, trouble.recipients
+        ),
+        hint: "ask a recipient or the server's log; `attache outbox retry ID` sends it again, \
+               `attache outbox cancel ID` closes it; `outbound.on_unknown` decides for others"
+            .to_owned(),
+        // Each time is another one.
+        occurrence: clock.now().to_string(),
+        ..trouble.notice(NoticeKind::DeliveryHeld, delivery, clock)
+    };
+    raise(conn, &new, clock.now()).await?;
+    Ok(())
+}
+
 async fn delivery_delayed(conn: &mut SqliteConnection, delivery: &str, clock: &dyn Clock) -> Result<bool> {
     let Some(trouble) = Trouble::read(conn, delivery).await? else { return Ok(false) };
     let new = NewNotice {

@@ -16,6 +16,7 @@ mod search;
 mod knowledge;
 mod deliveries;
 mod delivery_state;
+mod transport;
 mod outbox;
 mod notices;
 mod facts;
@@ -46,6 +47,7 @@ pub use schedules::{
 };
 pub use search::{FoundMessage, MessageSearch};
 pub use steer::Cancellation;
+pub use transport::{TransportHealth, TransportNote, TransportState};
 
 pub use writer::PowerCut;
 

@@ -96,6 +96,9 @@ pub(super) const RETRY_RECIPIENTS: &str = "
 UPDATE delivery_recipients SET state = 'queued', next_attempt_at = $2
 WHERE delivery_id = $1 AND state IN ('failed', 'deferred', 'queued')";
 
+pub(super) const RETRY_ALL: &str = "
+UPDATE deliveries SET state = 'queued', next_attempt_at = $2, finished_at = NULL WHERE state = $1 RETURNING id";
+
 pub(super) const CANCEL: &str = "
 UPDATE deliveries SET state = 'cancelled', next_attempt_at = NULL, finished_at = $2
 WHERE id = $1 AND state IN ('queued', 'held')";
@@ -144,6 +147,23 @@ impl Store {
             Some(RETRY_RECIPIENTS),
             "only queued, held and failed deliveries can be retried",
         )
+        .await
+    }
+
+    /// Queues every delivery in that state (failed or held) for now; which. Recipients who have the mail do not get it
+    /// again.
+    pub async fn retry_deliveries(&self, state: DeliveryState) -> Result<Vec<DeliveryId>> {
+        let now = self.clock().now().to_string();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let queued = sqlx::query_scalar(RETRY_ALL).bind(state.as_str()).bind(&now);
+                let queued: Vec<String> = queued.fetch_all(&mut *conn).await?;
+                for id in &queued {
+                    sqlx::query(RETRY_RECIPIENTS).bind(id).bind(&now).execute(&mut *conn).await?;
+                }
+                Ok(queued.into_iter().map(DeliveryId::new).collect())
+            })
+        })
         .await
     }
 

@@ -42,6 +42,7 @@ const WALKS: &[(&str, &str)] = &[
     ("browse::RUNS_ENDED", "a person asked, once per command"),
     ("notices::FOLDS", "a person asked, once per command"),
     ("outbox::LIST", "newest first, ends at its limit"),
+    ("outbox::RETRY_ALL", "a person asked, once per command"),
     ("schedules::RESPONSIBILITIES", "one row per file that a person wrote"),
     ("schedules::SLOTS", "a person asked, once per command"),
     (

@@ -30,6 +30,10 @@ pub(super) fn build(setup: &Setup<'_>) -> Option<Result<Arc<dyn Transport>, Setu
 }
 
 impl Transport for Folder {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
     fn connections_max(&self) -> usize {
         WRITES_MAX
     }

@@ -68,6 +68,9 @@ pub fn transport(setup: &Setup<'_>) -> Result<Arc<dyn Transport>, SetupError> {
 /// wait. Never retry by yourself once the peer may have the mail: when, how often and until when is the worker's
 /// affair. Log nothing; the caller does.
 pub trait Transport: Send + Sync {
+    /// What people call it: a host, a folder.
+    fn name(&self) -> String;
+
     /// Mails that may be on their way at once; at least 1.
     fn connections_max(&self) -> usize;
 

@@ -139,6 +139,10 @@ impl SmtpTransport {
 }
 
 impl Transport for SmtpTransport {
+    fn name(&self) -> String {
+        self.peer.host.clone()
+    }
+
     fn connections_max(&self) -> usize {
         self.connections_max
     }

@@ -7,11 +7,11 @@ use super::breaker::{Breaker, Gate};
 use super::retry::{jitter, next_attempt_after};
 use super::{Attempt, Health, PointOfNoReturn, Transport, Verdict};
 use crate::clock::Clock;
-use crate::config::RetryPolicy;
+use crate::config::{OnUnknown, RetryPolicy};
 use crate::domain::{DeliveryId, Timestamp};
 use crate::store::{
     ClaimedDelivery, DeliveryOutcome, DeliveryState, RecipientOutcome, RecipientState, Result, Store,
-    StoreError,
+    StoreError, TransportNote, TransportState,
 };
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, join_all};
@@ -39,6 +39,8 @@ pub struct Outbound {
     /// Outcomes that did not commit. They must not be forgotten: their mails may be with their recipients.
     unrecorded: Mutex<Vec<DeliveryOutcome>>,
     recovered: OnceCell<()>,
+    /// How the transport is, as the store knows it.
+    noted: Mutex<TransportState>,
     /// Monotonic time of the last look for old age.
     swept: Mutex<Option<Duration>>,
 }
@@ -49,6 +51,7 @@ impl Outbound {
         let clock = store.clock().clone();
         let places = Semaphore::new(transport.connections_max().max(1));
         let (breaker, unrecorded, swept) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let noted = Mutex::new(TransportState::Well);
         Self {
             store,
             transport,
@@ -58,6 +61,7 @@ impl Outbound {
             breaker,
             unrecorded,
             recovered: OnceCell::new(),
+            noted,
             swept,
         }
     }
@@ -134,13 +138,17 @@ impl Outbound {
     }
 
     async fn recover(&self) -> Result<()> {
-        let found = self.store.recover_deliveries().await?;
+        let hold = self.retry.on_unknown == OnUnknown::Hold;
+        let found = self.store.recover_deliveries(hold).await?;
+        let health = self.store.transport_health().await?;
+        *lock(&self.noted) = health.map_or(TransportState::Well, |health| health.state);
         if found.unsent + found.possible_duplicates > 0 {
             let (unsent, possible_duplicates) = (found.unsent, found.possible_duplicates);
             tracing::warn!(
                 unsent,
                 possible_duplicates,
-                "outbound mail of an engine that stopped is queued again"
+                hold,
+                "outbound mail of an engine that stopped is queued again, or held where a copy may exist"
             );
         }
         Ok(())
@@ -171,7 +179,8 @@ impl Outbound {
             Gate::Open | Gate::Probe => {
                 let point = Commit { store: &self.store, id: &mail.id };
                 let attempt = self.transport.send(&mail, &point).await;
-                self.judge(&mail, attempt)
+                let pause = self.note_health(&attempt).await;
+                self.judge(&mail, attempt, pause)
             }
         };
         // The connection is free while the outcome commits.
@@ -180,10 +189,9 @@ impl Outbound {
     }
 
     /// Turns verdicts into what is stored: when to go on, whether the attempt counts, who is given up.
-    fn judge(&self, mail: &ClaimedDelivery, attempt: Attempt) -> DeliveryOutcome {
+    fn judge(&self, mail: &ClaimedDelivery, attempt: Attempt, pause: Option<Duration>) -> DeliveryOutcome {
         let now = self.clock.now();
         let age = now.since(mail.created_at);
-        let pause = self.note_health(&attempt);
         let wait = match pause {
             Some(pause) => (age < self.retry.give_up_after).then_some(pause),
             None => {
@@ -211,15 +219,48 @@ impl Outbound {
             next_attempt_at: now.plus(wait.unwrap_or_default()),
             counts: pause.is_none(),
             possible_duplicate: attempt.possible_duplicate,
+            hold: attempt.possible_duplicate && self.retry.on_unknown == OnUnknown::Hold,
         }
     }
 
-    /// Tells the breaker; returns the pause when the transport rests from now on.
-    fn note_health(&self, attempt: &Attempt) -> Option<Duration> {
+    /// Tells the breaker, and the store when it makes a difference to people; returns the pause when the transport
+    /// rests from now on.
+    async fn note_health(&self, attempt: &Attempt) -> Option<Duration> {
+        let (pause, began) = self.tell_breaker(attempt.health);
+        let reason = attempt.verdicts.last().map_or("", |(_, verdict)| &verdict.reply);
+        let state = match (attempt.health, pause) {
+            (Health::CredentialsRefused, _) => TransportState::AuthFailed,
+            (Health::Unreachable, Some(_)) => TransportState::Unreachable,
+            (Health::Unreachable, None) => return None,
+            (Health::Well, _) => TransportState::Well,
+        };
+        if let (Some(pause), true) = (pause, began) {
+            let pause_s = pause.as_secs();
+            tracing::error!(pause_s, reason, "outbound mail rests: the transport does not work");
+        }
+        let recovered = state == TransportState::Well && *lock(&self.noted) != state;
+        if began || recovered {
+            let (reason, next) = match pause {
+                Some(pause) => (reason, Some(self.clock.now().plus(pause))),
+                None => ("", None),
+            };
+            let (name, reason) = (self.transport.name(), reason.to_owned());
+            let note = TransportNote { name, state, reason, next_probe_at: next };
+            match self.store.note_transport(note).await {
+                Ok(()) => *lock(&self.noted) = state,
+                // It is news for people, and no mail depends on it; the next attempt tells again.
+                Err(error) => tracing::error!(%error, "how the transport is cannot be stored"),
+            }
+        }
+        pause
+    }
+
+    /// The pause when the transport rests, and whether it begins now.
+    fn tell_breaker(&self, health: Health) -> (Option<Duration>, bool) {
         let now = self.clock.monotonic();
         let mut breaker = lock(&self.breaker);
         let rested = matches!(breaker.gate(now), Gate::Paused(_));
-        let pause = match attempt.health {
+        let pause = match health {
             Health::Well => {
                 breaker.well();
                 None
@@ -227,15 +268,7 @@ impl Outbound {
             Health::Unreachable => breaker.unreachable(now),
             Health::CredentialsRefused => Some(breaker.refused(now)),
         };
-        if let (Some(pause), false) = (pause, rested) {
-            let reason = attempt.verdicts.last().map_or("", |(_, verdict)| &verdict.reply);
-            tracing::error!(
-                pause_s = pause.as_secs(),
-                reason,
-                "outbound mail rests: the transport does not work"
-            );
-        }
-        pause
+        (pause, pause.is_some() && !rested)
     }
 
     async fn record(&self, outcome: DeliveryOutcome) -> Result<()> {
@@ -297,7 +330,7 @@ impl PointOfNoReturn for Commit<'_> {
 /// As if it had not been claimed.
 fn give_back(mail: &ClaimedDelivery, next_attempt_at: Timestamp) -> DeliveryOutcome {
     let (id, recipients) = (mail.id.clone(), Vec::new());
-    DeliveryOutcome { id, recipients, next_attempt_at, counts: false, possible_duplicate: false }
+    DeliveryOutcome { id, recipients, next_attempt_at, counts: false, possible_duplicate: false, hold: false }
 }
 
 /// Once per attempt; no addresses, and no replies, since servers quote addresses in them.

@@ -2,7 +2,7 @@
 
 use super::server::Server;
 use attache::clock::ManualClock;
-use attache::config::{RetryPolicy, Smarthost, SmarthostTls};
+use attache::config::{OnUnknown, RetryPolicy, Smarthost, SmarthostTls};
 use attache::domain::{DeliveryId, Timestamp};
 use attache::gateway::outbound::{Options, Outbound, SmtpTransport, Timeouts, Transport};
 use attache::store::{Delivery, DeliveryRecipient, DeliveryState, RecipientState, Store};
@@ -96,7 +96,8 @@ impl House {
     }
 
     pub fn outbound_over(&self, transport: Arc<dyn Transport>) -> Outbound {
-        Outbound::new(self.store.clone(), transport, RetryPolicy { give_up_after: GIVE_UP_AFTER })
+        let on_unknown = OnUnknown::Resend;
+        Outbound::new(self.store.clone(), transport, RetryPolicy { give_up_after: GIVE_UP_AFTER, on_unknown })
     }
 
     pub async fn delivery(&self, id: &DeliveryId) -> Delivery {

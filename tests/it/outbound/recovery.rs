@@ -50,7 +50,7 @@ async fn reopened(folder: &TempDir, clock: &Arc<ManualClock>) -> Store {
 async fn a_crash_before_the_final_dot_leaves_no_trace_but_a_second_try() {
     let (house, server, id) = crash_at(Verb::Data).await;
     assert_eq!(house.delivery(&id).await.state, DeliveryState::Sending);
-    let found = house.store.recover_deliveries().await.expect("the store works");
+    let found = house.store.recover_deliveries(false).await.expect("the store works");
     assert_eq!((found.unsent, found.possible_duplicates), (1, 0));
     let delivery = house.delivery(&id).await;
     assert_eq!((delivery.state, delivery.attempts), (DeliveryState::Queued, 0), "the attempt does not count");
@@ -104,6 +104,7 @@ async fn an_engine_that_was_taken_over_can_write_nothing() {
         next_attempt_at: start(),
         counts: true,
         possible_duplicate: false,
+        hold: false,
     };
     let late = house.store.record_outcome(outcome).await;
     assert!(matches!(late, Err(StoreError::WrongState { .. })), "{late:?}");
@@ -118,7 +119,7 @@ async fn a_living_engine_does_not_recover_its_own_work() {
     let house = House::new().await;
     house.mail("first", &["you@example.test"]).await;
     house.store.claim_deliveries(5, start()).await.expect("the store works");
-    let found = house.store.recover_deliveries().await.expect("the store works");
+    let found = house.store.recover_deliveries(false).await.expect("the store works");
     assert_eq!((found.unsent, found.possible_duplicates), (0, 0));
 }
 
