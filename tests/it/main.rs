@@ -4,6 +4,7 @@ mod app;
 mod archives;
 mod corpora;
 mod crashes;
+mod dkim;
 mod kills;
 mod isolation;
 mod knowledge;
