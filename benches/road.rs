@@ -83,15 +83,11 @@ fn disk_commits_per_second() -> f64 {
 async fn accept(connections: usize, commits: f64) {
     let workspace = workspace();
     let engine = open(&workspace).await;
-    let listeners = engine.bind().await.expect("a port");
-    let address = listeners[0].local_addr().expect("an address");
-    let door = engine.door();
+    let mut listeners = engine.bind().await.expect("a port");
+    let address = listeners[0].tcp_address().expect("an address");
     let stop = CancellationToken::new();
-    let settings =
-        attache::gateway::ingress::smtp::SmtpSettings::new(&engine.config.gateway, &engine.config.limits);
-    let mut listeners = listeners;
     // The listener alone: no worker competes, so this is the rate of acceptance and nothing else.
-    let serving = attache::gateway::ingress::smtp::serve(listeners.remove(0), door, settings, stop.clone());
+    let serving = attache::gateway::ingress::smtp::serve(listeners.remove(0), engine.door(), stop.clone());
     let serving = tokio::spawn(serving);
     let began = Instant::now();
     let mut clients = tokio::task::JoinSet::new();

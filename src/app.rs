@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::config::{Config, WatchedFolder};
 use crate::gateway::door::Door;
 use crate::gateway::ingress::folder::{self, FolderWatch};
-use crate::gateway::ingress::smtp::{self, SmtpSettings};
+use crate::gateway::ingress::smtp::{self, Bound, Reception};
 use crate::gateway::intake::Intake;
 use crate::gateway::outbound::{self, Outbound};
 use crate::harness::desk::Desk;
@@ -15,9 +15,7 @@ use crate::harness::worker::Worker;
 use crate::scheduler::Scheduler;
 use crate::store::Store;
 use anyhow::Context;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -103,25 +101,25 @@ impl Engine {
     }
 
     /// Binds every configured listener; the addresses are those really bound.
-    pub async fn bind(&self) -> anyhow::Result<Vec<TcpListener>> {
+    pub async fn bind(&self) -> anyhow::Result<Vec<Bound>> {
+        let reception = Reception::open(&self.config.gateway, &self.config.limits, self.store.clock())
+            .context("no TLS")?;
         let mut bound = Vec::new();
         for listener in &self.config.gateway.listeners {
-            let address = listener.address;
-            bound.push(
-                TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?,
-            );
+            let opened = Bound::open(&listener.address, reception.settings(listener)).await;
+            bound.push(opened.with_context(|| format!("cannot listen on {}", listener.address))?);
         }
         Ok(bound)
     }
 
     /// Serves until `shutdown`, then stops accepting, lets running work end, and closes the database.
-    pub async fn serve(self, listeners: Vec<TcpListener>, shutdown: CancellationToken) -> anyhow::Result<()> {
+    pub async fn serve(self, listeners: Vec<Bound>, shutdown: CancellationToken) -> anyhow::Result<()> {
         let (intake_tasks, road_tasks) = (TaskTracker::new(), TaskTracker::new());
-        let settings = SmtpSettings::new(&self.config.gateway, &self.config.limits);
         for listener in listeners {
-            let serving = smtp::serve(listener, self.door(), settings.clone(), shutdown.clone());
-            intake_tasks.spawn(serving);
+            intake_tasks.spawn(smtp::serve(listener, self.door(), shutdown.clone()));
         }
+        let (door, stop) = (self.door.clone(), shutdown.clone());
+        intake_tasks.spawn(async move { door.watch_queue(stop).await });
         for watched in &self.config.gateway.folders {
             intake_tasks.spawn(folder::watch(self.folder_watch(watched.clone()), shutdown.clone()));
         }
@@ -152,6 +150,6 @@ impl Engine {
 }
 
 /// The addresses of bound listeners, for the one line that says that we listen.
-pub fn addresses(listeners: &[TcpListener]) -> Vec<SocketAddr> {
-    listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+pub fn addresses(listeners: &[Bound]) -> Vec<String> {
+    listeners.iter().map(Bound::address).collect()
 }

@@ -8,8 +8,9 @@
 #[expect(dead_code, reason = "the tests of the crate use more of it")]
 mod recording_door;
 
+use attache::clock::SystemClock;
 use attache::config::Limits;
-use attache::gateway::ingress::smtp::{House, SmtpSettings, converse};
+use attache::gateway::ingress::smtp::{House, Lobby, SmtpSettings, converse};
 use libfuzzer_sys::fuzz_target;
 use recording_door::RecordingDoor;
 use std::sync::Arc;
@@ -23,12 +24,9 @@ fuzz_target!(|bytes: &[u8]| {
 
 async fn talk(bytes: &[u8]) {
     let door = Arc::new(RecordingDoor::new());
-    let settings = SmtpSettings {
-        host_name: "mail.engine.test".to_owned(),
-        mail_domain: "engine.test".to_owned(),
-        limits: Limits::default(),
-        letters_in_memory_bytes_max: 1024 * 1024,
-    };
+    let limits = Limits::default();
+    let lobby = Lobby::new(&limits, 1024 * 1024, Arc::new(SystemClock::new()));
+    let settings = SmtpSettings::plain("mail.engine.test", "engine.test", limits, lobby);
     let house = House::new(door.clone(), settings, CancellationToken::new());
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let (mut replies, mut commands) = tokio::io::split(theirs);

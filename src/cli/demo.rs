@@ -9,8 +9,10 @@ mod visit;
 
 use super::output::{Screen, quoted};
 use super::{Command, Context, Exit, Failure, replay, vocabulary};
-use crate::app::{self, Engine};
+use crate::app::Engine;
 use crate::clock::{Clock, SystemClock};
+use crate::config::ListenAddress;
+use crate::gateway::ingress::smtp::Bound;
 use crate::replay::timeline;
 use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
@@ -88,11 +90,12 @@ async fn play(parent: &Path) -> anyhow::Result<Story> {
     let mut config = crate::config::load(&workspace, &vocabulary())?;
     for listener in &mut config.gateway.listeners {
         // The system chooses a port, so that nothing can be in the way.
-        listener.address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        listener.address = ListenAddress::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     }
     let engine = Engine::open(config, clock.clone()).await?;
     let listeners = engine.bind().await?;
-    let server = *app::addresses(&listeners).first().context("the sample workspace has no listener")?;
+    let server = listeners.iter().find_map(Bound::tcp_address);
+    let server = server.context("the sample workspace has no listener")?;
     let (store, stop) = (engine.store.clone(), CancellationToken::new());
     let serving = engine.serve(listeners, stop.clone());
     let visiting = async {

@@ -60,14 +60,13 @@ async fn serve(context: &Context) -> anyhow::Result<Exit> {
 }
 
 /// The one line that says that letters can come.
-fn announce(context: &Context, engine: &Engine, addresses: &[std::net::SocketAddr]) -> anyhow::Result<()> {
-    let spelled: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+fn announce(context: &Context, engine: &Engine, spelled: &[String]) -> anyhow::Result<()> {
     let personas = engine.config.personas.iter().count();
     if context.json() {
         let pid = std::process::id();
         return context.screen.json(&json!({ "listening": spelled, "personas": personas, "pid": pid }));
     }
-    let way = match spelled.as_slice() {
+    let way = match spelled {
         [] => "without a listener".to_owned(),
         some => format!("listening on {}", some.join(", ")),
     };

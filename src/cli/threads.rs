@@ -1,10 +1,12 @@
-//! `attache threads list|show`: who wrote with whom, and what became of it.
+//! `attache threads list|show|raw`: who wrote with whom, what became of it, and a letter's own bytes.
 
 use super::replay::not_found;
 use super::{Command, Context, Exit, Failure};
 use crate::domain::PersonaId;
 use crate::replay::{MessageRecord, RunFacts, load_thread};
 use crate::store::{ThreadFilter, ThreadSummary};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use clap::{Arg, ArgMatches, value_parser};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -24,7 +26,7 @@ impl Command for ThreadsCommand {
             .default_value("100")
             .help("Show the last N messages");
         clap::Command::new("threads")
-            .about("List and show threads")
+            .about("List and show threads and letters")
             .subcommand_required(true)
             .arg_required_else_help(true)
             .subcommand(list)
@@ -34,12 +36,18 @@ impl Command for ThreadsCommand {
                     .arg(id_arg())
                     .arg(limit),
             )
+            .subcommand(
+                clap::Command::new("raw")
+                    .about("Print a letter byte by byte, our Received field in front of it")
+                    .arg(id_arg()),
+            )
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             match args.subcommand() {
                 Some(("list", args)) => list(context, args).await,
                 Some(("show", args)) => show(context, args).await,
+                Some(("raw", args)) => raw(context, args).await,
                 _ => Ok(Exit::Usage),
             }
         })
@@ -150,12 +158,35 @@ async fn show(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
+async fn raw(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let store = context.store_beside().await?;
+    let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
+    let found = |error| not_found(error, "`attache threads show`");
+    let message = store.find_message(id).await.map_err(found)?;
+    let letter = store.raw_letter(&message).await.map_err(found)?;
+    if context.json() {
+        context.screen.json(&json!({
+            "id": message.as_str(),
+            "trace": letter.trace,
+            "bytes_base64": STANDARD.encode(&letter.bytes),
+        }))?;
+        return Ok(Exit::Ok);
+    }
+    context.screen.bytes(letter.trace.unwrap_or_default().as_bytes())?;
+    context.screen.bytes(&letter.bytes)?;
+    Ok(Exit::Ok)
+}
+
 fn show_message(context: &Context, message: &MessageRecord, run: Option<&RunFacts>) -> anyhow::Result<()> {
     let screen = &context.screen;
     screen.line("")?;
     let subject = message.subject.split_whitespace().collect::<Vec<_>>().join(" ");
     screen.heading(format!("{}  {}  {subject}", message.received_at, message.direction))?;
-    let mut fields = vec![("from", message.sender.clone()), ("disposition", message.disposition.clone())];
+    let mut fields = vec![
+        ("id", message.id.clone()),
+        ("from", message.sender.clone()),
+        ("disposition", message.disposition.clone()),
+    ];
     for attachment in &message.attachments {
         let (name, kind) = (&attachment.filename, &attachment.content_type);
         fields.push(("attachment", format!("{name} ({kind}, {} bytes)", attachment.size_bytes)));

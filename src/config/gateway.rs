@@ -3,16 +3,16 @@
 use super::check::Page;
 use super::document::child;
 use super::limits;
+use super::listeners;
 use super::load::Desk;
 use super::mailboxes;
 use super::net::domain;
 use super::outbound;
-use super::settings::{Gateway, Limits, ListenerKind, RetryPolicy, SmtpListener, Transport, WatchedFolder};
+use super::settings::{Gateway, Limits, RetryPolicy, Transport, WatchedFolder};
 use super::span::Span;
 use crate::domain::{Address, PersonaId};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::net::SocketAddr;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
@@ -35,7 +35,11 @@ pub struct Typed {
     /// Addresses of the person whose engine this is.
     owners: Option<Vec<String>>,
     /// Sockets that take mail.
-    listeners: Option<Vec<TypedListener>>,
+    listeners: Option<Vec<listeners::Typed>>,
+    /// The certificate that listeners show. Read again when its files change.
+    tls: Option<listeners::TypedTls>,
+    /// Who may log in where a listener offers AUTH.
+    submission: Option<Vec<listeners::TypedSubmitter>>,
     /// Folders whose `*.eml` files are letters.
     folders: Option<Vec<TypedFolder>>,
     /// IMAP mailboxes that letters are fetched from.
@@ -45,23 +49,6 @@ pub struct Typed {
     retry: Option<TypedRetry>,
     /// Bounds, each with its default where it is left out.
     limits: Option<limits::Typed>,
-}
-
-/// A socket that takes mail.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct TypedListener {
-    #[serde(default)]
-    kind: TypedListenerKind,
-    /// IP address and port, such as `127.0.0.1:2525` or `[::1]:2525`.
-    address: String,
-}
-
-#[derive(Debug, Default, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum TypedListenerKind {
-    #[default]
-    Smtp,
 }
 
 /// A folder whose `*.eml` files are letters.
@@ -96,6 +83,10 @@ impl Typed {
         let index = self.owners.iter().flatten().position(is_owner);
         index.map_or("/owners".to_owned(), |index| child("/owners", index))
     }
+    /// The variables of the passwords of all who may log in.
+    pub fn submission_variables(&self) -> impl Iterator<Item = &str> {
+        self.submission.iter().flatten().map(|submitter| submitter.password_variable.as_str())
+    }
     /// The variable of the smarthost's password.
     pub fn password_variable(&self) -> &str {
         self.outbound.as_ref().map_or(PASSWORD_VARIABLE, outbound::Typed::password_variable)
@@ -128,12 +119,21 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> (Gateway, Limits) {
             desk.report(page.blame(&format!("/folders/{index}/path"), message));
         }
     }
+    let owners = settle_owners(page, desk);
+    let typed_sockets = listeners::Sockets {
+        listeners: typed.listeners.as_deref().unwrap_or_default(),
+        tls: typed.tls.as_ref(),
+        submission: typed.submission.as_deref().unwrap_or_default(),
+    };
+    let sockets = listeners::settle(page, &typed_sockets, &owners, desk);
     let give_up_after = typed.retry.as_ref().and_then(|retry| retry.give_up_after);
     let gateway = Gateway {
         mail_domain,
         host_name,
-        owners: settle_owners(page, desk),
-        listeners: settle_listeners(page, desk),
+        listeners: sockets.listeners,
+        tls: sockets.tls,
+        submission: sockets.submission,
+        owners,
         folders,
         mailboxes: mailboxes::settle(page, typed.mailboxes.as_deref().unwrap_or_default(), desk),
         outbound,
@@ -155,26 +155,6 @@ fn settle_owners(page: &Page<Typed>, desk: &mut Desk<'_>) -> Vec<Address> {
         }
     }
     owners
-}
-
-fn settle_listeners(page: &Page<Typed>, desk: &mut Desk<'_>) -> Vec<SmtpListener> {
-    let mut listeners: Vec<SmtpListener> = Vec::new();
-    for (index, typed) in page.typed.listeners.iter().flatten().enumerate() {
-        let pointer = format!("/listeners/{index}/address");
-        let Ok(address) = typed.address.parse::<SocketAddr>() else {
-            let problem = page.blame(&pointer, format!("`{}` is not an address to listen on", typed.address));
-            desk.report(problem.hint("write an IP address and a port, such as `127.0.0.1:2525`"));
-            continue;
-        };
-        if address.port() != 0 && listeners.iter().any(|other| other.address == address) {
-            desk.report(page.blame(&pointer, format!("`{address}` is listened on twice")));
-        }
-        let kind = match typed.kind {
-            TypedListenerKind::Smtp => ListenerKind::Smtp,
-        };
-        listeners.push(SmtpListener { kind, address });
-    }
-    listeners
 }
 
 fn settle_folders(page: &Page<Typed>, desk: &mut Desk<'_>) -> Vec<WatchedFolder> {

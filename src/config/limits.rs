@@ -28,6 +28,13 @@ pub struct Typed {
     session_errors_max: Option<usize>,
     session_duration_max: Option<Span>,
     session_idle_max: Option<Span>,
+    handshake_max: Option<Span>,
+    greeting_delay: Option<Span>,
+    letter_bytes_per_second_min: Option<usize>,
+    #[schemars(range(min = 1))]
+    login_failures_max: Option<usize>,
+    #[schemars(range(min = 1))]
+    open_runs_max: Option<usize>,
     #[schemars(range(min = 1, max = 200))]
     mime_depth_max: Option<usize>,
     #[schemars(range(min = 1))]
@@ -65,6 +72,9 @@ pub fn settle(typed: &Typed) -> Limits {
         (&mut limits.connections_max, typed.connections_max),
         (&mut limits.connections_per_address_max, typed.connections_per_address_max),
         (&mut limits.session_errors_max, typed.session_errors_max),
+        (&mut limits.letter_bytes_per_second_min, typed.letter_bytes_per_second_min),
+        (&mut limits.login_failures_max, typed.login_failures_max),
+        (&mut limits.open_runs_max, typed.open_runs_max),
         (&mut limits.mime_depth_max, typed.mime_depth_max),
         (&mut limits.mime_parts_max, typed.mime_parts_max),
         (&mut limits.received_headers_max, typed.received_headers_max),
@@ -79,9 +89,11 @@ pub fn settle(typed: &Typed) -> Limits {
     for (limit, size) in sizes {
         *limit = size.unwrap_or(*limit);
     }
-    let spans: [(&mut Duration, Option<Span>); 4] = [
+    let spans: [(&mut Duration, Option<Span>); 6] = [
         (&mut limits.session_duration_max, typed.session_duration_max),
         (&mut limits.session_idle_max, typed.session_idle_max),
+        (&mut limits.handshake_max, typed.handshake_max),
+        (&mut limits.greeting_delay, typed.greeting_delay),
         (&mut limits.duplicate_window, typed.duplicate_window),
         (&mut limits.drain_max, typed.drain_max),
     ];

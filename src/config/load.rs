@@ -109,7 +109,8 @@ impl Desk<'_> {
         let password = gateway.map_or(gateway::PASSWORD_VARIABLE, |page| page.typed.password_variable());
         let keys = self.vocabulary.key_variables.iter().map(|(_, variable)| *variable);
         let mailboxes = gateway.iter().flat_map(|page| page.typed.mailbox_variables());
-        let known = keys.chain([password]).chain(mailboxes).collect::<Vec<_>>();
+        let submission = gateway.into_iter().flat_map(|page| page.typed.submission_variables());
+        let known = keys.chain([password]).chain(mailboxes).chain(submission).collect::<Vec<_>>();
         self.problems.extend(self.secrets.unknown(&known));
     }
     fn read_personas(&mut self, domain: &str) -> Vec<(Page<persona::Typed>, Persona)> {

@@ -16,6 +16,7 @@ mod security;
 mod persona;
 mod limits;
 mod mailboxes;
+mod listeners;
 mod secrets;
 mod step;
 mod span;
@@ -28,9 +29,9 @@ pub use mailboxes::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls, OAuth};
 pub use persona::{BadName, check_name};
 pub use problem::{ConfigErrors, Problem};
 pub use settings::{
-    Access, Budget, Config, ContextProfile, ContextStep, Decision, Gateway, Inference, Limits, ListenerKind,
-    OnUnknown, Persona, Personas, ProviderSettings, ReplyMode, RetryPolicy, Security, Smarthost,
-    SmarthostTls, SmtpListener, Transport, WatchedFolder,
+    Access, Budget, Config, ContextProfile, ContextStep, Decision, Gateway, Inference, Limits, ListenAddress,
+    ListenerKind, ListenerTls, OnUnknown, Persona, Personas, ProviderSettings, ReplyMode, RetryPolicy,
+    Security, Smarthost, SmarthostTls, SmtpListener, Submitter, TlsFiles, Transport, WatchedFolder,
 };
 pub use show::{effective, show_persona};
 pub use step::PLACEHOLDERS;

@@ -1,11 +1,14 @@
 //! Settings as meant: complete, typed, checked against each other. How they were typed is the loader's affair.
 
+mod listeners;
+
+pub use listeners::{ListenAddress, ListenerKind, ListenerTls, SmtpListener, Submitter, TlsFiles};
+
 use super::mailboxes::ImapMailbox;
 use crate::domain::{Address, PersonaId};
 use crate::mime::Signers;
 use secrecy::SecretString;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -32,6 +35,10 @@ pub struct Gateway {
     pub host_name: String,
     pub owners: Vec<Address>,
     pub listeners: Vec<SmtpListener>,
+    /// The certificate that listeners show.
+    pub tls: Option<TlsFiles>,
+    /// Owners who may log in where a listener offers AUTH.
+    pub submission: Vec<Submitter>,
     pub folders: Vec<WatchedFolder>,
     pub mailboxes: Vec<ImapMailbox>,
     /// `None`: nothing can be sent; a mail that should be sent ends the run with `outbound_not_configured`.
@@ -39,17 +46,6 @@ pub struct Gateway {
     /// Keys that sign what goes out; none, or at least one for the domain of every persona.
     pub signers: Signers,
     pub retry: RetryPolicy,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ListenerKind {
-    Smtp,
-}
-
-#[derive(Debug, Clone)]
-pub struct SmtpListener {
-    pub kind: ListenerKind,
-    pub address: SocketAddr,
 }
 
 /// A folder whose `*.eml` files are letters.
@@ -214,7 +210,18 @@ pub struct Limits {
     pub connections_per_address_max: usize,
     pub session_errors_max: usize,
     pub session_duration_max: Duration,
+    /// For one command, one silence inside a letter, one batch of replies.
     pub session_idle_max: Duration,
+    /// For the PROXY header and for the TLS handshake.
+    pub handshake_max: Duration,
+    /// A client on another host that speaks before our greeting came is no mail server; it is listened for this long.
+    pub greeting_delay: Duration,
+    /// A letter that comes slower than this on the whole is cut off; its first `session_idle_max` does not count.
+    pub letter_bytes_per_second_min: usize,
+    /// Failed logins from one network before it is turned away for a quarter of an hour.
+    pub login_failures_max: usize,
+    /// Open runs above which letters are refused with 452.
+    pub open_runs_max: usize,
     pub mime_depth_max: usize,
     pub mime_parts_max: usize,
     pub received_headers_max: usize,
@@ -246,6 +253,11 @@ impl Default for Limits {
             session_errors_max: 20,
             session_duration_max: Duration::from_secs(60 * 60),
             session_idle_max: Duration::from_secs(300),
+            handshake_max: Duration::from_secs(30),
+            greeting_delay: Duration::from_millis(500),
+            letter_bytes_per_second_min: 256,
+            login_failures_max: 10,
+            open_runs_max: 100_000,
             mime_depth_max: 30,
             mime_parts_max: 500,
             received_headers_max: 50,

@@ -5,7 +5,7 @@ use super::settings::{
     Smarthost, SmarthostTls, Transport,
 };
 use super::span::spell;
-use super::{context, gateway, inference, mailboxes, persona, security};
+use super::{context, gateway, inference, listeners, mailboxes, persona, security};
 use crate::domain::PersonaId;
 use crate::mime::Signer;
 use serde_json::{Map, Value, json};
@@ -49,8 +49,6 @@ pub fn show_persona(persona: &Persona) -> Value {
 }
 
 fn show_gateway(gateway: &Gateway, limits: &Limits) -> Value {
-    let listeners = gateway.listeners.iter();
-    let listeners = listeners.map(|l| json!({"kind": "smtp", "address": l.address.to_string()}));
     let folders = gateway.folders.iter().map(|folder| {
         let fallback = folder.fallback.as_ref().map(PersonaId::as_str);
         json!({"path": folder.path, "fallback": fallback, "poll": spell(folder.poll)})
@@ -59,7 +57,9 @@ fn show_gateway(gateway: &Gateway, limits: &Limits) -> Value {
         "mail_domain": gateway.mail_domain,
         "host_name": gateway.host_name,
         "owners": gateway.owners.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "listeners": listeners.collect::<Vec<_>>(),
+        "listeners": listeners::show(&gateway.listeners),
+        "tls": gateway.tls.as_ref().map(|tls| json!({"certificate": tls.certificate, "key": tls.key})),
+        "submission": listeners::show_submission(&gateway.submission),
         "folders": folders.collect::<Vec<_>>(),
         "mailboxes": gateway.mailboxes.iter().map(mailboxes::show).collect::<Vec<_>>(),
         "outbound": gateway.outbound.as_ref().map(|transport| show_outbound(transport, gateway)),
@@ -113,6 +113,11 @@ fn show_limits(limits: &Limits) -> Value {
         "session_errors_max": limits.session_errors_max,
         "session_duration_max": spell(limits.session_duration_max),
         "session_idle_max": spell(limits.session_idle_max),
+        "handshake_max": spell(limits.handshake_max),
+        "greeting_delay": spell(limits.greeting_delay),
+        "letter_bytes_per_second_min": limits.letter_bytes_per_second_min,
+        "login_failures_max": limits.login_failures_max,
+        "open_runs_max": limits.open_runs_max,
         "mime_depth_max": limits.mime_depth_max,
         "mime_parts_max": limits.mime_parts_max,
         "received_headers_max": limits.received_headers_max,

@@ -50,6 +50,8 @@ pub struct Arrival {
     pub submitted_by: Option<Address>,
     /// The letter came through TLS.
     pub encrypted: bool,
+    /// The client spoke ESMTP, not the SMTP of 1982.
+    pub extended: bool,
     /// When the letter reached the mailbox that it was fetched from; `None`: just now.
     pub arrived_at: Option<Timestamp>,
     /// Where in a mailbox the letter lies that this is a copy of.

@@ -10,6 +10,7 @@ pub mod id;
 pub mod identity;
 pub mod notice;
 pub mod report;
+pub mod network;
 pub mod run;
 pub mod time;
 pub mod usage;
@@ -22,6 +23,7 @@ pub use id::{
     RunId, ThreadId,
 };
 pub use identity::Identity;
+pub use network::{BadNetwork, Network};
 pub use notice::{NoticeKind, NoticeSubject};
 pub use report::{
     BounceReason, DIAGNOSTIC_CHARS_MAX, Report, ReportAction, ReportKind, ReportedRecipient, bounce_address,

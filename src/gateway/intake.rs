@@ -2,6 +2,8 @@
 //! yes.
 
 mod draft;
+mod room;
+mod trace;
 
 use super::door::{Accepted, Copy, CopyOutcome, Door, RecipientVerdict, Refusal, SenderVerdict};
 use super::identity::Verifier;
@@ -13,7 +15,9 @@ use crate::mime::{self, ParseError, ParseLimits};
 use crate::store::{NewInbound, Store, StoredInbound};
 use draft::{Dedup, Draft};
 use futures_util::future::BoxFuture;
+use room::Allowance;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -28,6 +32,9 @@ pub struct Intake {
     verifier: Verifier,
     /// Hint to the harness that a run was queued.
     runs_queued: Arc<Notify>,
+    allowance: Allowance,
+    /// Where the database lies.
+    data: PathBuf,
 }
 
 /// A letter understood, or filed as it is.
@@ -41,7 +48,8 @@ impl Intake {
     pub fn new(store: Store, config: Arc<Config>, runs_queued: Arc<Notify>) -> Self {
         let clock = store.clock().clone();
         let verifier = Verifier::new();
-        Self { store, config, clock, verifier, runs_queued }
+        let data = config.workspace.join("data");
+        Self { store, config, clock, verifier, runs_queued, allowance: Allowance::unwatched(), data }
     }
 
     async fn take_in(&self, letter: Letter) -> Result<Accepted, Refusal> {
@@ -61,6 +69,7 @@ impl Intake {
         let messages = copies.iter().map(|copy| copy.id.clone()).collect::<Vec<_>>();
         let needs_confirmation = copies.iter().any(|copy| !copy.ack_confirmed);
         let held_by = draft.understood.held_by.clone();
+        self.allowance.take(copies.iter().filter(|copy| copy.run.is_some()).count());
         let stored = self.store.accept_letter(copies).await?;
         self.runs_queued.notify_one();
         let outcomes = stored.into_iter().zip(messages).map(|(stored, id)| match stored {
@@ -169,11 +178,6 @@ impl Door for Intake {
     }
 
     fn has_room(&self) -> bool {
-        let data = self.config.workspace.join("data");
-        match rustix::fs::statvfs(&data) {
-            Ok(disk) => disk.f_bavail.saturating_mul(disk.f_frsize) >= self.config.limits.free_disk_bytes_min,
-            // Not knowing is no reason to refuse: a full disk fails the commit, and that is answered with 451.
-            Err(_) => true,
-        }
+        self.allowance.is_left() && self.has_space()
     }
 }

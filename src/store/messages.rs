@@ -18,6 +18,8 @@ pub struct NewInbound {
     pub raw_id: RawLetterId,
     pub sha256: String,
     pub envelope_json: String,
+    /// Our `Received` field, as it would stand in front of the bytes; it ends with CRLF.
+    pub trace: String,
     pub bytes: Arc<[u8]>,
     pub place: Place,
     pub content: Content,
@@ -108,8 +110,8 @@ pub(super) const ARRIVAL: &str = "
 /// A message with its raw bytes, if it has any. One that a run adds to its own thread (`$2` is NULL) takes the thread
 /// from the run, and brings its Message-ID into the conversation and its recipients into the thread.
 pub(super) const INSERT_MESSAGE: &str = "
-    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes)
-      SELECT $16, $3, $22, $23, $24 WHERE $24 IS NOT NULL;
+    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace)
+      SELECT $16, $3, $22, $23, $24, $26 WHERE $24 IS NOT NULL;
     INSERT OR IGNORE INTO message_links (persona_id, rfc_message_id, conversation_id)
       SELECT $3, $5, t.conversation_id FROM runs r JOIN threads t ON t.id = r.thread_id WHERE r.id = $17 AND $2 IS NULL;
     INSERT OR IGNORE INTO thread_participants (thread_id, address)
@@ -190,6 +192,7 @@ async fn accept_copy(
             id: &copy.raw_id,
             sha256: &copy.sha256,
             envelope_json: &copy.envelope_json,
+            trace: Some(&copy.trace),
             bytes: &copy.bytes,
         }),
         run: None,
@@ -265,6 +268,8 @@ pub(super) struct RawRow<'a> {
     pub id: &'a RawLetterId,
     pub sha256: &'a str,
     pub envelope_json: &'a str,
+    /// `None` for what we wrote ourselves.
+    pub trace: Option<&'a str>,
     pub bytes: &'a [u8],
 }
 
@@ -300,6 +305,7 @@ pub(super) async fn insert_message(
         .bind(row.raw.as_ref().map(|raw| raw.envelope_json))
         .bind(row.raw.as_ref().map(|raw| raw.bytes))
         .bind(json_list(row.joining.iter().map(String::as_str)))
+        .bind(row.raw.as_ref().and_then(|raw| raw.trace))
         .execute(conn)
         .await?;
     Ok(())

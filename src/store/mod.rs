@@ -23,6 +23,7 @@ mod facts;
 mod schedules;
 mod browse;
 mod record;
+mod letters;
 mod steer;
 
 pub use browse::{ID_PREFIX_CHARS_MIN, RunFilter, RunSummary, ThreadFilter, ThreadMessage, ThreadSummary};
@@ -34,6 +35,7 @@ pub use journal::{
     TurnFailed, TurnStarted,
 };
 pub use knowledge::{KnowledgeChunk, KnowledgeFile, KnowledgeHit};
+pub use letters::RawLetter;
 pub use mailboxes::{MailboxContact, MailboxCursor, MailboxFate, MailboxHealth, RefusedLetter};
 pub use messages::{Content, NewAttachment, NewInbound, NewSynthetic, Place, StoredInbound};
 pub use notices::{EarlierMail, NewNotice, Notice, NoticeFold, NoticeMail, Told, Untold, quoted};

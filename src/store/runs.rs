@@ -73,6 +73,10 @@ pub(super) const LINE_UP: &str = "
 pub(super) const OPEN_RUNS: &str = "
     SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')
       AND (state IN ('queued', 'running') OR (state = 'waiting_retry' AND next_attempt_at <= $1))";
+/// Walks no more of the index of open runs than asked for.
+pub(super) const OPEN_RUNS_UP_TO: &str = "
+    SELECT count(*) FROM (SELECT 1 FROM runs
+      WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') LIMIT $1)";
 pub(super) const REQUEUE_ORPHANS: &str = "
     UPDATE runs SET state = 'queued' WHERE state = 'running' AND epoch < $1 AND attempt < $2";
 pub(super) const BURY_ORPHANS: &str = "
@@ -106,6 +110,13 @@ pub(super) async fn insert(
 }
 
 impl Store {
+    /// How many runs have not ended; more than `most` are not counted.
+    pub async fn open_runs_up_to(&self, most: usize) -> Result<usize> {
+        let count = sqlx::query_scalar(OPEN_RUNS_UP_TO).bind(to_i64(most));
+        let count: i64 = count.fetch_one(self.readers()).await?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
     /// Takes up to `limit` runs that are due and free, oldest first, at most `per_persona_max` running per persona.
     pub async fn claim_runs(&self, limit: usize, per_persona_max: usize) -> Result<Vec<ClaimedRun>> {
         let (epoch, now) = (self.epoch(), self.clock().now().to_string());

@@ -185,16 +185,10 @@ async fn a_commit_that_fails_is_answered_with_451_and_never_with_250() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let app = TestApp::start(script()).await;
     let mut listeners = app.engine.bind().await.expect("a port");
-    let address = listeners[0].local_addr().expect("an address");
-    let config = &app.engine.config;
-    let settings = attache::gateway::ingress::smtp::SmtpSettings::new(&config.gateway, &config.limits);
+    let address = listeners[0].tcp_address().expect("an address");
     let stop = tokio_util::sync::CancellationToken::new();
-    let serving = attache::gateway::ingress::smtp::serve(
-        listeners.remove(0),
-        app.engine.door(),
-        settings,
-        stop.clone(),
-    );
+    let serving =
+        attache::gateway::ingress::smtp::serve(listeners.remove(0), app.engine.door(), stop.clone());
     let serving = tokio::spawn(serving);
     app.engine.store.cut_power(PowerCut::BeforeCommit(1));
     let letter = note("q1@guest.example", "", "When is breakfast?").replace('\n', "\r\n");

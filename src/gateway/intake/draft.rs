@@ -1,6 +1,6 @@
 //! What one commit stores of a judged letter: one copy for each addressed persona.
 
-use super::{Intake, Understood};
+use super::{Intake, Understood, trace};
 use crate::clock::Clock;
 use crate::config::Persona;
 use crate::domain::{
@@ -63,9 +63,12 @@ impl Draft<'_> {
             trigger: Trigger::Email,
             profile: "thread".to_owned(),
         };
+        let id = MessageId::new(clock.new_id());
+        let host_name = &self.intake.config.gateway.host_name;
         NewInbound {
             persona: persona.id.clone(),
-            id: MessageId::new(clock.new_id()),
+            trace: trace::received(self.envelope, host_name, &id, clock.now()),
+            id,
             raw_id: RawLetterId::new(clock.new_id()),
             sha256: sha256_hex(&[&self.bytes]),
             envelope_json: self.envelope_json(),

@@ -1,15 +1,16 @@
 //! A server of our own and a client that reads all the time: in memory, byte at a time, or over a socket.
 
 use crate::recording_door::RecordingDoor;
-use attache::config::Limits;
-use attache::domain::{Address, Letter};
-use attache::gateway::ingress::smtp::{House, SmtpSettings, converse, serve};
+use attache::clock::{Clock, ManualClock};
+use attache::config::{Limits, ListenAddress};
+use attache::domain::{Address, Letter, Timestamp};
+use attache::gateway::ingress::smtp::{Bound, House, Lobby, SmtpSettings, converse, serve};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf, duplex};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -19,12 +20,21 @@ use tokio_util::sync::CancellationToken;
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 pub fn settings(limits: Limits) -> SmtpSettings {
-    SmtpSettings {
-        host_name: "mx.engine.test".into(),
-        mail_domain: "engine.test".into(),
-        letters_in_memory_bytes_max: limits.letter_bytes_max.saturating_mul(8).max(1 << 20),
-        limits,
-    }
+    let letters_in_memory_bytes_max = limits.letter_bytes_max.saturating_mul(8).max(1 << 20);
+    let lobby = Lobby::new(&limits, letters_in_memory_bytes_max, clock());
+    SmtpSettings::plain("mx.engine.test", "engine.test", limits, lobby)
+}
+
+pub fn clock() -> Arc<dyn Clock> {
+    Arc::new(ManualClock::at(Timestamp::from_millis(0)))
+}
+
+/// A socket that the system chose the port of.
+pub async fn bind(settings: SmtpSettings) -> (Bound, SocketAddr) {
+    let any_port = ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let bound = Bound::open(&any_port, settings).await.unwrap();
+    let address = bound.tcp_address().unwrap();
+    (bound, address)
 }
 
 pub fn house(door: &Arc<RecordingDoor>, limits: Limits) -> House {
@@ -60,11 +70,8 @@ pub async fn connect(way: Way, house: House) -> (Box<dyn Stream>, JoinHandle<()>
             (Box::new(client), server)
         }
         Way::Socket => {
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let address = listener.local_addr().unwrap();
-            let settings = (*house.settings).clone();
-            let stop = house.stop.clone();
-            let server = tokio::spawn(serve(listener, house.door.clone(), settings, stop));
+            let (bound, address) = bind((*house.settings).clone()).await;
+            let server = tokio::spawn(serve(bound, house.door.clone(), house.stop.clone()));
             (Box::new(TcpStream::connect(address).await.unwrap()), server)
         }
     }
@@ -164,11 +171,14 @@ pub struct Server {
 
 impl Server {
     pub async fn start(limits: Limits) -> Self {
+        Self::with(settings(limits)).await
+    }
+
+    pub async fn with(settings: SmtpSettings) -> Self {
         let door = Arc::new(RecordingDoor::new());
         let stop = CancellationToken::new();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let task = tokio::spawn(serve(listener, door.clone(), settings(limits), stop.clone()));
+        let (bound, address) = bind(settings).await;
+        let task = tokio::spawn(serve(bound, door.clone(), stop.clone()));
         Self { address, door, stop, task }
     }
 

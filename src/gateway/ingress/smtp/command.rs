@@ -11,6 +11,8 @@ use crate::domain::Address;
 pub enum Command {
     Helo(String),
     Ehlo(String),
+    /// LMTP's EHLO (RFC 2033 section 4.1).
+    Lhlo(String),
     Mail(Mail),
     Rcpt(Recipient),
     Data,
@@ -19,10 +21,26 @@ pub enum Command {
     Help,
     Vrfy,
     Quit,
+    StartTls,
+    Auth(Auth),
     /// Known to SMTP, not offered by us.
     NotOffered,
     /// A browser, or a script that a browser runs, talks to the wrong port.
     Http,
+}
+
+/// `AUTH mechanism [initial response]` (RFC 4954 section 4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Auth {
+    pub mechanism: Option<Mechanism>,
+    /// Base64 as typed; `=` stands for an empty one.
+    pub initial: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mechanism {
+    Plain,
+    Login,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +51,8 @@ pub struct Mail {
     pub declared_bytes: Option<usize>,
     /// `SMTPUTF8`.
     pub utf8: bool,
+    /// `AUTH=` was there; what it says is believed of nobody (RFC 4954 section 5).
+    pub has_auth: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,6 +113,9 @@ pub fn parse(line: &[u8]) -> Result<Command, Reply> {
     match verb.to_ascii_uppercase().as_str() {
         "HELO" => host_name(rest).map(Command::Helo),
         "EHLO" => host_name(rest).map(Command::Ehlo),
+        "LHLO" => host_name(rest).map(Command::Lhlo),
+        "STARTTLS" => bare(Command::StartTls),
+        "AUTH" => auth(rest).map(Command::Auth),
         "MAIL" => mail(rest).map(Command::Mail),
         "RCPT" => rcpt(rest).map(Command::Rcpt),
         "DATA" => bare(Command::Data),
@@ -102,8 +125,8 @@ pub fn parse(line: &[u8]) -> Result<Command, Reply> {
         "HELP" => Ok(Command::Help),
         "VRFY" if rest.is_empty() => Err(reply::NEEDS_ARGUMENT),
         "VRFY" => Ok(Command::Vrfy),
-        "EXPN" | "ETRN" | "ATRN" | "TURN" | "SEND" | "SOML" | "SAML" | "STARTTLS" | "AUTH" | "BDAT"
-        | "BURL" | "LHLO" | "XCLIENT" | "XFORWARD" => Ok(Command::NotOffered),
+        "EXPN" | "ETRN" | "ATRN" | "TURN" | "SEND" | "SOML" | "SAML" | "BDAT" | "BURL" | "XCLIENT"
+        | "XFORWARD" => Ok(Command::NotOffered),
         verb if HTTP_VERBS.contains(&verb) => Ok(Command::Http),
         _ => Err(reply::UNKNOWN_COMMAND),
     }
@@ -117,13 +140,25 @@ fn host_name(rest: &str) -> Result<String, Reply> {
     }
 }
 
+fn auth(rest: &str) -> Result<Auth, Reply> {
+    let mut words = rest.split(' ').filter(|word| !word.is_empty());
+    let mechanism = words.next().ok_or(reply::NEEDS_ARGUMENT)?;
+    let initial = words.next().map(str::to_owned);
+    if words.next().is_some() {
+        return Err(reply::BAD_PARAMETER);
+    }
+    let known = [("PLAIN", Mechanism::Plain), ("LOGIN", Mechanism::Login)];
+    let known = known.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(mechanism));
+    Ok(Auth { mechanism: known.map(|(_, mechanism)| mechanism), initial })
+}
+
 fn mail(rest: &str) -> Result<Mail, Reply> {
     let (path, parameters) = path_after("FROM:", rest).ok_or(reply::BAD_SENDER_SYNTAX)?;
     let from = match path {
         "" => None,
         path => Some(mailbox(path).ok_or(reply::BAD_SENDER_SYNTAX)?),
     };
-    let mut mail = Mail { from, declared_bytes: None, utf8: false };
+    let mut mail = Mail { from, declared_bytes: None, utf8: false, has_auth: false };
     let mut seen: Vec<String> = Vec::new();
     for parameter in parameters.split(' ').filter(|p| !p.is_empty()) {
         let (key, value) = match parameter.split_once('=') {
@@ -138,7 +173,8 @@ fn mail(rest: &str) -> Result<Mail, Reply> {
             // RFC 6152; a 7BIT letter with 8-bit bytes is stored as it is, like everywhere else.
             ("BODY", Some(body)) if ["7BIT", "8BITMIME"].iter().any(|b| body.eq_ignore_ascii_case(b)) => {}
             ("SMTPUTF8", None) => mail.utf8 = true,
-            ("SIZE" | "BODY" | "SMTPUTF8", _) => return Err(reply::BAD_PARAMETER),
+            ("AUTH", Some(value)) if is_xtext(value) => mail.has_auth = true,
+            ("SIZE" | "BODY" | "SMTPUTF8" | "AUTH", _) => return Err(reply::BAD_PARAMETER),
             _ => return Err(reply::UNKNOWN_PARAMETER),
         }
         seen.push(key);
@@ -147,6 +183,22 @@ fn mail(rest: &str) -> Result<Mail, Reply> {
         return Err(reply::NOT_ASCII); // RFC 6531 section 3.4: needs the parameter
     }
     Ok(mail)
+}
+
+/// RFC 3461 section 4: printable ASCII, where `+` begins two upper-case hexadecimal digits.
+fn is_xtext(text: &str) -> bool {
+    let is_hex = |digit: Option<u8>| digit.is_some_and(|d| d.is_ascii_digit() || (b'A'..=b'F').contains(&d));
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        let is_good = match byte {
+            b'+' => is_hex(bytes.next()) && is_hex(bytes.next()),
+            byte => byte.is_ascii_graphic() && byte != b'=',
+        };
+        if !is_good {
+            return false;
+        }
+    }
+    !text.is_empty()
 }
 
 /// RFC 1870 allows 20 digits, which is more than 64 bits hold; what does not fit is too large in any case.

@@ -1,43 +1,42 @@
 //! Accepts connections and supervises their sessions: limits per address and over all, a bounded end.
 
 use super::SmtpSettings;
+use super::lobby::Visit;
+use super::proxy::{self, Origin};
 use super::reply;
 use super::session::{House, converse};
+use super::socket::{Bound, Caller};
 use crate::gateway::door::Door;
-use std::collections::HashMap;
 use std::io::Write;
-use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// Pause after a failed accept: with all file descriptors in use, `accept` fails at once and for ever.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves until `shutdown`, then lets letters in flight finish within `drain_max`.
-pub async fn serve(
-    listener: TcpListener,
-    door: Arc<dyn Door>,
-    settings: SmtpSettings,
-    shutdown: CancellationToken,
-) {
-    let limits = settings.limits.clone();
-    let house = House::new(door, settings, shutdown.clone());
-    let visitors = Arc::new(Visitors::new(limits.connections_max, limits.connections_per_address_max));
+pub async fn serve(bound: Bound, door: Arc<dyn Door>, shutdown: CancellationToken) {
+    let house = House::new(door, bound.settings.clone(), shutdown.clone());
+    let drain_max = house.settings.limits.drain_max;
     let mut sessions = JoinSet::new();
     loop {
         tokio::select! {
             biased;
             () = shutdown.cancelled() => break,
             Some(ended) = sessions.join_next() => report(ended),
-            accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => match visitors.enter(peer.ip()) {
+            accepted = bound.accept() => match accepted {
+                Ok(Caller::Tcp(stream, peer)) => admit(stream, peer, &house, &mut sessions),
+                Ok(Caller::Unix(stream)) => match house.settings.lobby.visitors.enter() {
                     Some(visit) => {
                         sessions.spawn(session(stream, house.clone(), visit));
                     }
-                    None => turn_away(stream),
+                    None => turn_away(stream.into_std(), &house.settings),
                 },
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -46,23 +45,66 @@ pub async fn serve(
             },
         }
     }
-    drop(listener); // new peers are refused by the kernel from here on
+    drop(bound); // new peers are refused by the kernel from here on
     let drained = async {
         while let Some(ended) = sessions.join_next().await {
             report(ended);
         }
     };
-    if tokio::time::timeout(limits.drain_max, drained).await.is_err() {
+    if tokio::time::timeout(drain_max, drained).await.is_err() {
         tracing::warn!(sessions = sessions.len(), "SMTP sessions did not end in time and are cut");
         sessions.shutdown().await;
     }
 }
 
-async fn session(stream: TcpStream, house: House, visit: Visit) {
+fn admit(stream: TcpStream, peer: IpAddr, house: &House, sessions: &mut JoinSet<()>) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "no TCP_NODELAY on a connection");
     }
-    converse(stream, Some(visit.address), &house).await;
+    let settings = &house.settings;
+    let place = settings.lobby.visitors.enter();
+    if settings.proxies.is_empty() {
+        match place.and_then(|visit| visit.by(peer)) {
+            Some(visit) => {
+                sessions.spawn(session(stream, house.clone(), visit));
+            }
+            None => turn_away(stream.into_std(), settings),
+        }
+        return;
+    }
+    if !settings.proxies.iter().any(|network| network.contains(peer)) {
+        tracing::info!(%peer, "a connection to a listener for proxies came from somebody else");
+        return;
+    }
+    match place {
+        Some(visit) => {
+            sessions.spawn(proxied(stream, peer, house.clone(), visit));
+        }
+        None => turn_away(stream.into_std(), settings),
+    }
+}
+
+/// A connection that somebody stands behind: the header says who, and it is they who are counted.
+async fn proxied(mut stream: TcpStream, proxy: IpAddr, house: House, visit: Visit) {
+    let read = tokio::select! {
+        biased;
+        () = house.stop.cancelled() => return,
+        read = timeout(house.settings.limits.handshake_max, proxy::read(&mut stream)) => read,
+    };
+    let client = match read {
+        Ok(Ok(Origin::Client(client))) => client,
+        Ok(Ok(Origin::Proxy)) => proxy,
+        Ok(Err(error)) => return tracing::info!(%proxy, %error, "a proxy did not say whom it speaks for"),
+        Err(_) => return tracing::info!(%proxy, "a proxy took too long to say whom it speaks for"),
+    };
+    match visit.by(client) {
+        Some(visit) => session(stream, house, visit).await,
+        None => turn_away(stream.into_std(), &house.settings),
+    }
+}
+
+async fn session<S: AsyncRead + AsyncWrite + Unpin>(stream: S, house: House, visit: Visit) {
+    converse(stream, visit.address, &house).await;
     drop(visit);
 }
 
@@ -75,100 +117,12 @@ fn report(ended: Result<(), JoinError>) {
 }
 
 /// Says why and closes. The send buffer of a fresh socket has room for one line, so nothing waits here.
-fn turn_away(stream: TcpStream) {
+fn turn_away(socket: std::io::Result<impl Write>, settings: &SmtpSettings) {
     let mut line = Vec::new();
-    reply::TOO_MANY_CONNECTIONS.write_to(&mut line);
-    let sent = stream.into_std().and_then(|mut socket| socket.write_all(&line));
+    // Where TLS comes first there is no way to say anything yet.
+    if !settings.tls.as_ref().is_some_and(|tls| tls.is_implicit) {
+        reply::TOO_MANY_CONNECTIONS.write_to(&mut line);
+    }
+    let sent = socket.and_then(|mut socket| socket.write_all(&line));
     tracing::info!(told = sent.is_ok(), "a connection over the limit was turned away");
-}
-
-/// Who is connected, to keep one peer from taking every place.
-struct Visitors {
-    places: Mutex<Places>,
-    per_network_max: usize,
-}
-
-struct Places {
-    free: usize,
-    /// Networks with at least one connection.
-    taken: HashMap<IpAddr, usize>,
-}
-
-/// A place among the connections; dropping it frees the place.
-struct Visit {
-    visitors: Arc<Visitors>,
-    address: IpAddr,
-}
-
-impl Visitors {
-    fn new(connections_max: usize, per_network_max: usize) -> Self {
-        let places = Places { free: connections_max, taken: HashMap::new() };
-        Self { places: Mutex::new(places), per_network_max }
-    }
-
-    fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Visit> {
-        let mut places = self.lock();
-        let from_there = places.taken.get(&network(address)).copied().unwrap_or(0);
-        if places.free == 0 || from_there >= self.per_network_max {
-            return None;
-        }
-        places.free -= 1;
-        places.taken.insert(network(address), from_there + 1);
-        Some(Visit { visitors: Arc::clone(self), address: address.to_canonical() })
-    }
-
-    fn leave(&self, address: IpAddr) {
-        let mut places = self.lock();
-        places.free += 1;
-        let network = network(address);
-        match places.taken.get_mut(&network) {
-            Some(from_there) if *from_there > 1 => *from_there -= 1,
-            _ => {
-                places.taken.remove(&network);
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Visit {
-    fn drop(&mut self) {
-        self.visitors.leave(self.address);
-    }
-}
-
-/// What counts as one peer: an IPv4 address, or an IPv6 /64, of which one customer has them all.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => {
-            let [a, b, c, d, ..] = v6.segments();
-            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-        }
-        v4 => v4,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_are_limited_per_network_and_over_all_and_come_back() {
-        let visitors = Arc::new(Visitors::new(3, 2));
-        let enter = |text: &str| visitors.enter(text.parse().unwrap());
-        let a = enter("192.0.2.1").unwrap();
-        let b = enter("::ffff:192.0.2.1").unwrap();
-        assert!(enter("192.0.2.1").is_none());
-        let c = enter("2001:db8::1").unwrap();
-        assert!(enter("192.0.2.9").is_none(), "no place left");
-        drop(b);
-        let d = enter("2001:db8::ffff:1").unwrap();
-        assert!(enter("2001:db8:0:0:1::").is_none(), "same /64");
-        drop((a, c, d));
-        let places = visitors.lock();
-        assert_eq!((places.free, places.taken.len()), (3, 0));
-    }
 }

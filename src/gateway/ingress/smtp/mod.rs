@@ -1,45 +1,109 @@
-//! The SMTP server: RFC 5321 with PIPELINING, SIZE, 8BITMIME, SMTPUTF8 and ENHANCEDSTATUSCODES.
+//! The mail server: SMTP (RFC 5321) and LMTP (RFC 2033) with PIPELINING, SIZE, 8BITMIME, SMTPUTF8,
+//! ENHANCEDSTATUSCODES, STARTTLS and AUTH.
 //!
-//! `listener` accepts connections, `session` is the dialogue, `wire` reads lines and batches replies, `command`
-//! and `data` are the two grammars, `reply` is everything that a peer can ever read.
+//! `listener` accepts connections on a `socket`; `proxy` tells whom they are from; `lobby` counts them; `session` is
+//! the dialogue, with `transaction` and `login` as its parts; `wire` reads lines and batches replies over a `link`;
+//! `command`, `data` and `auth` are the grammars; `reply` is everything that a peer can ever read.
 //!
-//! Absent on purpose: STARTTLS, AUTH and CHUNKING are not offered (502), and no `Received` header is written in
-//! front of a letter: its bytes are stored exactly as they came, the envelope stands beside them.
+//! Absent on purpose: CHUNKING (502), since a second way to end a letter is a second way to smuggle one; relaying, for
+//! anybody. No `Received` field is written in front of a letter: its bytes are stored as they came, the field beside
+//! them.
 
+mod auth;
 mod command;
 mod data;
+mod link;
 mod listener;
+mod lobby;
+mod login;
+mod proxy;
 mod reply;
 mod session;
+mod socket;
+mod tls;
+mod transaction;
 mod wire;
 
-pub use data::LetterMemory;
+pub use auth::Submitters;
 pub use listener::serve;
+pub use lobby::Lobby;
 pub use session::{House, converse};
+pub use socket::Bound;
+pub use tls::{Certificates, Tls, TlsError};
 
-use crate::config::{Gateway, Limits};
+use crate::clock::Clock;
+use crate::config::{Gateway, Limits, ListenerKind, ListenerTls, SmtpListener};
+use crate::domain::Network;
+use std::sync::Arc;
 
-/// What a listener is told.
-#[derive(Debug, Clone)]
+/// What a listener's sessions are told.
+#[derive(Clone)]
 pub struct SmtpSettings {
+    pub kind: ListenerKind,
     /// Our name in the greeting and in the answer to EHLO.
     pub host_name: String,
     /// Where `RCPT TO:<postmaster>`, the one address without a domain, is at home (RFC 5321 section 4.1.1.3).
     pub mail_domain: String,
     pub limits: Limits,
-    /// Bytes of unfinished letters that all connections together may hold; beyond it, 452.
-    pub letters_in_memory_bytes_max: usize,
+    /// `None`: TLS is not offered.
+    pub tls: Option<Tls>,
+    /// `None`: AUTH is not offered.
+    pub submitters: Option<Arc<Submitters>>,
+    /// Who may connect, with a PROXY header; empty: everybody, without one.
+    pub proxies: Vec<Network>,
+    /// Shared by all listeners.
+    pub lobby: Arc<Lobby>,
 }
 
 impl SmtpSettings {
-    pub fn new(gateway: &Gateway, limits: &Limits) -> Self {
+    /// SMTP in the clear, without AUTH and without a proxy.
+    pub fn plain(host_name: &str, mail_domain: &str, limits: Limits, lobby: Arc<Lobby>) -> Self {
+        Self {
+            kind: ListenerKind::Smtp,
+            host_name: host_name.to_owned(),
+            mail_domain: mail_domain.to_owned(),
+            limits,
+            tls: None,
+            submitters: None,
+            proxies: Vec::new(),
+            lobby,
+        }
+    }
+}
+
+/// What all listeners have in common.
+pub struct Reception {
+    plain: SmtpSettings,
+    certificates: Option<Arc<Certificates>>,
+    submitters: Arc<Submitters>,
+}
+
+impl Reception {
+    /// Errors: the certificate cannot be used.
+    pub fn open(gateway: &Gateway, limits: &Limits, clock: &Arc<dyn Clock>) -> Result<Self, TlsError> {
         /// A handful of letters of the largest kind, or many thousands of ordinary ones.
         const LARGEST_LETTERS_AT_ONCE: usize = 3;
-        Self {
-            host_name: gateway.host_name.clone(),
-            mail_domain: gateway.mail_domain.clone(),
-            limits: limits.clone(),
-            letters_in_memory_bytes_max: limits.letter_bytes_max.saturating_mul(LARGEST_LETTERS_AT_ONCE),
+        let letters_in_memory_bytes_max = limits.letter_bytes_max.saturating_mul(LARGEST_LETTERS_AT_ONCE);
+        let lobby = Lobby::new(limits, letters_in_memory_bytes_max, clock.clone());
+        let plain = SmtpSettings::plain(&gateway.host_name, &gateway.mail_domain, limits.clone(), lobby);
+        let load = |files| Certificates::load(files, clock.clone());
+        let certificates = gateway.tls.clone().map(load).transpose()?;
+        Ok(Self { plain, certificates, submitters: Arc::new(Submitters::new(&gateway.submission)) })
+    }
+
+    pub fn settings(&self, listener: &SmtpListener) -> SmtpSettings {
+        let tls =
+            |is_implicit| self.certificates.clone().map(|certificates| Tls { certificates, is_implicit });
+        SmtpSettings {
+            kind: listener.kind,
+            tls: match listener.tls {
+                ListenerTls::None => None,
+                ListenerTls::StartTls => tls(false),
+                ListenerTls::Implicit => tls(true),
+            },
+            submitters: listener.auth.then(|| self.submitters.clone()),
+            proxies: listener.proxy_protocol.clone(),
+            ..self.plain.clone()
         }
     }
 }

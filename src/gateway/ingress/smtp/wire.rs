@@ -2,12 +2,15 @@
 
 use super::command::{self, Command};
 use super::data::{End, LetterReader};
+use super::link::Link;
 use super::reply::Reply;
+use super::tls;
 use crate::config::Limits;
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::time::{Instant, Sleep, sleep, timeout, timeout_at};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 /// Why a peer is listened to no longer.
@@ -15,8 +18,10 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 pub enum Cut {
     /// End of stream, or an error of the socket.
     Gone,
-    /// Silent, or not reading our replies, for `session_idle_max`.
+    /// No whole command, nothing of a letter, or our replies not read, for `session_idle_max`.
     Idle,
+    /// A letter below `letter_bytes_per_second_min`.
+    Slow,
     /// `session_duration_max` is over.
     Expired,
     /// The engine is stopping.
@@ -27,6 +32,8 @@ pub enum Cut {
     EndlessLine,
     /// TLS on the plain-text port.
     NotSmtp,
+    /// A TLS handshake that failed or took too long.
+    NoTls,
 }
 
 /// What the peer is in the middle of; a letter may still be finished while the engine stops.
@@ -36,6 +43,8 @@ enum Phase {
     Letter,
 }
 
+/// The record type that begins a TLS handshake; no command begins so.
+const TLS_HANDSHAKE: u8 = 0x16;
 /// One idle connection costs this much, which a whole command line must fit into.
 const INPUT_BYTES: usize = 8 * 1024;
 /// While a long letter comes in, reads get larger.
@@ -51,7 +60,7 @@ const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 1024 * 1024;
 
 pub struct Wire<S> {
-    stream: S,
+    stream: Link<S>,
     input: Vec<u8>,
     /// Start of the unread part of `input`.
     start: usize,
@@ -61,7 +70,9 @@ pub struct Wire<S> {
     /// Successful reads so far. A read comes after our replies were sent, so it is a sign that they arrived.
     pub reads: u64,
     idle_max: Duration,
+    handshake_max: Duration,
     line_bytes_max: usize,
+    letter_bytes_per_second_min: u32,
     ends: Ends,
 }
 
@@ -94,13 +105,16 @@ impl Ends {
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     pub fn new(stream: S, limits: &Limits, stop: &CancellationToken) -> Self {
         Self {
-            stream,
+            stream: Link::Plain(stream),
             input: Vec::with_capacity(INPUT_BYTES),
             start: 0,
             scanned: 0,
             output: Vec::new(),
             reads: 0,
             idle_max: limits.session_idle_max,
+            handshake_max: limits.handshake_max,
+            letter_bytes_per_second_min: u32::try_from(limits.letter_bytes_per_second_min)
+                .unwrap_or(u32::MAX),
             line_bytes_max: limits.command_line_bytes_max.min(INPUT_BYTES - 2),
             ends: Ends {
                 session: Box::pin(sleep(limits.session_duration_max)),
@@ -122,34 +136,103 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         write(&mut self.output);
     }
 
+    pub fn is_encrypted(&self) -> bool {
+        self.stream.is_encrypted()
+    }
+
+    /// Listens for at most `delay`; whether the peer said anything.
+    pub async fn hears_within(&mut self, delay: Duration) -> Result<bool, Cut> {
+        let read = tokio::select! {
+            biased;
+            cut = self.ends.any(Phase::Commands) => return Err(cut),
+            read = timeout(delay, self.stream.read_buf(&mut self.input)) => read,
+        };
+        match read {
+            Err(_) => Ok(false),
+            Ok(Ok(0) | Err(_)) => Err(Cut::Gone),
+            Ok(Ok(_)) if self.input.first() == Some(&TLS_HANDSHAKE) => Err(Cut::NotSmtp),
+            Ok(Ok(_)) => Ok(true),
+        }
+    }
+
+    /// Sends what is queued and lets time pass.
+    pub async fn pause(&mut self, span: Duration) -> Result<(), Cut> {
+        self.flush().await?;
+        tokio::select! {
+            biased;
+            cut = self.ends.any(Phase::Commands) => Err(cut),
+            () = sleep(span) => Ok(()),
+        }
+    }
+
+    /// Sends what is queued, then goes on under TLS. Whatever was read before is thrown away: somebody in between
+    /// could have put it there (RFC 3207 section 4.2, CVE-2011-0411).
+    pub async fn secure(&mut self, acceptor: TlsAcceptor) -> Result<(), Cut> {
+        self.flush().await?;
+        self.input.clear();
+        (self.start, self.scanned) = (0, 0);
+        let Link::Plain(stream) = std::mem::replace(&mut self.stream, Link::Lost) else {
+            return Err(Cut::NoTls);
+        };
+        // Boxed: it is large, and most sessions never make one.
+        let handshake = Box::pin(timeout(self.handshake_max, acceptor.accept(stream)));
+        let shaken = tokio::select! {
+            biased;
+            cut = self.ends.any(Phase::Commands) => return Err(cut),
+            shaken = handshake => shaken,
+        };
+        match shaken {
+            Ok(Ok(stream)) => {
+                self.stream = Link::Tls(Box::new(stream));
+                Ok(())
+            }
+            Ok(Err(error)) if tls::is_gone(&error) => Err(Cut::Gone),
+            Ok(Err(error)) => {
+                tracing::info!(%error, "a TLS handshake failed");
+                Err(Cut::NoTls)
+            }
+            Err(_) => Err(Cut::NoTls),
+        }
+    }
+
     /// The next command, or the reply to a line that is none.
     pub async fn command(&mut self) -> Result<Result<Command, Reply>, Cut> {
+        Ok(self.line(command::parse).await?.and_then(|parsed| parsed))
+    }
+
+    /// What `read` makes of the next line, or the reply to one that is too long.
+    pub async fn line<T>(&mut self, read: impl FnOnce(&[u8]) -> T) -> Result<Result<T, Reply>, Cut> {
+        // For the whole line, so that a byte now and then does not hold a place.
+        let mut deadline = None;
         loop {
             let unread = &self.input[self.start..];
-            if unread.first() == Some(&0x16) {
-                return Err(Cut::NotSmtp); // the record type of a TLS handshake; no line end may ever come
+            if unread.first() == Some(&TLS_HANDSHAKE) {
+                return Err(Cut::NotSmtp); // no line end may ever come
             }
             match line_end(unread, self.scanned)? {
                 Some(end) if end <= self.line_bytes_max => {
-                    let parsed = command::parse(&unread[..end]);
+                    let result = read(&unread[..end]);
                     self.consume(end + 2);
-                    return Ok(parsed);
+                    return Ok(Ok(result));
                 }
                 Some(end) => {
                     self.consume(end + 2);
                     return Ok(Err(super::reply::LINE_TOO_LONG));
                 }
-                None if unread.len() > self.line_bytes_max + 1 => return self.skip_line().await.map(Err),
                 None => {
+                    let deadline = *deadline.get_or_insert_with(|| self.idle_deadline());
+                    if unread.len() > self.line_bytes_max + 1 {
+                        return self.skip_line(deadline).await.map(Err);
+                    }
                     self.scanned = unread.len().saturating_sub(1); // a CR may still wait for its LF
-                    self.fill(Phase::Commands).await?;
+                    self.fill(Phase::Commands, deadline).await?;
                 }
             }
         }
     }
 
     /// Drops the rest of a line that is longer than the buffer may be.
-    async fn skip_line(&mut self) -> Result<Reply, Cut> {
+    async fn skip_line(&mut self, deadline: Instant) -> Result<Reply, Cut> {
         let mut skipped = 0;
         while skipped <= ENDLESS_LINE_BYTES {
             let unread = &self.input[self.start..];
@@ -160,16 +243,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             let dropped = unread.len() - usize::from(unread.last() == Some(&b'\r'));
             skipped += dropped;
             self.consume(dropped);
-            self.fill(Phase::Commands).await?;
+            self.fill(Phase::Commands, deadline).await?;
         }
         Err(Cut::EndlessLine)
     }
 
     /// Reads a letter to its end.
     pub async fn letter(&mut self, reader: &mut LetterReader) -> Result<End, Cut> {
+        let begun = self.idle_deadline();
+        let mut received = 0_usize;
         loop {
             let (used, end) = reader.push(&self.input[self.start..]);
             self.consume(used);
+            received = received.saturating_add(used);
             if let Some(end) = end {
                 return Ok(end);
             }
@@ -177,13 +263,36 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 self.input = Vec::with_capacity(INPUT_BYTES_MAX); // all of it was consumed, and more is waiting
                 self.start = 0;
             }
-            self.fill(Phase::Letter).await?;
+            let idle = self.idle_deadline();
+            match self.too_slow_at(begun, received) {
+                Some(slow) if slow < idle => {
+                    let filled = self.fill(Phase::Letter, slow).await;
+                    filled.map_err(|cut| if cut == Cut::Idle { Cut::Slow } else { cut })?;
+                }
+                _ => self.fill(Phase::Letter, idle).await?,
+            }
         }
+    }
+
+    /// When a letter of which so much is here has taken too long: the first `session_idle_max` does not count.
+    fn too_slow_at(&self, begun: Instant, received: usize) -> Option<Instant> {
+        let rate = self.letter_bytes_per_second_min;
+        let earned = (rate > 0).then(|| Duration::from_secs(received as u64) / rate)?;
+        begun.checked_add(earned)
+    }
+
+    /// The end of a patience that begins now.
+    fn idle_deadline(&self) -> Instant {
+        sleep(self.idle_max).deadline()
     }
 
     /// Sends what is queued, then says goodbye in a way that lets the last reply arrive.
     pub async fn close(mut self) {
-        if self.flush().await.is_err() || self.stream.shutdown().await.is_err() {
+        if self.flush().await.is_err() {
+            return;
+        }
+        // Under TLS, saying goodbye is a write that a peer may leave unread.
+        if !matches!(timeout(LINGER, self.stream.shutdown()).await, Ok(Ok(()))) {
             return;
         }
         let mut left = LINGER_BYTES_MAX;
@@ -206,7 +315,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     }
 
     /// Sends what is queued and waits for more bytes.
-    async fn fill(&mut self, phase: Phase) -> Result<(), Cut> {
+    async fn fill(&mut self, phase: Phase, deadline: Instant) -> Result<(), Cut> {
         self.flush().await?;
         self.input.drain(..self.start);
         self.start = 0;
@@ -217,7 +326,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         tokio::select! {
             biased;
             cut = self.ends.any(phase) => Err(cut),
-            read = timeout(self.idle_max, self.stream.read_buf(&mut self.input)) => match read {
+            read = timeout_at(deadline, self.stream.read_buf(&mut self.input)) => match read {
                 Err(_) => Err(Cut::Idle),
                 Ok(Ok(0) | Err(_)) => Err(Cut::Gone),
                 Ok(Ok(_)) => {

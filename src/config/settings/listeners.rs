@@ -1,0 +1,90 @@
+//! Sockets that take mail, and who may submit there.
+
+use crate::domain::{Address, Network};
+use secrecy::SecretString;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Which protocol a listener speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ListenerKind {
+    #[default]
+    Smtp,
+    /// RFC 2033, for a mail server in front of us.
+    Lmtp,
+}
+
+impl ListenerKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ListenerKind::Smtp => "smtp",
+            ListenerKind::Lmtp => "lmtp",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SmtpListener {
+    pub kind: ListenerKind,
+    pub address: ListenAddress,
+    pub tls: ListenerTls,
+    /// AUTH is offered, under TLS, to [`Submitter`]s.
+    pub auth: bool,
+    /// Who may connect, and must say by the PROXY protocol for whom; empty: clients connect themselves.
+    pub proxy_protocol: Vec<Network>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListenAddress {
+    Tcp(SocketAddr),
+    Unix {
+        /// Absolute.
+        path: PathBuf,
+        /// Permission bits of the socket file.
+        mode: u32,
+    },
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ListenAddress::Tcp(address) => address.fmt(f),
+            ListenAddress::Unix { path, .. } => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListenerTls {
+    None,
+    StartTls,
+    Implicit,
+}
+
+impl ListenerTls {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ListenerTls::None => "none",
+            ListenerTls::StartTls => "starttls",
+            ListenerTls::Implicit => "implicit",
+        }
+    }
+}
+
+/// PEM files, absolute paths.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Our certificate first, then those that vouch for it.
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+/// An owner who may log in with AUTH.
+#[derive(Debug, Clone)]
+pub struct Submitter {
+    pub user: String,
+    /// One of the owners; what the user's letters are submitted by.
+    pub address: Address,
+    pub password: SecretString,
+}

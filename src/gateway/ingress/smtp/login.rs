@@ -1,0 +1,135 @@
+//! STARTTLS (RFC 3207) and AUTH (RFC 4954): how a session becomes private, and how an owner says who they are.
+
+use super::auth::{self, Credentials, Submitters};
+use super::command::{Auth, Mechanism};
+use super::reply::{self, Reply};
+use super::session::{GO_ON, HANG_UP, Next, Session};
+use super::wire::Cut;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// Wrong passwords in one session; another connection may go on, see [`super::lobby::FailedLogins`].
+const FAILED_LOGINS_MAX: usize = 3;
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
+    pub(super) async fn start_tls(&mut self) -> Result<Next, Cut> {
+        let Some(tls) = &self.house.settings.tls else {
+            return Ok(self.answer(reply::NOT_OFFERED));
+        };
+        if self.wire.is_encrypted() {
+            return Ok(self.answer(reply::TLS_ALREADY));
+        }
+        if self.helo.is_none() {
+            let hello_first = self.hello_first();
+            return Ok(self.answer(hello_first));
+        }
+        self.wire.reply(reply::READY_FOR_TLS);
+        self.wire.secure(tls.certificates.acceptor()).await?;
+        // Nothing that was said in the clear counts (RFC 3207 section 4.2).
+        self.helo = None;
+        self.is_extended = false;
+        self.transaction = None;
+        Ok(GO_ON)
+    }
+
+    pub(super) async fn log_in(&mut self, auth: Auth) -> Result<Next, Cut> {
+        let Some(submitters) = self.house.settings.submitters.clone() else {
+            return Ok(self.answer(reply::NOT_OFFERED));
+        };
+        if let Some(refusal) = self.may_not_log_in() {
+            return Ok(self.answer(refusal));
+        }
+        let Some(mechanism) = auth.mechanism else {
+            return Ok(self.answer(reply::UNKNOWN_MECHANISM));
+        };
+        if !self.house.settings.lobby.logins.may_try(self.peer) {
+            return Ok(self.answer(reply::LOCKED_OUT));
+        }
+        let credentials = match mechanism {
+            Mechanism::Plain => self.ask_plain(auth.initial).await?,
+            Mechanism::Login => self.ask_login(auth.initial).await?,
+        };
+        match credentials {
+            Err(complaint) => Ok(self.answer(complaint)),
+            Ok(credentials) => self.judge_login(credentials, &submitters).await,
+        }
+    }
+
+    /// Why somebody may not log in now.
+    fn may_not_log_in(&self) -> Option<Reply> {
+        if !self.wire.is_encrypted() {
+            Some(reply::TLS_FIRST)
+        } else if self.helo.is_none() {
+            Some(self.hello_first())
+        } else if !self.is_extended {
+            Some(reply::EHLO_FIRST)
+        } else if self.submitter.is_some() {
+            Some(reply::LOGGED_IN_ALREADY)
+        } else if self.transaction.is_some() {
+            Some(reply::NOT_IN_TRANSACTION)
+        } else {
+            None
+        }
+    }
+
+    async fn ask_plain(
+        &mut self,
+        initial: Option<String>,
+    ) -> Result<Result<Option<Credentials>, Reply>, Cut> {
+        let message = self.response(initial, reply::ASK_PLAIN).await?;
+        Ok(message.map(|message| auth::plain(&message)))
+    }
+
+    async fn ask_login(
+        &mut self,
+        initial: Option<String>,
+    ) -> Result<Result<Option<Credentials>, Reply>, Cut> {
+        let user = match self.response(initial, reply::ASK_USER).await? {
+            Ok(user) => user,
+            Err(complaint) => return Ok(Err(complaint)),
+        };
+        let password = self.response(None, reply::ASK_PASSWORD).await?;
+        Ok(password.map(|password| Some(Credentials { user, password })))
+    }
+
+    /// The client's part of an exchange, which may have come with the command.
+    async fn response(&mut self, initial: Option<String>, ask: Reply) -> Result<Result<Vec<u8>, Reply>, Cut> {
+        let line = match initial {
+            Some(initial) if initial == "=" => return Ok(Ok(Vec::new())),
+            Some(initial) => initial.into_bytes(),
+            None => {
+                self.wire.reply(ask);
+                match self.wire.line(<[u8]>::to_vec).await? {
+                    Ok(line) if line == b"*" => return Ok(Err(reply::AUTH_CANCELLED)),
+                    Ok(line) => line,
+                    Err(_) => return Ok(Err(reply::AUTH_LINE_TOO_LONG)),
+                }
+            }
+        };
+        Ok(auth::decode(&line).ok_or(reply::BAD_AUTH_SYNTAX))
+    }
+
+    /// `None` in place of credentials is a message that can be nobody's; it costs as much as a wrong password.
+    async fn judge_login(
+        &mut self,
+        credentials: Option<Credentials>,
+        submitters: &Arc<Submitters>,
+    ) -> Result<Next, Cut> {
+        let owner = credentials.and_then(|credentials| submitters.find(&credentials).cloned());
+        if owner.is_some() {
+            tracing::info!("an owner logged in");
+            self.submitter = owner;
+            return Ok(self.answer(reply::LOGGED_IN));
+        }
+        let wait = self.house.settings.lobby.logins.note(self.peer);
+        self.failed_logins += 1;
+        tracing::warn!(peer = ?self.peer, times = self.failed_logins, "a login failed");
+        self.wire.pause(wait).await?;
+        let next = self.answer(reply::WRONG_LOGIN);
+        if next == GO_ON && self.failed_logins >= FAILED_LOGINS_MAX {
+            self.wire.reply(reply::TOO_MANY_LOGINS);
+            return Ok(HANG_UP);
+        }
+        Ok(next)
+    }
+}

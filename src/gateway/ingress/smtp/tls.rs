@@ -1,0 +1,129 @@
+//! Our certificate: read at start, read again when its files change, shown to whoever asks for TLS.
+//!
+//! Absent on purpose: certificates of clients, several certificates by server name, renewal. What renews the files is
+//! another program's work; a new one counts from the next handshake on.
+
+use crate::clock::Clock;
+use crate::config::TlsFiles;
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+use tokio_rustls::TlsAcceptor;
+
+/// However many handshakes there are, the files are looked at no more often than this.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Why a certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("cannot read `{}`", path.display())]
+    Unreadable { path: PathBuf, source: rustls::pki_types::pem::Error },
+    #[error("`{}` holds no certificate", .0.display())]
+    NoCertificate(PathBuf),
+    /// The key belongs to another certificate, or is of a kind that nobody speaks.
+    #[error("certificate and key cannot be used")]
+    Unusable(#[from] rustls::Error),
+}
+
+/// How TLS is come by on a listener.
+#[derive(Clone)]
+pub struct Tls {
+    pub certificates: Arc<Certificates>,
+    /// From the first byte, without STARTTLS.
+    pub is_implicit: bool,
+}
+
+/// The certificate in use, and how its files looked when it was read.
+pub struct Certificates {
+    files: TlsFiles,
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+}
+
+struct State {
+    config: Arc<ServerConfig>,
+    seen: Seen,
+    /// [`Clock::monotonic`] of the last look.
+    looked_at: Duration,
+}
+
+/// What changes when a file is written or replaced: of the certificate, then of the key.
+type Seen = [Option<(Option<SystemTime>, u64, u64)>; 2];
+
+impl Certificates {
+    pub fn load(files: TlsFiles, clock: Arc<dyn Clock>) -> Result<Arc<Self>, TlsError> {
+        // Looked at before it is read: a change in between is noticed later instead of never.
+        let seen = look(&files);
+        let config = read(&files)?;
+        let state = Mutex::new(State { config, seen, looked_at: clock.monotonic() });
+        Ok(Arc::new(Self { files, clock, state }))
+    }
+
+    /// For the next handshake. New files that cannot be used are complained of once, and the old ones stay in use.
+    pub fn acceptor(&self) -> TlsAcceptor {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.monotonic();
+        if now.saturating_sub(state.looked_at) >= LOOK_EVERY {
+            state.looked_at = now;
+            let seen = look(&self.files);
+            if seen != state.seen {
+                state.seen = seen;
+                match read(&self.files) {
+                    Ok(config) => {
+                        tracing::info!("the certificate was renewed");
+                        state.config = config;
+                    }
+                    Err(error) => {
+                        let cause = &error as &dyn std::error::Error;
+                        tracing::error!(
+                            error = cause,
+                            "the new certificate cannot be used; the old one stays in use"
+                        );
+                    }
+                }
+            }
+        }
+        TlsAcceptor::from(state.config.clone())
+    }
+}
+
+fn look(files: &TlsFiles) -> Seen {
+    let look = |path: &Path| {
+        let about = |file: Metadata| (file.modified().ok(), file.len(), file.ino());
+        std::fs::metadata(path).ok().map(about)
+    };
+    [look(&files.certificate), look(&files.key)]
+}
+
+fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
+    let unreadable = |path: &Path| {
+        let path = path.to_owned();
+        move |source| TlsError::Unreadable { path, source }
+    };
+    let chain = CertificateDer::pem_file_iter(&files.certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(unreadable(&files.certificate))?;
+    if chain.is_empty() {
+        return Err(TlsError::NoCertificate(files.certificate.clone()));
+    }
+    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(unreadable(&files.key))?;
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(Arc::new(builder.with_no_client_auth().with_single_cert(chain, key)?))
+}
+
+/// Whether a handshake failed for want of a peer, which is nobody's fault.
+pub fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(
+        error.kind(),
+        Kind::UnexpectedEof | Kind::ConnectionReset | Kind::BrokenPipe | Kind::NotConnected
+    )
+}

@@ -1,0 +1,181 @@
+//! One letter's envelope and its data: MAIL, RCPT, DATA.
+
+use super::command::{Mail, Mailbox, Recipient};
+use super::data::{End, Fault, LetterReader};
+use super::reply::{self, Reply};
+use super::session::{GO_ON, HANG_UP, House, Next, Session, Transaction};
+use super::wire::Cut;
+use crate::config::ListenerKind;
+use crate::domain::{Address, Arrival, Envelope, Letter, Via};
+use crate::gateway::door::{RecipientVerdict, Refusal, SenderVerdict};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
+    pub(super) fn mail(&mut self, mail: Mail) -> Reply {
+        let door = &self.house.door;
+        if self.helo.is_none() {
+            return self.hello_first();
+        }
+        if mail.has_auth && self.house.settings.submitters.is_none() {
+            return reply::UNKNOWN_PARAMETER;
+        }
+        if self.transaction.is_some() {
+            return reply::MAIL_AGAIN;
+        }
+        if mail.declared_bytes.is_some_and(|bytes| bytes > self.house.settings.limits.letter_bytes_max) {
+            return reply::TOO_LARGE;
+        }
+        let mail_from = match mail.from {
+            None => None,
+            Some(mailbox) => match mailbox.address() {
+                Some(address) => Some(address),
+                None if mailbox.is_ascii() => return reply::SENDER_NOT_USABLE,
+                None => return reply::NOT_ASCII,
+            },
+        };
+        if door.sender(mail_from.as_ref()) == SenderVerdict::Denied {
+            return reply::SENDER_DENIED;
+        }
+        if !door.has_room() {
+            return reply::NO_ROOM;
+        }
+        self.transaction = Some(Transaction { mail_from, rcpt_to: Vec::new(), accepted: 0 });
+        reply::SENDER_OK
+    }
+
+    pub(super) fn rcpt(&mut self, recipient: &Recipient) -> Reply {
+        let first = if self.helo.is_none() { self.hello_first() } else { reply::MAIL_FIRST };
+        let Some(transaction) = &mut self.transaction else { return first };
+        let settings = &self.house.settings;
+        let address = match self.house.judge(recipient) {
+            Ok(address) => address,
+            Err(refusal) => return refusal,
+        };
+        // A recipient named twice gets the letter once (RFC 5321 section 4.1.1.3 leaves it to us).
+        let key = address.key();
+        let is_known = transaction.rcpt_to.iter().any(|known| known.key() == key);
+        // Under LMTP each mention is answered again after the data, so each takes a place.
+        let is_counted = !is_known || settings.kind == ListenerKind::Lmtp;
+        if is_counted && transaction.accepted >= settings.limits.recipients_max {
+            return reply::TOO_MANY_RECIPIENTS;
+        }
+        transaction.accepted += usize::from(is_counted);
+        if !is_known {
+            transaction.rcpt_to.push(address);
+        }
+        reply::RECIPIENT_OK
+    }
+
+    pub(super) async fn data(&mut self) -> Result<Next, Cut> {
+        let transaction = match self.transaction.take() {
+            Some(transaction) if !transaction.rcpt_to.is_empty() => transaction,
+            Some(transaction) => {
+                self.transaction = Some(transaction);
+                return Ok(self.answer(reply::NO_RECIPIENT));
+            }
+            None if self.helo.is_none() => {
+                let hello_first = self.hello_first();
+                return Ok(self.answer(hello_first));
+            }
+            None => return Ok(self.answer(reply::MAIL_FIRST)),
+        };
+        self.wire.reply(reply::SEND_LETTER);
+        let limits = &self.house.settings.limits;
+        let memory = self.house.settings.lobby.memory.clone();
+        let mut reader = LetterReader::new(limits.letter_bytes_max, limits.line_bytes_max, memory);
+        let replies = match self.house.settings.kind {
+            ListenerKind::Smtp => 1,
+            // One for each accepted RCPT (RFC 2033 section 4.2). All copies are one commit, so all are the same.
+            ListenerKind::Lmtp => transaction.accepted,
+        };
+        let (verdict, next) = match self.wire.letter(&mut reader).await? {
+            End::Whole(bytes) => (self.store(transaction, bytes).await, GO_ON),
+            End::Unfit(fault) => (fault_reply(fault), GO_ON),
+            End::Broken(fault) => (fault_reply(fault), HANG_UP),
+        };
+        for _ in 1..replies {
+            self.wire.reply(verdict);
+        }
+        let answered = self.answer(verdict);
+        Ok(if answered == HANG_UP { HANG_UP } else { next })
+    }
+
+    /// Knocks at the door. The bytes go in exactly as they came.
+    async fn store(&mut self, transaction: Transaction, bytes: Vec<u8>) -> Reply {
+        let (size, recipients) = (bytes.len(), transaction.rcpt_to.len());
+        let envelope = Envelope {
+            mail_from: transaction.mail_from,
+            rcpt_to: transaction.rcpt_to,
+            helo: self.helo.clone().unwrap_or_default(),
+            peer: self.peer,
+            via: match self.house.settings.kind {
+                ListenerKind::Smtp => Via::Smtp,
+                ListenerKind::Lmtp => Via::Lmtp,
+            },
+            arrival: Arrival {
+                submitted_by: self.submitter.clone(),
+                encrypted: self.wire.is_encrypted(),
+                extended: self.is_extended,
+                ..Arrival::default()
+            },
+        };
+        let via = envelope.via.as_str();
+        match self.house.door.accept(Letter { envelope, bytes }).await {
+            Ok(accepted) => {
+                tracing::info!(bytes = size, recipients, via, "a letter came by SMTP");
+                self.errors = 0;
+                self.stored += 1;
+                if accepted.needs_confirmation {
+                    self.unconfirmed = Some((accepted, self.wire.reads));
+                }
+                reply::STORED
+            }
+            Err(refusal) => {
+                let error = &refusal as &dyn std::error::Error;
+                tracing::info!(bytes = size, recipients, via, error, "a letter by SMTP was refused");
+                refusal_reply(&refusal)
+            }
+        }
+    }
+}
+
+impl House {
+    /// The address that a recipient is stored under, or the refusal.
+    fn judge(&self, recipient: &Recipient) -> Result<Address, Reply> {
+        let address = match recipient {
+            Recipient::Postmaster => {
+                Address::parse(&format!("postmaster@{}", self.settings.mail_domain)).ok()
+            }
+            Recipient::Mailbox(mailbox) => mailbox.address(),
+        };
+        let relay = |mailbox: &Mailbox| match mailbox.neighbour().map(|n| self.door.recipient(&n)) {
+            None | Some(RecipientVerdict::NotOurs) => true,
+            Some(_) => mailbox.asks_for_relay(),
+        };
+        match (address.as_ref().map(|address| self.door.recipient(address)), recipient) {
+            (Some(RecipientVerdict::Persona(_)), _) => address.ok_or(reply::NOBODY_HERE),
+            (_, Recipient::Mailbox(mailbox)) if relay(mailbox) => Err(reply::NO_RELAY),
+            _ => Err(reply::NOBODY_HERE),
+        }
+    }
+}
+
+fn fault_reply(fault: Fault) -> Reply {
+    match fault {
+        Fault::TooLarge => reply::TOO_LARGE,
+        Fault::LineTooLong => reply::LETTER_LINE_TOO_LONG,
+        Fault::NoMemory => reply::NO_ROOM,
+        Fault::BareNewline => reply::BARE_NEWLINE,
+        Fault::Nul => reply::NUL_IN_LETTER,
+    }
+}
+
+fn refusal_reply(refusal: &Refusal) -> Reply {
+    match refusal {
+        Refusal::TooLarge { .. } => reply::TOO_LARGE,
+        Refusal::Hostile(_) => reply::HOSTILE,
+        Refusal::Denied => reply::SENDER_DENIED,
+        Refusal::NobodyAddressed => reply::NOBODY_HERE,
+        Refusal::NotStored(_) => reply::NOT_STORED,
+    }
+}

@@ -1,0 +1,34 @@
+//! Letters as they came, for whoever wants to see the bytes.
+
+use super::{Result, Store, StoreError};
+use crate::domain::MessageId;
+use sqlx::Row;
+
+/// The bytes of a letter, and our `Received` field for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawLetter {
+    /// `None` for our own mail, and for letters older than the field.
+    pub trace: Option<String>,
+    pub bytes: Vec<u8>,
+}
+
+pub(super) const MESSAGES_LIKE: &str =
+    "SELECT id FROM messages WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
+pub(super) const RAW_LETTER: &str = "
+    SELECT l.trace, l.bytes FROM messages m JOIN raw_letters l ON l.id = m.raw_id WHERE m.id = $1";
+
+impl Store {
+    /// The message whose id is `piece` or is the only one that begins with it.
+    ///
+    /// Errors: [`StoreError::Missing`], [`StoreError::Ambiguous`].
+    pub async fn find_message(&self, piece: &str) -> Result<MessageId> {
+        self.find("message", MESSAGES_LIKE, piece).await.map(MessageId::new)
+    }
+
+    /// Errors: [`StoreError::Missing`] for a message that never was a letter.
+    pub async fn raw_letter(&self, message: &MessageId) -> Result<RawLetter> {
+        let row = sqlx::query(RAW_LETTER).bind(message.as_str()).fetch_optional(self.readers()).await?;
+        let row = row.ok_or_else(|| StoreError::Missing { kind: "letter", id: message.to_string() })?;
+        Ok(RawLetter { trace: row.get(0), bytes: row.get(1) })
+    }
+}
