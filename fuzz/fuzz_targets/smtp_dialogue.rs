@@ -1,4 +1,4 @@
-//! Any bytes as one side of an SMTP conversation, over the session that listeners run.
+//! Any bytes as one side of an SMTP conversation (LMTP when they begin with `L`), over the session that listeners run.
 //!
 //! Whatever comes in: no panic, every reply a well-formed line, no letter with a bare CR or LF, a lone dot or a NUL, and
 //! never more letters than there were ends of data in what was sent.
@@ -9,7 +9,7 @@
 mod recording_door;
 
 use attache::clock::SystemClock;
-use attache::config::Limits;
+use attache::config::{Limits, ListenerKind};
 use attache::gateway::ingress::smtp::{House, Lobby, SmtpSettings, converse};
 use libfuzzer_sys::fuzz_target;
 use recording_door::RecordingDoor;
@@ -26,7 +26,10 @@ async fn talk(bytes: &[u8]) {
     let door = Arc::new(RecordingDoor::new());
     let limits = Limits::default();
     let lobby = Lobby::new(&limits, 1024 * 1024, Arc::new(SystemClock::new()));
-    let settings = SmtpSettings::plain("mail.engine.test", "engine.test", limits, lobby);
+    let mut settings = SmtpSettings::plain("mail.engine.test", "engine.test", limits, lobby);
+    if bytes.starts_with(b"L") {
+        settings.kind = ListenerKind::Lmtp;
+    }
     let house = House::new(door.clone(), settings, CancellationToken::new());
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let (mut replies, mut commands) = tokio::io::split(theirs);
