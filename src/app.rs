@@ -9,6 +9,7 @@ use crate::gateway::door::Door;
 use crate::gateway::ingress::folder::{self, FolderWatch};
 use crate::gateway::ingress::smtp::{self, Bound, Reception};
 use crate::gateway::intake::Intake;
+use crate::gateway::notices::Notices;
 use crate::gateway::outbound::{self, Outbound};
 use crate::harness::desk::Desk;
 use crate::harness::worker::Worker;
@@ -27,6 +28,7 @@ pub struct Engine {
     desk: Arc<Desk>,
     door: Arc<Intake>,
     outbound: Option<Arc<Outbound>>,
+    notices: Notices,
     scheduler: Scheduler,
     runs_queued: Arc<Notify>,
     mail_queued: Arc<Notify>,
@@ -63,8 +65,9 @@ impl Engine {
                 Some(Arc::new(Outbound::new(store.clone(), transport, config.gateway.retry.clone())))
             }
         };
+        let notices = Notices::new(store.clone(), config.clone());
         let scheduler = Scheduler::new(store.clone(), Arc::new(config.personas.clone()), clock);
-        Ok(Self { store, config, desk, door, outbound, scheduler, runs_queued, mail_queued })
+        Ok(Self { store, config, desk, door, outbound, notices, scheduler, runs_queued, mail_queued })
     }
 
     /// The door for letters that come some other way than by a listener.
@@ -92,9 +95,10 @@ impl Engine {
                     }
                 }
             }
+            let told = self.notices.work_once().await.context("telling the owner")?;
             drained.runs += runs;
             drained.mails += mails;
-            if runs == 0 && mails == 0 {
+            if runs + mails + told == 0 {
                 return Ok(drained);
             }
         }
@@ -131,6 +135,8 @@ impl Engine {
             let (mail_queued, stop) = (self.mail_queued.clone(), shutdown.clone());
             road_tasks.spawn(async move { outbound.run(&mail_queued, stop).await });
         }
+        let (notices, mail_queued, stop) = (self.notices, self.mail_queued.clone(), shutdown.clone());
+        road_tasks.spawn(async move { notices.run(&mail_queued, stop).await });
         shutdown.cancelled().await;
         tracing::info!("stopping");
         for tasks in [intake_tasks, road_tasks] {

@@ -6,6 +6,7 @@ mod config;
 mod exit;
 mod init;
 mod logging;
+mod notices;
 mod outbox;
 mod persona;
 mod schedule;
@@ -51,6 +52,7 @@ static COMMANDS: &[&dyn Command] = &[
     &runs::RunsCommand,
     &replay::ReplayCommand,
     &outbox::OutboxCommand,
+    &notices::NoticesCommand,
 ];
 
 /// One command of `attache`.

@@ -7,7 +7,7 @@ use super::{Command, Context, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
 use crate::domain::{ErrorClass, RunId, RunState, StopReason, Timestamp, Usage};
 use crate::replay::{RunRecord, load_run};
-use crate::store::{Cancellation, RunFilter, RunSummary, Store};
+use crate::store::{Cancellation, FailedRuns, RunFilter, RunSummary, Store};
 use clap::{Arg, ArgAction, ArgMatches, builder::PossibleValuesParser};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ impl Command for RunsCommand {
             )
             .subcommand(named("show", "Show what is known of a run, in tables; `replay` tells it as a story"))
             .subcommand(named("cancel", "End a run that has not ended"))
-            .subcommand(named("retry", "Queue a failed, cancelled or waiting run for now"))
+            .subcommand(retry_command())
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
@@ -56,6 +56,9 @@ impl Command for RunsCommand {
                 return list(context, args).await;
             }
             let store = context.store_beside().await?;
+            if command == "retry" && args.get_flag("failed") {
+                return retry_failed(context, &store, args).await;
+            }
             let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
             let run = find_run(&store, id).await.map_err(|error| not_found(error, "`attache runs list`"))?;
             match command {
@@ -271,6 +274,48 @@ async fn cancel(context: &Context, store: &Store, run: &RunId) -> anyhow::Result
         return context.screen.json(&json!({ "run": run.as_str(), "outcome": word }));
     }
     Ok(context.screen.line(sentence)?)
+}
+
+fn retry_command() -> clap::Command {
+    let classes = PossibleValuesParser::new(ErrorClass::ALL.iter().map(|class| class.as_str()));
+    let of_failed = |name: &'static str, value: &'static str| {
+        Arg::new(name).long(name).value_name(value).requires("failed")
+    };
+    let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    clap::Command::new("retry")
+        .about("Queue a failed, cancelled or waiting run for now, or with --failed all that failed")
+        .arg(id_arg().required(false).help("Its id, the first characters of it, or `last`"))
+        .arg(flag("failed").conflicts_with("id").help("All failed runs; says how many and waits for --yes"))
+        .arg(of_failed("class", "CLASS").value_parser(classes).help("Only those that failed with this class"))
+        .arg(of_failed("persona", "ID").help("Only this persona's"))
+        .arg(of_failed("since", "TIME").help("Only those that failed since then, such as `12h`"))
+        .arg(flag("yes").requires("failed").help("Do it"))
+        .group(clap::ArgGroup::new("which").args(["id", "failed"]).required(true))
+}
+
+/// The morning after an expired key: everything that failed, in one go.
+async fn retry_failed(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let which = FailedRuns {
+        class: args.get_one::<String>("class").and_then(|word| ErrorClass::parse(word)),
+        persona: persona_of(args)?,
+        since: args.get_one::<String>("since").map(|typed| instant(typed)).transpose()?,
+    };
+    let found = store.failed_runs(&which).await?;
+    let (count, is_meant) = (found.len(), args.get_flag("yes"));
+    let ids = found.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let queued = if is_meant && count > 0 { store.retry_runs(found).await? } else { 0 };
+    if context.json() {
+        context.screen.json(&json!({ "found": count, "queued": queued, "runs": ids }))?;
+        return Ok(Exit::Ok);
+    }
+    context.screen.line(match (count, is_meant) {
+        (0, _) => "no run has failed so".to_owned(),
+        (_, false) => format!("{count} failed runs would be queued again; say --yes to do it"),
+        (_, true) => {
+            format!("queued {queued} runs; a serving engine takes them at once, `attache drain` now")
+        }
+    })?;
+    Ok(Exit::Ok)
 }
 
 async fn retry(context: &Context, store: &Store, run: &RunId) -> anyhow::Result<()> {

@@ -3,6 +3,7 @@
 use super::{Command, Context, Exit, Failure, output};
 use crate::app::{self, Engine};
 use crate::clock::SystemClock;
+use crate::gateway::notices::Notices;
 use crate::harness::preflight;
 use anyhow::Context as _;
 use clap::ArgMatches;
@@ -75,6 +76,8 @@ fn announce(context: &Context, engine: &Engine, spelled: &[String]) -> anyhow::R
         .line(format!("attache {} serves {personas} personas, {way}", env!("CARGO_PKG_VERSION")))?;
     if engine.config.gateway.outbound.is_none() {
         output::remark("no outbound transport is configured: answers are stored and not sent");
+    } else if let Some(reason) = Notices::silence(&engine.config) {
+        output::remark(&format!("{reason}: what goes wrong is only listed, by `attache notices list`"));
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use super::listeners;
 use super::load::Desk;
 use super::mailboxes;
 use super::net::domain;
+use super::notices;
 use super::outbound;
 use super::settings::{Gateway, Limits, RetryPolicy, Transport, WatchedFolder};
 use super::span::Span;
@@ -47,6 +48,7 @@ pub struct Typed {
     /// How mail goes out. Without it nothing can be sent.
     outbound: Option<outbound::Typed>,
     retry: Option<TypedRetry>,
+    notices: Option<notices::Typed>,
     /// Bounds, each with its default where it is left out.
     limits: Option<limits::Typed>,
 }
@@ -142,6 +144,7 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> (Gateway, Limits) {
             give_up_after: give_up_after.map_or(Duration::from_secs(5 * 24 * 3600), |s| s.0),
             on_unknown: on_unknown.unwrap_or_default(),
         },
+        notices: notices::settle(page, typed.notices.as_ref(), desk),
     };
     (gateway, typed.limits.as_ref().map_or_else(Limits::default, limits::settle))
 }

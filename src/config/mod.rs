@@ -17,6 +17,7 @@ mod persona;
 mod limits;
 mod mailboxes;
 mod listeners;
+mod notices;
 mod secrets;
 mod step;
 mod span;

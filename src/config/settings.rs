@@ -46,6 +46,7 @@ pub struct Gateway {
     /// Keys that sign what goes out; none, or at least one for the domain of every persona.
     pub signers: Signers,
     pub retry: RetryPolicy,
+    pub notices: Notices,
 }
 
 /// A folder whose `*.eml` files are letters.
@@ -100,6 +101,17 @@ pub enum OnUnknown {
     Resend,
     /// It is held until somebody decides.
     Hold,
+}
+
+/// How the owner is told what went wrong.
+#[derive(Debug, Clone)]
+pub struct Notices {
+    /// In whose name the engine speaks for itself; `None`: the first persona.
+    pub persona: Option<PersonaId>,
+    /// Least time between two mails about one cause.
+    pub interval: Duration,
+    /// Age at which a mail that still waits is worth a notice.
+    pub delayed_after: Duration,
 }
 
 /// `configs/inference.json`.

@@ -64,6 +64,11 @@ fn show_gateway(gateway: &Gateway, limits: &Limits) -> Value {
         "mailboxes": gateway.mailboxes.iter().map(mailboxes::show).collect::<Vec<_>>(),
         "outbound": gateway.outbound.as_ref().map(|transport| show_outbound(transport, gateway)),
         "retry": {"give_up_after": spell(gateway.retry.give_up_after)},
+        "notices": {
+            "persona": gateway.notices.persona.as_ref().map(PersonaId::as_str),
+            "interval": spell(gateway.notices.interval),
+            "delayed_after": spell(gateway.notices.delayed_after),
+        },
         "limits": show_limits(limits),
     })
 }

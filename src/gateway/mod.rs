@@ -5,4 +5,5 @@ pub mod identity;
 pub mod ingress;
 pub mod judge;
 pub mod intake;
+pub mod notices;
 pub mod outbound;

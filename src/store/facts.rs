@@ -59,7 +59,7 @@ pub(super) async fn run_failed(conn: &mut SqliteConnection, run: &str, clock: &d
             quoted(row.get("subject")),
             reason.unwrap_or_default()
         ),
-        hint: after_run(class, &persona),
+        hint: after_run(class, &persona, run),
         persona: Some(persona),
     };
     raise(conn, &new, clock.now()).await?;
@@ -67,7 +67,7 @@ pub(super) async fn run_failed(conn: &mut SqliteConnection, run: &str, clock: &d
 }
 
 /// What the owner can do about runs that failed with this class.
-fn after_run(class: Option<ErrorClass>, persona: &PersonaId) -> String {
+fn after_run(class: Option<ErrorClass>, persona: &PersonaId, run: &str) -> String {
     let first = match class {
         Some(ErrorClass::Auth | ErrorClass::Permission) => {
             "give the provider a key that it accepts, in the environment or in `.secrets`, and start the engine again"
@@ -82,12 +82,10 @@ fn after_run(class: Option<ErrorClass>, persona: &PersonaId) -> String {
         Some(ErrorClass::Config) => "put right what `attache config check` names",
         Some(ErrorClass::OutboundNotConfigured) => "configure `outbound` in `configs/gateway.json`",
         Some(ErrorClass::ContentFilter) => "answer the letter yourself, if it wants an answer",
-        _ => "see what happened with `attache runs show ID`",
+        _ => &format!("see what happened with `attache runs show {run}`"),
     };
     let class = class.map_or(String::new(), |class| format!(" --class {class}"));
-    format!(
-        "{first}; then queue the failed runs again: `attache runs retry --failed{class} --persona {persona}`"
-    )
+    format!("{first}; then queue what failed again: `attache runs retry --failed{class} --persona {persona}`")
 }
 
 /// A delivery has just ended without reaching everybody.
@@ -103,8 +101,9 @@ pub(super) async fn delivery_failed(
             "mail {} of {} (delivery {delivery}, queued at {}) was given up for {}",
             trouble.subject, trouble.persona, trouble.created_at, trouble.recipients
         ),
-        hint: "see what the servers said with `attache outbox show ID`; `attache outbox retry ID` tries once more"
-            .to_owned(),
+        hint: format!(
+            "`attache outbox show {delivery}` has what the servers said, `attache outbox retry {delivery}` tries once more"
+        ),
         ..trouble.notice(NoticeKind::DeliveryFailed, delivery, clock)
     };
     raise(conn, &new, clock.now()).await?;
@@ -141,9 +140,10 @@ async fn delivery_delayed(conn: &mut SqliteConnection, delivery: &str, clock: &d
             "mail {} of {} (delivery {delivery}) waits since {} for {}",
             trouble.subject, trouble.persona, trouble.created_at, trouble.recipients
         ),
-        hint: "nothing has to be done, it is tried again; `attache outbox show ID` says why it waits, \
-               `attache outbox retry ID` tries now, `attache outbox cancel ID` gives it up"
-            .to_owned(),
+        hint: format!(
+            "nothing has to be done, it is tried again; `attache outbox show {delivery}` says why it waits, \
+             `attache outbox retry {delivery}` tries now, `attache outbox cancel {delivery}` gives it up"
+        ),
         ..trouble.notice(NoticeKind::DeliveryDelayed, delivery, clock)
     };
     raise(conn, &new, clock.now()).await

@@ -81,6 +81,18 @@ pub struct Notice {
     pub told: Option<Told>,
 }
 
+impl Notice {
+    /// What tells its cause apart from others of its kind, see [`NewNotice::detail`].
+    pub fn detail(&self) -> &str {
+        let tail = self.cause.strip_prefix(self.kind.as_str()).unwrap_or(&self.cause);
+        let tail = match &self.persona {
+            Some(persona) => tail.strip_suffix(persona.as_str()).unwrap_or(tail),
+            None => tail,
+        };
+        tail.trim_matches(':')
+    }
+}
+
 /// How a fact was told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
@@ -110,6 +122,8 @@ pub struct EarlierMail {
     pub rfc_message_id: String,
     /// Oldest first.
     pub references: Vec<String>,
+    /// Who may read its thread now, in [`crate::domain::Address::key`] form.
+    pub readers: Vec<String>,
 }
 
 /// A mail that tells what is untold of a cause.
@@ -156,7 +170,9 @@ pub(super) const UNTOLD: &str = "
     SELECT n.*, count(*) OVER () AS untold, min(raised_at) OVER () AS since
     FROM notices n WHERE cause = $1 AND told_at IS NULL ORDER BY seq DESC LIMIT $2";
 pub(super) const EARLIER_MAIL: &str = "
-    SELECT m.message_id, m.references_json FROM notices n JOIN deliveries d ON d.id = n.delivery_id
+    SELECT m.message_id, m.references_json,
+      (SELECT json_group_array(address) FROM thread_participants WHERE thread_id = m.thread_id) AS readers
+    FROM notices n JOIN deliveries d ON d.id = n.delivery_id
     JOIN messages m ON m.id = d.message_id
     WHERE n.cause = $1 AND n.told_at IS NOT NULL ORDER BY n.told_at DESC LIMIT 1";
 /// Fenced: an engine that was replaced tells nobody anything.
@@ -320,10 +336,11 @@ fn told(row: &SqliteRow) -> Result<Option<Told>> {
 }
 
 fn earlier_mail(row: &SqliteRow) -> Result<EarlierMail> {
-    let references = serde_json::from_str(row.get("references_json"));
+    let list = |column| serde_json::from_str(row.get(column));
     Ok(EarlierMail {
         rfc_message_id: row.get("message_id"),
-        references: references.map_err(|_| StoreError::Unreadable { what: "references" })?,
+        references: list("references_json").map_err(|_| StoreError::Unreadable { what: "references" })?,
+        readers: list("readers").map_err(|_| StoreError::Unreadable { what: "participants" })?,
     })
 }
 

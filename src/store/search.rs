@@ -57,7 +57,7 @@ pub(super) const SEARCH_MESSAGES_BY_WORDS: &str = "
 SELECT m.id, m.thread_id, m.direction, m.sender, m.recipients_json, m.subject, m.received_at, m.disposition,
        substr(snippet(messages_fts, 2, '', '', ' … ', 40), 1, 600) AS snippet
 FROM messages_fts JOIN messages m ON m.seq = messages_fts.rowid
-WHERE messages_fts MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
+WHERE messages_fts MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound') AND m.disposition <> 'notice'
   AND ($3 IS NULL OR m.received_at >= $3)
   AND ($4 IS NULL OR m.received_at < $4)
   AND ($5 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
@@ -71,7 +71,7 @@ pub(super) const SEARCH_MESSAGES_BY_DATE: &str = "
 SELECT m.id, m.thread_id, m.direction, m.sender, m.recipients_json, m.subject, m.received_at, m.disposition,
        substr(m.text_body, 1, 600) AS snippet
 FROM messages m
-WHERE m.persona_id = $1 AND m.direction IN ('inbound', 'outbound')
+WHERE m.persona_id = $1 AND m.direction IN ('inbound', 'outbound') AND m.disposition <> 'notice'
   AND ($2 IS NULL OR m.received_at >= $2)
   AND ($3 IS NULL OR m.received_at < $3)
   AND ($4 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
@@ -81,7 +81,8 @@ ORDER BY m.received_at DESC, m.seq DESC
 LIMIT $5";
 
 impl PersonaStore {
-    /// Searches what this persona received and sent: best first when words are given, else newest first.
+    /// Searches what this persona received and sent: best first when words are given, else newest first. Notices to the
+    /// owner are not found: they tell of mail that whoever is answered may know nothing of.
     ///
     /// A word filter in which nothing can be searched for (only punctuation) finds nothing.
     pub async fn search_messages(&self, search: &MessageSearch) -> Result<Vec<FoundMessage>> {

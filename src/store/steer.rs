@@ -3,7 +3,7 @@
 use super::messages::audit;
 use super::runs::persona_id;
 use super::{Result, Store, StoreError};
-use crate::domain::RunId;
+use crate::domain::{ErrorClass, PersonaId, RunId, Timestamp};
 use sqlx::{Row, SqliteConnection};
 
 /// What became of the wish to end a run.
@@ -27,8 +27,56 @@ pub(super) const RETRY_RUN: &str = "
     UPDATE runs SET state = 'queued', stop_reason = NULL, error_class = NULL, error_message = NULL,
       cancel_requested_at = NULL, finished_at = NULL, next_attempt_at = NULL
     WHERE id = $1 AND state IN ('failed', 'cancelled', 'waiting_retry')";
+/// As [`RETRY_RUN`], for one that may have been retried meanwhile.
+pub(super) const RETRY_FAILED_RUN: &str = "
+    UPDATE runs SET state = 'queued', stop_reason = NULL, error_class = NULL, error_message = NULL,
+      cancel_requested_at = NULL, finished_at = NULL, next_attempt_at = NULL
+    WHERE id = $1 AND state = 'failed'";
+pub(super) const FAILED_RUNS: &str = "
+    SELECT id FROM runs WHERE state = 'failed' AND ($1 IS NULL OR error_class = $1)
+      AND ($2 IS NULL OR persona_id = $2) AND ($3 IS NULL OR finished_at >= $3) ORDER BY seq LIMIT $4";
+
+/// Runs that a person wants queued again together, because what failed them is mended.
+#[derive(Debug, Clone, Default)]
+pub struct FailedRuns {
+    pub class: Option<ErrorClass>,
+    pub persona: Option<PersonaId>,
+    /// Failed at or after this instant.
+    pub since: Option<Timestamp>,
+}
+
+/// Runs that one call looks at; more are found by calling again.
+const FAILED_MAX: i64 = 10_000;
 
 impl Store {
+    /// The failed runs that match, oldest first; at most ten thousand.
+    pub async fn failed_runs(&self, which: &FailedRuns) -> Result<Vec<RunId>> {
+        let find = sqlx::query_scalar(FAILED_RUNS).bind(which.class.map(ErrorClass::as_str));
+        let find = find.bind(which.persona.as_ref().map(PersonaId::as_str));
+        let find = find.bind(which.since.map(|at| at.to_string())).bind(FAILED_MAX);
+        let ids: Vec<String> = find.fetch_all(self.readers()).await?;
+        Ok(ids.into_iter().map(RunId::new).collect())
+    }
+
+    /// Queues these runs for now, all in one commit; those that are no longer failed are left alone. How many were.
+    pub async fn retry_runs(&self, runs: Vec<RunId>) -> Result<usize> {
+        let now = self.clock().now();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let mut queued = 0;
+                for run in &runs {
+                    let change = sqlx::query(RETRY_FAILED_RUN).bind(run.as_str());
+                    if change.execute(&mut *conn).await?.rows_affected() > 0 {
+                        note(conn, run, "retry:operator", now).await?;
+                        queued += 1;
+                    }
+                }
+                Ok(queued)
+            })
+        })
+        .await
+    }
+
     /// Ends a queued or waiting run, and asks the engine that works on a running one to stop it.
     ///
     /// Errors: [`StoreError::Missing`]; [`StoreError::WrongState`] when it has ended.
@@ -70,12 +118,7 @@ impl Store {
     }
 }
 
-async fn note(
-    conn: &mut SqliteConnection,
-    run: &RunId,
-    decision: &str,
-    now: crate::domain::Timestamp,
-) -> Result<()> {
+async fn note(conn: &mut SqliteConnection, run: &RunId, decision: &str, now: Timestamp) -> Result<()> {
     let row = sqlx::query(RUN_STATE).bind(run.as_str()).fetch_one(&mut *conn).await?;
     audit(conn, Some(&persona_id(&row)?), ("run", run.as_str()), decision, now).await
 }

@@ -45,6 +45,7 @@ const WALKS: &[(&str, &str)] = &[
     ("notices::FOLDS", "a person asked, once per command"),
     ("outbox::LIST", "newest first, ends at its limit"),
     ("outbox::RETRY_ALL", "a person asked, once per command"),
+    ("steer::FAILED_RUNS", "a person asked, once per command"),
     ("schedules::RESPONSIBILITIES", "one row per file that a person wrote"),
     ("schedules::SLOTS", "a person asked, once per command"),
     (

@@ -119,8 +119,17 @@ impl Workspace {
         options.connect().await.expect("the database")
     }
 
-    /// What was sent, in the order of its Date and id.
+    /// What personas sent, in the order of its Date and id.
     pub fn sent(&self) -> Vec<Email> {
+        self.mails().into_iter().filter(|mail| !is_notice(mail)).collect()
+    }
+
+    /// What the owners were told by mail, in that order.
+    pub fn notices(&self) -> Vec<Email> {
+        self.mails().into_iter().filter(is_notice).collect()
+    }
+
+    fn mails(&self) -> Vec<Email> {
         let mut files: Vec<PathBuf> = match std::fs::read_dir(self.path().join("data/outbox")) {
             Ok(files) => files.map(|file| file.expect("an entry").path()).collect(),
             Err(_) => Vec::new(),
@@ -129,6 +138,10 @@ impl Workspace {
         files.sort();
         files.iter().map(|path| parse(&std::fs::read(path).expect("a mail"))).collect()
     }
+}
+
+fn is_notice(mail: &Email) -> bool {
+    mail.from.first().is_some_and(|from| from.name == "Attaché")
 }
 
 pub fn parse(bytes: &[u8]) -> Email {
@@ -174,6 +187,10 @@ impl TestApp {
 
     pub fn sent(&self) -> Vec<Email> {
         self.workspace.sent()
+    }
+
+    pub fn notices(&self) -> Vec<Email> {
+        self.workspace.notices()
     }
 
     /// One row as JSON-ish values: `column -> text`.
