@@ -278,8 +278,9 @@ async fn cancel(context: &Context, store: &Store, run: &RunId) -> anyhow::Result
 
 fn retry_command() -> clap::Command {
     let classes = PossibleValuesParser::new(ErrorClass::ALL.iter().map(|class| class.as_str()));
+    // Not `requires("failed")`: clap waives that as soon as what conflicts with it is given.
     let of_failed = |name: &'static str, value: &'static str| {
-        Arg::new(name).long(name).value_name(value).requires("failed")
+        Arg::new(name).long(name).value_name(value).conflicts_with("id")
     };
     let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
     clap::Command::new("retry")
@@ -289,7 +290,7 @@ fn retry_command() -> clap::Command {
         .arg(of_failed("class", "CLASS").value_parser(classes).help("Only those that failed with this class"))
         .arg(of_failed("persona", "ID").help("Only this persona's"))
         .arg(of_failed("since", "TIME").help("Only those that failed since then, such as `12h`"))
-        .arg(flag("yes").requires("failed").help("Do it"))
+        .arg(flag("yes").conflicts_with("id").help("Do it"))
         .group(clap::ArgGroup::new("which").args(["id", "failed"]).required(true))
 }
 

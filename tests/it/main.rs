@@ -6,6 +6,7 @@ mod corpora;
 mod crashes;
 mod dkim;
 mod kills;
+mod notices;
 mod isolation;
 mod knowledge;
 mod mime;

@@ -1,0 +1,95 @@
+//! `attache notices` and `attache runs retry --failed`, beside an engine.
+
+use super::{HOUR, fail, failing_app, refused_login};
+use crate::app::TestApp;
+use serde_json::{Value, json};
+use std::process::{Command, Output};
+
+fn attache(app: &TestApp, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
+    for name in ["ATTACHE_WORKSPACE", "ATTACHE_LOG", "CLICOLOR_FORCE"] {
+        command.env_remove(name);
+    }
+    command.arg("--workspace").arg(app.workspace.path()).args(args).output().expect("the binary runs")
+}
+
+fn ok(app: &TestApp, args: &[&str]) -> String {
+    let output = attache(app, args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+fn json(app: &TestApp, args: &[&str]) -> Value {
+    serde_json::from_str(&ok(app, &[args, &["--json"]].concat())).expect("one JSON value")
+}
+
+#[tokio::test]
+async fn the_list_says_what_was_told_when_and_by_which_mail() {
+    let app = failing_app().await;
+    fail(&app, 2, "told").await;
+    fail(&app, 3, "untold").await;
+    app.engine.store.raise_notice(refused_login("one", "nine")).await.expect("stored");
+    let list = json(&app, &["notices", "list"]);
+    let row = |n: usize| {
+        (list[n]["cause"].as_str().unwrap_or_default(), list[n]["count"].as_i64(), &list[n]["delivery_state"])
+    };
+    assert_eq!(row(0), ("transport_refused:relay.example", Some(1), &Value::Null));
+    assert_eq!(row(1), ("run_failed:auth:ada", Some(3), &Value::Null));
+    assert_eq!(row(2), ("run_failed:auth:ada", Some(2), &json!("done")));
+    let delivery = list[2]["delivery"].as_str().expect("a delivery");
+    assert_eq!(json(&app, &["outbox", "show", delivery])["kind"], "notice");
+    let lines = ok(&app, &["notices", "list"]);
+    assert_eq!(lines.lines().count(), 3);
+    assert!(lines.lines().nth(2).is_some_and(|line| line.contains(delivery)), "{lines}");
+
+    let facts = json(&app, &["notices", "show", "run_failed:auth:ada"]);
+    assert_eq!(facts.as_array().map(Vec::len), Some(5));
+    let id = facts[0]["id"].as_str().expect("an id");
+    let one = ok(&app, &["notices", "show", id]);
+    assert!(one.contains("attache runs retry --failed --class auth --persona ada"), "{one}");
+    assert_eq!(attache(&app, &["notices", "show", "nothing"]).status.code(), Some(66));
+}
+
+#[tokio::test]
+async fn the_morning_after_an_expired_key_all_its_runs_are_queued_again_at_one_word() {
+    let app = failing_app().await;
+    fail(&app, 3, "old").await;
+    app.workspace.clock.advance(HOUR * 20);
+    fail(&app, 2, "new").await;
+    let since = "2026-11-20T20:00:00Z";
+    for (args, found) in [
+        (&["--class", "auth"][..], 5),
+        (&["--class", "config"], 0),
+        (&["--since", since], 2),
+        (&["--persona", "ada", "--class", "auth"], 5),
+    ] {
+        let said = json(&app, &[&["runs", "retry", "--failed"], args].concat());
+        assert_eq!((&said["found"], &said["queued"]), (&json!(found), &json!(0)), "{args:?}");
+    }
+    assert_eq!(app.drain().await.runs, 0, "asking changes nothing");
+    let said = ok(&app, &["runs", "retry", "--failed", "--class", "auth"]);
+    assert_eq!(said, "5 failed runs would be queued again; say --yes to do it\n");
+
+    app.workspace
+        .write("configs/script.json", &json!({ "rules": [{ "say": "Here I am again." }] }).to_string());
+    let app = app.restart().await;
+    let said = json(&app, &["runs", "retry", "--failed", "--class", "auth", "--since", since, "--yes"]);
+    assert_eq!((&said["found"], &said["queued"]), (&json!(2), &json!(2)));
+    app.drain().await;
+    assert_eq!(app.sent().len(), 2);
+    let said = json(&app, &["runs", "retry", "--failed", "--yes"]);
+    assert_eq!(said["queued"], 3);
+    app.drain().await;
+    assert_eq!(app.sent().len(), 5);
+    app.check().await;
+
+    assert_eq!(ok(&app, &["runs", "retry", "--failed", "--yes"]), "no run has failed so\n");
+    for wrong in [
+        &["runs", "retry"][..],
+        &["runs", "retry", "last", "--failed"],
+        &["runs", "retry", "last", "--yes"],
+        &["runs", "retry", "--class", "auth"],
+    ] {
+        assert_eq!(attache(&app, wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}

@@ -1,0 +1,203 @@
+//! When a mail is made, what it folds, and that neither a crash nor a second look tells anything twice or never.
+
+use super::{HOUR, facts, fail, failing, failing_app, mails, refused_login};
+use crate::app::{TestApp, Workspace, note};
+use attache::store::PowerCut;
+use futures_util::future::join_all;
+use serde_json::json;
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_run_that_fails_for_good_is_told_to_the_owners_at_once_and_once() {
+    let workspace = Workspace::new(&failing());
+    workspace.set(
+        "configs/gateway.json",
+        "/owners",
+        json!(["olga@home.test", "Otto@Home.test", "OLGA@home.test"]),
+    );
+    let app = workspace.start().await;
+    let run = app.run_of(&note("a@guest.example", "", "Hello?")).await;
+    for _ in 0..3 {
+        app.drain().await;
+        app.workspace.clock.advance(HOUR);
+    }
+    app.check().await;
+    assert_eq!(app.outcome(&run).await.2.as_deref(), Some("auth"));
+    let [notice] = &app.notices()[..] else { panic!("{:?}", app.notices()) };
+    assert_eq!(notice.subject, "[attache] a run of ada failed: auth");
+    assert_eq!(notice.from[0].spec, "ada@engine.test");
+    assert_eq!(notice.automatic.auto_submitted.as_deref(), Some("auto-generated"));
+    assert_eq!(notice.automatic.auto_response_suppress.as_deref(), Some("all"));
+    for said in [run.as_str(), "Breakfast", "attache runs retry --failed --class auth --persona ada"] {
+        assert!(notice.text.contains(said), "{}", notice.text);
+    }
+    let stored = mails(&app).await;
+    assert_eq!(stored.len(), 1);
+    let (sender, to, _, state) = &stored[0];
+    assert_eq!((sender.as_str(), to.as_str(), state.as_str()), ("", "Otto@home.test olga@home.test", "done"));
+    assert_eq!(facts(&app).await, [("run_failed:auth:ada".to_owned(), 1, 1)]);
+}
+
+#[tokio::test]
+async fn a_thousand_failures_in_an_hour_make_two_mails_that_account_for_all_of_them() {
+    let app = failing_app().await;
+    for minute in 0..50 {
+        let raised = (0..20).map(|n| {
+            let id = format!("{minute}-{n}");
+            app.engine.store.raise_notice(refused_login(&id, &id))
+        });
+        assert!(join_all(raised).await.into_iter().all(|raised| raised.expect("stored")));
+        app.drain().await;
+        app.workspace.clock.advance(Duration::from_secs(60));
+    }
+    assert_eq!(app.notices().len(), 1, "the first is told at once, the others wait");
+    app.workspace.clock.advance(HOUR);
+    app.drain().await;
+    app.workspace.clock.advance(HOUR * 24);
+    app.drain().await;
+    let notices = app.notices();
+    assert_eq!(notices.len(), 2);
+    let told: i64 = facts(&app).await.iter().map(|(_, _, told)| told).sum();
+    assert_eq!(told, 1000);
+    // The first mail tells the twenty of its minute, the second the others, each ten of them in words.
+    for (notice, more) in notices.iter().zip(["And 10 more", "And 970 more"]) {
+        assert!(notice.text.contains(more), "{}", notice.text);
+        assert_eq!(notice.text.matches("answers our login with 535").count(), 10);
+    }
+    assert!(notices[1].text.contains("since 49-19"), "the newest are spelled out: {}", notices[1].text);
+    assert!(!notices[1].text.contains("since 1-0\n"));
+}
+
+#[tokio::test]
+async fn causes_do_not_wait_for_each_other_and_a_fact_raised_again_is_the_same_fact() {
+    let app = failing_app().await;
+    let store = &app.engine.store;
+    assert!(store.raise_notice(refused_login("1", "nine")).await.expect("stored"));
+    assert!(!store.raise_notice(refused_login("2", "nine")).await.expect("stored"));
+    fail(&app, 2, "x").await;
+    assert_eq!(app.notices().len(), 2);
+    assert_eq!(
+        facts(&app).await,
+        [("run_failed:auth:ada".to_owned(), 2, 2), ("transport_refused:relay.example".to_owned(), 1, 1)]
+    );
+    // A run that an operator queued again and that fails again is news.
+    let run = app.run_of(&note("again@guest.example", "", "?")).await;
+    app.drain().await;
+    let run = attache::domain::RunId::new(run);
+    store.retry_run(&run).await.expect("queued");
+    app.workspace.clock.advance(HOUR);
+    app.drain().await;
+    app.workspace.clock.advance(HOUR);
+    app.drain().await;
+    assert_eq!(facts(&app).await[0], ("run_failed:auth:ada".to_owned(), 4, 4));
+}
+
+#[tokio::test]
+async fn runs_that_succeed_are_cancelled_or_wait_for_another_try_are_not_told() {
+    let script = json!({ "rules": [
+        { "when": { "contains": "overloaded" }, "error": { "class": "overloaded", "retry_after_ms": 900_000 } },
+        { "say": "Good day." },
+    ] });
+    let app = TestApp::start(script).await;
+    app.receive(&note("fine@guest.example", "", "Hello")).await.expect("taken");
+    let waits = app.run_of(&note("waits@guest.example", "", "You are overloaded")).await;
+    app.drain().await;
+    assert_eq!(app.outcome(&waits).await.0, "waiting_retry");
+    let waits = attache::domain::RunId::new(waits);
+    app.engine.store.request_cancel(&waits).await.expect("cancelled");
+    app.drain().await;
+    assert_eq!((app.notices().len(), facts(&app).await.len()), (0, 0));
+}
+
+#[tokio::test]
+async fn without_owners_facts_are_kept_and_told_when_there_are_some() {
+    let workspace = Workspace::new(&failing());
+    workspace.set("configs/gateway.json", "/owners", json!([]));
+    let app = workspace.start().await;
+    fail(&app, 1, "x").await;
+    assert_eq!(facts(&app).await, [("run_failed:auth:ada".to_owned(), 1, 0)]);
+    app.workspace.set("configs/gateway.json", "/owners", json!(["olga@home.test"]));
+    let app = app.restart().await;
+    app.drain().await;
+    assert_eq!(app.notices().len(), 1);
+}
+
+#[tokio::test]
+async fn the_engine_speaks_in_the_name_that_is_configured_and_a_persona_in_its_own() {
+    let workspace = Workspace::new(&failing());
+    workspace.persona("bea", "Bea");
+    workspace.set("configs/gateway.json", "/notices", json!({ "persona": "bea" }));
+    let app = workspace.start().await;
+    app.engine.store.raise_notice(refused_login("1", "nine")).await.expect("stored");
+    fail(&app, 1, "x").await;
+    let mut from: Vec<String> = app.notices().iter().map(|notice| notice.from[0].spec.clone()).collect();
+    from.sort();
+    assert_eq!(from, ["ada@engine.test", "bea@engine.test"]);
+    app.check().await;
+}
+
+#[tokio::test]
+async fn a_responsibility_that_cannot_be_used_is_told_once_per_revision() {
+    let app = failing_app().await;
+    let file = "personas/ada/responsibilities/digest.md";
+    for text in ["half a fi", "half a file", "half a file, still"] {
+        app.workspace.write(file, text);
+        for _ in 0..2 {
+            app.engine.scheduler().sync().await.expect("the store works");
+        }
+        app.drain().await;
+    }
+    let app = app.restart().await;
+    app.engine.scheduler().sync().await.expect("the store works");
+    app.drain().await;
+    let found = facts(&app).await;
+    assert_eq!(found.len(), 1);
+    // The same complaint about other text is the same revision; the file's first version is one fact in any case.
+    assert_eq!((found[0].0.as_str(), found[0].1 >= 1), ("responsibility_broken:ada", true));
+    let notice = &app.notices()[0];
+    assert_eq!(notice.subject, "[attache] a responsibility of ada cannot be used");
+    assert!(notice.text.contains(file), "{}", notice.text);
+}
+
+/// Lets one run fail, with the power going at the given commit, and then every engine live happily.
+async fn interrupted(cut: PowerCut) -> bool {
+    let mut app = failing_app().await;
+    app.engine.store.cut_power(cut);
+    let letter = note("a@guest.example", "", "Hello?");
+    let mut struck = false;
+    if app.receive(&letter).await.is_err() {
+        struck = true;
+        app = app.restart().await;
+        app.receive(&letter).await.expect("taken");
+    }
+    app.workspace.clock.advance(Duration::from_millis(10));
+    struck |= app.engine.drain().await.is_err();
+    for _ in 0..3 {
+        app = app.restart().await;
+        app.workspace.clock.advance(HOUR * 2);
+        app.drain().await;
+    }
+    app.check().await;
+    assert_eq!(facts(&app).await, [("run_failed:auth:ada".to_owned(), 1, 1)], "{cut:?}");
+    let states: Vec<String> = mails(&app).await.into_iter().map(|mail| mail.3).collect();
+    assert_eq!(states, ["done"], "{cut:?}");
+    let mut ids: Vec<_> = app.notices().into_iter().map(|notice| notice.message_id).collect();
+    ids.dedup();
+    assert_eq!(ids.len(), 1, "{cut:?}");
+    struck
+}
+
+#[tokio::test]
+async fn a_power_cut_at_any_commit_loses_no_notice_and_tells_none_twice() {
+    for side in [PowerCut::BeforeCommit, PowerCut::AfterCommit] {
+        let mut struck_at = 0;
+        for commit in 1..100 {
+            if !interrupted(side(commit)).await {
+                break;
+            }
+            struck_at = commit;
+        }
+        // Letter, claim, turn, failure with its fact, mail with its mark, claim, point of no return, outcome.
+        assert!((8..99).contains(&struck_at), "only {struck_at} commits were tried");
+    }
+}
