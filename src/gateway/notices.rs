@@ -11,7 +11,7 @@ pub mod letter;
 
 use crate::config::{Config, Persona};
 use crate::domain::{Address, ConversationId, DeliveryId, MessageId, ThreadId, Trust};
-use crate::mime::{self, Automatic, ComposeError, Outgoing};
+use crate::mime::{self, Automatic, ComposeError, Outgoing, SignError};
 use crate::store::{
     Content, DeliveryKind, NewDelivery, NoticeMail, Place, Result, Store, StoreError, Untold,
 };
@@ -127,7 +127,7 @@ impl Notices {
     }
 
     /// The mail with its frozen bytes, as it will be stored and sent.
-    fn compose(&self, untold: &Untold, persona: &Persona) -> std::result::Result<NoticeMail, ComposeError> {
+    fn compose(&self, untold: &Untold, persona: &Persona) -> std::result::Result<NoticeMail, Unmailable> {
         let clock = self.store.clock();
         let id = MessageId::new(clock.new_id());
         let before = untold.before.as_ref();
@@ -147,6 +147,7 @@ impl Notices {
             body_markdown: letter::body(untold),
             attachments: Vec::new(),
         };
+        let bytes = mime::compose(&outgoing)?;
         let delivery = NewDelivery {
             id: DeliveryId::new(clock.new_id()),
             message_id: id.clone(),
@@ -154,7 +155,7 @@ impl Notices {
             kind: DeliveryKind::Notice,
             envelope_from: String::new(),
             recipients: self.owners.iter().map(Address::to_string).collect(),
-            bytes: mime::compose(&outgoing)?,
+            bytes: self.config.gateway.signers.seal(bytes, &outgoing.from, outgoing.date)?,
         };
         let place = self.place(untold, &outgoing);
         Ok(NoticeMail { persona: persona.id.clone(), id, place, content: content(&outgoing), delivery })
@@ -178,6 +179,15 @@ impl Notices {
             new_thread: ThreadId::new(clock.new_id()),
         }
     }
+}
+
+/// Why a notice is not a mail.
+#[derive(Debug, thiserror::Error)]
+enum Unmailable {
+    #[error(transparent)]
+    Compose(#[from] ComposeError),
+    #[error(transparent)]
+    Sign(#[from] SignError),
 }
 
 /// The owners' addresses, without those that lead back into the engine.

@@ -122,9 +122,10 @@ pub(super) async fn delivery_held(
             "mail {} of {} (delivery {delivery}) is held: the server may have it and did not say so; open for {}",
             trouble.subject, trouble.persona, trouble.recipients
         ),
-        hint: "ask a recipient or the server's log; `attache outbox retry ID` sends it again, \
-               `attache outbox cancel ID` closes it; `outbound.on_unknown` decides for others"
-            .to_owned(),
+        hint: format!(
+            "ask a recipient or the server's log; `attache outbox retry {delivery}` sends it again, \
+             `attache outbox cancel {delivery}` closes it; `outbound.on_unknown` decides for others"
+        ),
         // Each time is another one.
         occurrence: clock.now().to_string(),
         ..trouble.notice(NoticeKind::DeliveryHeld, delivery, clock)

@@ -48,8 +48,8 @@ pub use schedules::{
     StoredResponsibility, StoredSlot, Version,
 };
 pub use search::{FoundMessage, MessageSearch};
-pub use transport::{TransportHealth, TransportNote, TransportState};
 pub use steer::{Cancellation, FailedRuns};
+pub use transport::{TransportHealth, TransportNote, TransportState};
 
 pub use writer::PowerCut;
 

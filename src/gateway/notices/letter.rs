@@ -58,6 +58,7 @@ fn headline(untold: &Untold) -> String {
         NoticeKind::DeliveryDelayed => {
             format!("{} are still waiting to be sent", count("mail", "mails"))
         }
+        NoticeKind::DeliveryHeld => format!("{} may have been sent and is held", count("mail", "mails")),
         NoticeKind::Bounced => format!("{} came back", count("mail", "mails")),
         NoticeKind::TransportRefused => format!("the mail server {subject} refuses our login"),
         NoticeKind::TransportDown => format!("the mail server {subject} cannot be reached"),

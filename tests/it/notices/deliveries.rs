@@ -100,13 +100,14 @@ async fn while_one_notice_waits_in_the_outbox_its_cause_makes_no_other() {
         app.drain().await;
         live(&app, DAY).await;
     }
-    assert_eq!(facts(&app).await, [("delivery_delayed:ada".to_owned(), 3, 1)]);
-    assert_eq!(mails(&app).await.len(), 1);
+    let down = ("transport_down:127.0.0.1".to_owned(), 1, 1);
+    assert_eq!(facts(&app).await, [("delivery_delayed:ada".to_owned(), 3, 1), down.clone()]);
+    assert_eq!(mails(&app).await.len(), 2);
     // When mail flows again, what was folded meanwhile is told in one more.
     server.set(|script| script.fault = None);
     live(&app, DAY).await;
-    assert_eq!(facts(&app).await, [("delivery_delayed:ada".to_owned(), 3, 3)]);
+    assert_eq!(facts(&app).await, [("delivery_delayed:ada".to_owned(), 3, 3), down]);
     let states: Vec<String> = mails(&app).await.into_iter().map(|mail| mail.3).collect();
-    assert_eq!(states, ["done", "done"]);
+    assert_eq!(states, ["done", "done", "done"]);
     app.check().await;
 }
