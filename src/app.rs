@@ -55,7 +55,7 @@ impl Engine {
         }
         let (runs_queued, mail_queued) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let desk = Arc::new(Desk::set_up(store.clone(), config.clone(), mail_queued.clone())?);
-        let door = Arc::new(Intake::new(store.clone(), config.clone(), runs_queued.clone()));
+        let door = Arc::new(Intake::new(store.clone(), config.clone(), runs_queued.clone())?);
         let outbound = match &config.gateway.outbound {
             None => None,
             Some(transport) => {
@@ -139,6 +139,7 @@ impl Engine {
         road_tasks.spawn(async move { notices.run(&mail_queued, stop).await });
         shutdown.cancelled().await;
         tracing::info!("stopping");
+        self.door.stop();
         for tasks in [intake_tasks, road_tasks] {
             tasks.close();
             tasks.wait().await;

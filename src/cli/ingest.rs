@@ -90,6 +90,9 @@ async fn ingest(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     })?;
     // Nobody in this process waits for runs; a serving engine looks at its table every second.
     let door = Intake::new(store, config.clone(), Arc::new(Notify::new()));
+    let door = door.map_err(|error| {
+        Failure::new(Exit::TryAgain, "senders cannot be verified, so no letter can be taken").because(error)
+    })?;
     let overrides = Overrides::read(args, &door)?;
     let files: Vec<&String> = args.get_many("files").into_iter().flatten().collect();
     if files.iter().filter(|file| file.as_str() == STDIN).count() > 1 {
@@ -182,7 +185,11 @@ async fn take(file: &str, door: &Intake, config: &Config, overrides: &Overrides)
             Report { file: file.to_owned(), outcome: "accepted", why: None, copies: copies(accepted) }
         }
         Err(refusal) => {
-            let outcome = if matches!(refusal, Refusal::NotStored(_)) { "deferred" } else { "refused" };
+            let outcome = if matches!(refusal, Refusal::NotStored(_) | Refusal::Unverifiable) {
+                "deferred"
+            } else {
+                "refused"
+            };
             let error = anyhow::Error::new(refusal);
             let why = error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");
             Report { outcome, ..refused(why) }

@@ -13,6 +13,8 @@ mod outbound;
 mod inference;
 mod context;
 mod security;
+mod authentication;
+mod globs;
 mod persona;
 mod limits;
 mod mailboxes;
@@ -25,13 +27,14 @@ mod net;
 pub mod schema;
 mod show;
 
+pub use authentication::{Authentication, ResolverSettings, TrustedRelay};
 pub use load::{Vocabulary, load, load_with};
 pub use mailboxes::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls, OAuth};
 pub use persona::{BadName, check_name};
 pub use problem::{ConfigErrors, Problem};
 pub use settings::{
     Access, Budget, Config, ContextProfile, ContextStep, Decision, Gateway, Inference, Limits, ListenAddress,
-    ListenerKind, ListenerTls, OnUnknown, Persona, Personas, ProviderSettings, ReplyMode, RetryPolicy,
+    ListenerKind, ListenerTls, Mode, OnUnknown, Persona, Personas, ProviderSettings, ReplyMode, RetryPolicy,
     Security, Smarthost, SmarthostTls, SmtpListener, Submitter, TlsFiles, Transport, WatchedFolder,
 };
 pub use show::{effective, show_persona};

@@ -1,5 +1,6 @@
 //! `configs/security.json`: who may write to personas, and to whom personas may write.
 
+use super::authentication;
 use super::check::Page;
 use super::document::child;
 use super::load::Desk;
@@ -19,6 +20,7 @@ pub struct Typed {
     #[serde(rename = "$schema")]
     _schema: Option<String>,
     access: Option<TypedAccess>,
+    authentication: Option<authentication::Typed>,
     /// Further recipients of `send_email`: exact addresses or `*@domain`. Owners and the people of a thread are
     /// always allowed.
     send_allow: Option<Vec<String>>,
@@ -28,6 +30,8 @@ pub struct Typed {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TypedAccess {
+    /// `monitor` refuses nobody, and writes to the log and `audit_log` who would have been. Default: `enforce`.
+    mode: Option<authentication::TypedMode>,
     /// What becomes of a letter whose sender no pattern matches. Default: `allow`.
     default_decision: Option<TypedDecision>,
     /// Address patterns, in which `*` stands for any text and `?` for one character.
@@ -41,6 +45,12 @@ struct TypedAccess {
 enum TypedDecision {
     Allow,
     Deny,
+}
+
+impl Typed {
+    pub fn authentication(&self) -> Option<&authentication::Typed> {
+        self.authentication.as_ref()
+    }
 }
 
 /// What the file means. Problems go to the desk.
@@ -60,6 +70,7 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> Security {
     }
     Security {
         access: Access {
+            mode: access.mode.into(),
             default_decision: match access.default_decision {
                 None | Some(TypedDecision::Allow) => Decision::Allow,
                 Some(TypedDecision::Deny) => Decision::Deny,
@@ -67,6 +78,7 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> Security {
             allow: settle_patterns(page, "/access/allow", access.allow.as_deref(), desk),
             deny: settle_patterns(page, "/access/deny", access.deny.as_deref(), desk),
         },
+        authentication: authentication::settle(page, desk),
         send_allow,
     }
 }

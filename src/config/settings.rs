@@ -4,6 +4,7 @@ mod listeners;
 
 pub use listeners::{ListenAddress, ListenerKind, ListenerTls, SmtpListener, Submitter, TlsFiles};
 
+use super::authentication::Authentication;
 use super::mailboxes::ImapMailbox;
 use crate::domain::{Address, PersonaId};
 use crate::mime::Signers;
@@ -191,6 +192,7 @@ pub struct ContextStep {
 #[derive(Debug, Clone)]
 pub struct Security {
     pub access: Access,
+    pub authentication: Authentication,
     /// Further recipients of `send_email`: exact addresses or `*@domain`.
     pub send_allow: Vec<String>,
 }
@@ -198,9 +200,26 @@ pub struct Security {
 /// Who may write to personas; `deny` wins over `allow` wins over `default_decision`. Case-insensitive globs.
 #[derive(Debug, Clone)]
 pub struct Access {
+    pub mode: Mode,
     pub default_decision: Decision,
     pub allow: Vec<String>,
     pub deny: Vec<String>,
+}
+
+/// Whether a rule refuses, or only writes down what it would have refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Enforce,
+    Monitor,
+}
+
+impl Mode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Enforce => "enforce",
+            Mode::Monitor => "monitor",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

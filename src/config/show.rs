@@ -5,7 +5,7 @@ use super::settings::{
     Smarthost, SmarthostTls, Transport,
 };
 use super::span::spell;
-use super::{context, gateway, inference, listeners, mailboxes, persona, security};
+use super::{authentication, context, gateway, inference, listeners, mailboxes, persona, security};
 use crate::domain::PersonaId;
 use crate::mime::Signer;
 use serde_json::{Map, Value, json};
@@ -20,10 +20,13 @@ pub fn effective(config: &Config) -> Map<String, Value> {
     files.insert(context::FILE.to_owned(), Value::Object(profiles.collect()));
     let access = &config.security.access;
     let access = json!({
-        "default_decision": decision(access.default_decision), "allow": access.allow, "deny": access.deny,
+        "mode": access.mode.as_str(), "default_decision": decision(access.default_decision),
+        "allow": access.allow, "deny": access.deny,
     });
     let send_allow = &config.security.send_allow;
-    files.insert(security::FILE.to_owned(), json!({"access": access, "send_allow": send_allow}));
+    let authentication = authentication::show(&config.security.authentication);
+    let shown = json!({"access": access, "authentication": authentication, "send_allow": send_allow});
+    files.insert(security::FILE.to_owned(), shown);
     for persona in config.personas.iter() {
         files.insert(persona::file(persona.id.as_str()), show_persona(persona));
     }

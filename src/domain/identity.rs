@@ -11,8 +11,30 @@ pub struct Identity {
     pub basis: String,
     /// Nobody could tell, because a name server did not answer; asked again later, the outcome may be another.
     pub is_temporary: bool,
+    /// The domain of the alleged sender says that the letter is not from there, and what it wants done with such mail.
+    pub disowned: Option<DomainPolicy>,
+    /// The rule by which the letter counts for less than was proven or asked for; written to `audit_log`.
+    pub lowered_by: Option<&'static str>,
     /// The results as RFC 8601 writes them, without the field's name; empty when nothing was checked.
     pub results: String,
+}
+
+/// What a domain asks to be done with mail that only claims to be from it (RFC 9989 section 4.7, tag `p`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DomainPolicy {
+    None,
+    Quarantine,
+    Reject,
+}
+
+impl DomainPolicy {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Quarantine => "quarantine",
+            Self::Reject => "reject",
+        }
+    }
 }
 
 impl Identity {
@@ -22,7 +44,15 @@ impl Identity {
             trust: Trust::Unauthenticated,
             basis: basis.to_owned(),
             is_temporary: false,
+            disowned: None,
+            lowered_by: None,
             results: String::new(),
         }
+    }
+
+    /// Whether the name in `From` may be acted upon: proven, or taken at its word because the operator's `allow`
+    /// names it (`is_allowed`) and its domain does not say otherwise.
+    pub fn is_believable(&self, is_allowed: bool) -> bool {
+        self.trust > Trust::Unauthenticated || (is_allowed && self.disowned.is_none())
     }
 }

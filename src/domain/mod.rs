@@ -22,7 +22,7 @@ pub use id::{
     AttachmentId, ConversationId, DeliveryId, MessageId, NoticeId, PersonaId, RawLetterId, ResponsibilityId,
     RunId, ThreadId,
 };
-pub use identity::Identity;
+pub use identity::{DomainPolicy, Identity};
 pub use network::{BadNetwork, Network};
 pub use notice::{NoticeKind, NoticeSubject};
 pub use report::{

@@ -70,6 +70,12 @@ pub enum Refusal {
     /// 550 5.7.1
     #[error("sender not allowed")]
     Denied,
+    /// 550 5.7.1: the domain of the alleged sender asks for mail like this to be refused.
+    #[error("not from the domain that it claims to be from")]
+    Disowned,
+    /// 451 4.7.0: who sent it cannot be found out now.
+    #[error("the sender cannot be verified now")]
+    Unverifiable,
     /// 550 5.1.1, for ingresses without an envelope: nobody here is addressed.
     #[error("no persona is addressed")]
     NobodyAddressed,

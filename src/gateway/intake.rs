@@ -1,15 +1,17 @@
 //! The one door: judges a letter, places it, stores it with a queued run per addressed persona, and only then says
 //! yes.
 
+mod admission;
 mod draft;
 mod room;
 mod trace;
 
 use super::door::{Accepted, Copy, CopyOutcome, Door, RecipientVerdict, Refusal, SenderVerdict};
-use super::identity::Verifier;
+use super::identity::dns::ResolverError;
+use super::identity::{Stopping, Verifier};
 use super::judge;
 use crate::clock::Clock;
-use crate::config::{Config, Persona};
+use crate::config::{Config, Mode, Persona};
 use crate::domain::{Address, Email, Envelope, Identity, Letter, MessageId, PersonaId};
 use crate::mime::{self, ParseError, ParseLimits};
 use crate::store::{NewInbound, Store, StoredInbound};
@@ -45,11 +47,17 @@ struct Understood {
 }
 
 impl Intake {
-    pub fn new(store: Store, config: Arc<Config>, runs_queued: Arc<Notify>) -> Self {
+    /// Errors: the name resolver cannot be built of the settings.
+    pub fn new(store: Store, config: Arc<Config>, runs_queued: Arc<Notify>) -> Result<Self, ResolverError> {
         let clock = store.clock().clone();
-        let verifier = Verifier::new();
+        let verifier = Verifier::new(&config, clock.clone())?;
         let data = config.workspace.join("data");
-        Self { store, config, clock, verifier, runs_queued, allowance: Allowance::unwatched(), data }
+        Ok(Self { store, config, clock, verifier, runs_queued, allowance: Allowance::unwatched(), data })
+    }
+
+    /// Stops waiting for name servers: letters whose sender is being verified are to come again later.
+    pub fn stop(&self) {
+        self.verifier.stop();
     }
 
     async fn take_in(&self, letter: Letter) -> Result<Accepted, Refusal> {
@@ -61,10 +69,14 @@ impl Intake {
         let Letter { envelope, bytes } = letter;
         let bytes: Arc<[u8]> = bytes.into();
         let email = self.parse(bytes.clone()).await?;
-        let identity = self.verifier.identify(&envelope, email.as_ref(), &bytes).await;
-        let understood = self.judge(&envelope, email, &identity)?;
+        let (security, sender) = (&self.config.security, email.as_ref().and_then(Email::sender));
+        let mut decisions = admission::by_name(security, sender.as_ref(), &envelope)?;
+        let identity = self.verifier.identify(&envelope, email.as_ref(), &bytes).await?;
+        decisions.extend(admission::by_identity(security, sender.as_ref(), &envelope, &identity)?);
+        let understood = self.judge(&envelope, email, &identity);
         let dedup = Dedup::of(&understood.email, &bytes, envelope.mail_from.as_ref());
-        let draft = Draft { intake: self, envelope: &envelope, bytes, understood, identity, dedup };
+        let draft =
+            Draft { intake: self, envelope: &envelope, bytes, understood, identity, decisions, dedup };
         let copies: Vec<NewInbound> = personas.iter().map(|persona| draft.copy(persona)).collect();
         let messages = copies.iter().map(|copy| copy.id.clone()).collect::<Vec<_>>();
         let needs_confirmation = copies.iter().any(|copy| !copy.ack_confirmed);
@@ -114,26 +126,16 @@ impl Intake {
         }
     }
 
-    fn judge(
-        &self,
-        envelope: &Envelope,
-        email: Option<Email>,
-        _identity: &Identity,
-    ) -> Result<Understood, Refusal> {
-        let access = &self.config.security.access;
-        let sender = email.as_ref().and_then(Email::sender);
-        if judge::access(access, sender.as_ref(), envelope.mail_from.as_ref()) == SenderVerdict::Denied {
-            return Err(Refusal::Denied);
-        }
+    fn judge(&self, envelope: &Envelope, email: Option<Email>, _identity: &Identity) -> Understood {
         let Some(email) = email else {
             let subject = "(a letter that could not be read)".to_owned();
             let email = Email { subject, ..Email::default() };
-            return Ok(Understood { email, held_by: Some("unreadable".to_owned()) });
+            return Understood { email, held_by: Some("unreadable".to_owned()) };
         };
         let own = |address: &Address| self.config.personas.by_address(address).is_some();
         let hops_max = self.config.limits.received_headers_max;
         let held_by = judge::automatic_mail_rule(envelope, &email, own, hops_max).map(str::to_owned);
-        Ok(Understood { email, held_by })
+        Understood { email, held_by }
     }
 
     fn parse_limits(&self) -> ParseLimits {
@@ -150,6 +152,12 @@ impl Intake {
     }
 }
 
+impl From<Stopping> for Refusal {
+    fn from(_: Stopping) -> Self {
+        Refusal::Unverifiable
+    }
+}
+
 fn contains_html(bytes: &[u8]) -> bool {
     bytes.windows(9).any(|window| window.eq_ignore_ascii_case(b"text/html"))
 }
@@ -160,7 +168,12 @@ impl Door for Intake {
     }
 
     fn sender(&self, mail_from: Option<&Address>) -> SenderVerdict {
-        judge::envelope_access(&self.config.security.access, mail_from)
+        let access = &self.config.security.access;
+        match access.mode {
+            Mode::Enforce => judge::envelope_access(access, mail_from),
+            // What would have been is written down when the letter is there.
+            Mode::Monitor => SenderVerdict::Welcome,
+        }
     }
 
     fn accept(&self, letter: Letter) -> BoxFuture<'_, Result<Accepted, Refusal>> {

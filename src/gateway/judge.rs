@@ -109,10 +109,8 @@ fn is_robot(local: &str) -> bool {
 /// Either address can be denied. Only the header's `From` can be allowed, because it is what the persona answers to;
 /// a letter without one strict `From` is welcome only where everybody is.
 pub fn access(access: &Access, from: Option<&Address>, envelope_from: Option<&Address>) -> SenderVerdict {
-    let denied =
-        [from, envelope_from].into_iter().flatten().any(|address| matches_any(&access.deny, address));
-    let allowed = access.default_decision == Decision::Allow
-        || from.is_some_and(|from| matches_any(&access.allow, from));
+    let denied = [from, envelope_from].into_iter().flatten().any(|address| access.denies(address));
+    let allowed = access.default_decision == Decision::Allow || from.is_some_and(|from| access.allows(from));
     if allowed && !denied { SenderVerdict::Welcome } else { SenderVerdict::Denied }
 }
 
@@ -120,41 +118,9 @@ pub fn access(access: &Access, from: Option<&Address>, envelope_from: Option<&Ad
 /// through a forwarder or a list that rewrites the envelope, and null senders must be listened to.
 pub fn envelope_access(access: &Access, envelope_from: Option<&Address>) -> SenderVerdict {
     match envelope_from {
-        Some(address) if matches_any(&access.deny, address) => SenderVerdict::Denied,
+        Some(address) if access.denies(address) => SenderVerdict::Denied,
         _ => SenderVerdict::Welcome,
     }
-}
-
-fn matches_any(globs: &[String], address: &Address) -> bool {
-    let key = address.key();
-    globs.iter().any(|glob| glob_matches(&glob.to_ascii_lowercase(), &key))
-}
-
-/// Matches `*` (any run) and `?` (any one byte) in time proportional to the product of the lengths at worst.
-fn glob_matches(glob: &str, text: &str) -> bool {
-    let (glob, text) = (glob.as_bytes(), text.as_bytes());
-    let (mut g, mut t) = (0, 0);
-    let mut retry: Option<(usize, usize)> = None; // behind the last star, and the text it has swallowed up to
-    while t < text.len() {
-        match glob.get(g) {
-            Some(b'*') => {
-                retry = Some((g + 1, t));
-                g += 1;
-            }
-            Some(&c) if c == b'?' || c == text[t] => {
-                g += 1;
-                t += 1;
-            }
-            _ => match retry {
-                None => return false,
-                Some((behind, swallowed)) => {
-                    retry = Some((behind, swallowed + 1));
-                    (g, t) = (behind, swallowed + 1);
-                }
-            },
-        }
-    }
-    glob[g..].iter().all(|&c| c == b'*')
 }
 
 /// Finds the persona behind an address, or says whether the domain is ours at all.

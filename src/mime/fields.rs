@@ -55,6 +55,9 @@ impl<'a> Fields<'a> {
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &'a [u8])> {
+        self.all.iter().map(|(name, value)| (name.as_str(), *value))
+    }
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.all.iter().map(|(name, _)| name.as_str())
     }

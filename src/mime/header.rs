@@ -14,6 +14,10 @@ impl<'a> Header<'a> {
         let letter = letter.strip_prefix(b"\xef\xbb\xbf").unwrap_or(letter);
         Self { fields: Fields::cut(letter).0 }
     }
+    /// Every field in its order: lower-case name, value with its folds.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &'a [u8])> {
+        self.fields.iter()
+    }
     /// Whether a field of that (lower-case) name is there.
     pub fn has(&self, name: &str) -> bool {
         self.fields.has(name)

@@ -223,6 +223,7 @@ impl Scheduler {
             mentioned: Vec::new(),
             joins_as: None,
             vouched: true,
+            replaces: None,
             participants: Vec::new(),
             new_conversation: ConversationId::new(self.clock.new_id()),
             new_thread: ThreadId::new(self.clock.new_id()),

@@ -38,6 +38,8 @@ pub struct NewInbound {
     pub run: Option<NewRun>,
     /// `run` or `filed:<rule>`.
     pub disposition: String,
+    /// Further decisions about it for `audit_log`, `verb:rule` each.
+    pub decisions: Vec<String>,
 }
 
 /// What decides the conversation and the thread of a message.
@@ -52,6 +54,8 @@ pub struct Place {
     /// Whether the sender is known to be who they say: only then may the message bring people into a thread that
     /// exists already.
     pub vouched: bool,
+    /// A participant that this one takes the place of: the same name, when it was not proven yet.
+    pub replaces: Option<String>,
     pub new_conversation: ConversationId,
     pub new_thread: ThreadId,
 }
@@ -211,6 +215,9 @@ async fn accept_copy(
             audit(conn, Some(&copy.persona), ("message", copy.id.as_str()), &copy.disposition, now).await?;
         }
     }
+    for decision in &copy.decisions {
+        audit(conn, Some(&copy.persona), ("message", copy.id.as_str()), decision, now).await?;
+    }
     Ok(StoredInbound::New { message: copy.id.clone(), run: copy.run.as_ref().map(|run| run.id.clone()) })
 }
 
@@ -227,6 +234,7 @@ fn placing<'a>(
         joins_as: place.joins_as.as_deref(),
         participants: &place.participants,
         vouched: place.vouched,
+        replaces: place.replaces.as_deref(),
         subject: &content.subject,
         now: stamp,
         new_conversation: place.new_conversation.clone(),

@@ -23,6 +23,8 @@ pub(super) struct Placing<'a> {
     pub participants: &'a [String],
     /// The sender is who they say they are, so whom they copy may come into a thread that exists (decision D-20).
     pub vouched: bool,
+    /// A participant that leaves because the sender proved to be who that one only claimed to be (decision D-22).
+    pub replaces: Option<&'a str>,
     pub subject: &'a str,
     pub now: &'a str,
     /// Ids to use if a conversation or a thread has to be made.
@@ -48,7 +50,8 @@ pub(super) const PLACE: &str = "
       SELECT $1, value, $3 FROM json_each($2);
     INSERT INTO threads (id, conversation_id, persona_id, subject, created_at, updated_at)
       VALUES ($7, $3, $1, $4, $6, $6) ON CONFLICT (id) DO UPDATE SET updated_at = max(updated_at, $6);
-    INSERT OR IGNORE INTO thread_participants (thread_id, address) SELECT $7, value FROM json_each($8)";
+    INSERT OR IGNORE INTO thread_participants (thread_id, address) SELECT $7, value FROM json_each($8);
+    DELETE FROM thread_participants WHERE thread_id = $7 AND address = $9";
 pub(super) const TOUCH_THREAD: &str = "UPDATE threads SET updated_at = $2 WHERE id = $1";
 
 pub(super) const MOVE_THREADS: &str = "
@@ -102,7 +105,7 @@ pub(super) async fn place_among(
     let root = placing.mentioned.first().map_or(placing.own_id, String::as_str);
     let place = sqlx::query(PLACE).bind(placing.persona).bind(placing.ids()).bind(conversation);
     let place = place.bind(placing.subject).bind(root).bind(placing.now).bind(&thread);
-    place.bind(json_list(joining.iter().map(String::as_str))).execute(conn).await?;
+    place.bind(json_list(joining.iter().map(String::as_str))).bind(placing.replaces).execute(conn).await?;
     Ok(ThreadId::new(thread))
 }
 

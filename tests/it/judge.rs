@@ -2,7 +2,7 @@
 
 use crate::corpora::{corpus, files};
 use crate::recording_door::RecordingDoor;
-use attache::config::{Access, Decision};
+use attache::config::{Access, Decision, Mode};
 use attache::domain::{Address, Arrival, Email, Envelope, Via};
 use attache::gateway::door::{RecipientVerdict, SenderVerdict};
 use attache::gateway::judge;
@@ -230,6 +230,7 @@ fn no_bounce_of_the_corpus_is_answered() {
 fn deny_wins_over_allow_and_allow_over_the_default() {
     use SenderVerdict::{Denied, Welcome};
     let access = |default: Decision, allow: &[&str], deny: &[&str]| Access {
+        mode: Mode::Enforce,
         default_decision: default,
         allow: allow.iter().map(ToString::to_string).collect(),
         deny: deny.iter().map(ToString::to_string).collect(),
@@ -274,8 +275,12 @@ fn deny_wins_over_allow_and_allow_over_the_default() {
 
 #[test]
 fn a_glob_of_many_stars_does_not_take_for_ever() {
-    let hostile =
-        Access { default_decision: Decision::Allow, allow: vec![], deny: vec!["*a".repeat(60) + "*@x.test"] };
+    let hostile = Access {
+        mode: Mode::Enforce,
+        default_decision: Decision::Allow,
+        allow: vec![],
+        deny: vec!["*a".repeat(60) + "*@x.test"],
+    };
     let sender = address(&format!("{}@y.test", "a".repeat(64)));
     assert_eq!(judge::access(&hostile, Some(&sender), None), SenderVerdict::Welcome);
 }

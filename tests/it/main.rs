@@ -29,4 +29,6 @@ mod replay;
 mod faces;
 mod folder;
 mod judge;
+mod dns;
+mod identity;
 mod readme;

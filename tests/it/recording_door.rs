@@ -1,6 +1,6 @@
 //! A stand-in for the intake: judges like the real one, keeps what it is given in memory, fails when told to.
 
-use attache::config::{Access, Decision, Persona, Personas, ReplyMode};
+use attache::config::{Access, Decision, Mode, Persona, Personas, ReplyMode};
 use attache::domain::{Address, Letter, MessageId, PersonaId, RunId};
 use attache::gateway::door::{Accepted, Copy, CopyOutcome, Door, RecipientVerdict, Refusal, SenderVerdict};
 use attache::gateway::judge;
@@ -47,6 +47,7 @@ impl RecordingDoor {
         Self {
             personas: Personas::new(personas).unwrap(),
             access: Access {
+                mode: Mode::Enforce,
                 default_decision: Decision::Allow,
                 allow: vec![],
                 deny: vec!["*@spam.test".into()],

@@ -154,6 +154,7 @@ impl FolderWatch {
                 }
             }
             Err(Refusal::NotStored(cause)) => return Err(Wait::NotStored(cause)),
+            Err(Refusal::Unverifiable) => return Err(Wait::Unverifiable),
             Err(refusal) => {
                 log_rejection(name, &refusal);
                 self.put_away(name, &Fate::Rejected(refusal)).await?;
@@ -202,6 +203,8 @@ fn log_rejection(name: &OsStr, refusal: &Refusal) {
 enum Wait {
     #[error("the letter could not be stored")]
     NotStored(#[source] crate::store::StoreError),
+    #[error("the sender cannot be verified now")]
+    Unverifiable,
     #[error("the file could not be read or moved")]
     File(#[from] io::Error),
 }

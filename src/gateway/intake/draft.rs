@@ -1,5 +1,6 @@
 //! What one commit stores of a judged letter: one copy for each addressed persona.
 
+use super::admission::Decision;
 use super::{Intake, Understood, trace};
 use crate::clock::Clock;
 use crate::config::Persona;
@@ -52,6 +53,8 @@ pub(super) struct Draft<'a> {
     pub bytes: Arc<[u8]>,
     pub understood: Understood,
     pub identity: Identity,
+    /// What was decided on the way in and must be written down, `verb:rule` each.
+    pub decisions: Vec<Decision>,
     pub dedup: Dedup,
 }
 
@@ -74,6 +77,7 @@ impl Draft<'_> {
             envelope_json: self.envelope_json(),
             bytes: self.bytes.clone(),
             place: self.place(persona),
+            decisions: self.decisions.clone(),
             content: self.content(persona),
             attachments: email.attachments.iter().map(|a| new_attachment(a, clock)).collect(),
             dedup_key: self.dedup.key.clone(),
@@ -118,19 +122,26 @@ impl Draft<'_> {
         let (clock, email) = (self.intake.clock.as_ref(), &self.understood.email);
         let list = email.list_id.as_ref().map(|id| format!("list:{id}"));
         let sender = email.sender();
-        let people =
-            sender.iter().cloned().chain(email.to.iter().chain(&email.cc).filter_map(Mailbox::address));
+        let is_vouched = self.identity.trust > Trust::Unauthenticated;
+        let is_allowed = |sender: &Address| self.intake.config.security.access.allows(sender);
+        let is_believed = sender.as_ref().is_some_and(|s| self.identity.is_believable(is_allowed(s)));
+        // Somebody who only says to be X is not the participant X, and brings nobody along (decision D-22).
+        let unproven = sender.as_ref().map(|sender| format!("unverified:{}", sender.key()));
+        let sender = if is_believed { sender.as_ref().map(Address::key) } else { unproven.clone() };
         // The addressed persona is on every letter; another one is somebody like anybody else.
         let is_self = |address: &Address| {
             self.intake.config.personas.by_address(address).is_some_and(|other| other.id == persona.id)
         };
-        let strangers = people.filter(|address| !is_self(address));
-        let participants = strangers.take(PARTICIPANTS_MAX).map(|address| address.key()).chain(list.clone());
+        let others = email.to.iter().chain(&email.cc).filter(|_| is_believed).filter_map(Mailbox::address);
+        let others = others.filter(|address| !is_self(address)).map(|address| address.key());
+        let from_self = email.sender().is_some_and(|address| is_self(&address));
+        let people = sender.clone().into_iter().filter(|_| !from_self).chain(others);
         Place {
             mentioned: email.mentioned_ids().into_iter().map(str::to_owned).collect(),
-            joins_as: list.or_else(|| sender.as_ref().map(Address::key)),
-            vouched: self.identity.trust > Trust::Unauthenticated,
-            participants: participants.collect(),
+            joins_as: list.clone().or(sender),
+            vouched: is_vouched,
+            participants: people.take(PARTICIPANTS_MAX).chain(list).collect(),
+            replaces: unproven.filter(|_| is_vouched),
             new_conversation: ConversationId::new(clock.new_id()),
             new_thread: ThreadId::new(clock.new_id()),
         }

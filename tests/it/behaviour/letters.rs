@@ -186,7 +186,10 @@ async fn an_answer_goes_to_reply_to_only_when_it_is_the_senders_own_or_allowed()
 #[tokio::test]
 async fn a_persona_keeps_its_thread_when_an_allowed_reply_to_answers() {
     let workspace = Workspace::new(&yes());
-    workspace.write_json("configs/security.json", &json!({ "send_allow": ["*@partner.example"] }));
+    workspace.write_json(
+        "configs/security.json",
+        &json!({ "access": { "allow": ["*"] }, "send_allow": ["*@partner.example"] }),
+    );
     let app = workspace.start().await;
     app.run_of(&note("a@guest.example", "Reply-To: desk@partner.example\n", "Hello?")).await;
     app.drain().await;

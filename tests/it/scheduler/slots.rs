@@ -188,6 +188,7 @@ fn firing(row: &StoredResponsibility, message: &str, run: &str) -> Firing {
             mentioned: Vec::new(),
             joins_as: None,
             vouched: true,
+            replaces: None,
             participants: Vec::new(),
             new_conversation: ConversationId::new(id("conversation")),
             new_thread: ThreadId::new(id("thread")),

@@ -107,6 +107,7 @@ replies! {
     TOO_MANY_LOGINS = 421 "4.7.0" "too many failed logins";
     LOCKED_OUT = 454 "4.7.0" "too many failed logins, try again later";
     NOT_STORED = 451 "4.3.0" "could not be stored, try again later";
+    CANNOT_VERIFY_NOW = 451 "4.7.0" "the sender cannot be verified now, try again later";
     NO_ROOM = 452 "4.3.1" "no room for letters, try again later";
     TOO_MANY_RECIPIENTS = 452 "4.5.3" "too many recipients, send the rest in another transaction";
 

@@ -174,7 +174,8 @@ fn refusal_reply(refusal: &Refusal) -> Reply {
     match refusal {
         Refusal::TooLarge { .. } => reply::TOO_LARGE,
         Refusal::Hostile(_) => reply::HOSTILE,
-        Refusal::Denied => reply::SENDER_DENIED,
+        Refusal::Denied | Refusal::Disowned => reply::SENDER_DENIED,
+        Refusal::Unverifiable => reply::CANNOT_VERIFY_NOW,
         Refusal::NobodyAddressed => reply::NOBODY_HERE,
         Refusal::NotStored(_) => reply::NOT_STORED,
     }

@@ -1,0 +1,104 @@
+//! The one address that a letter is from, read strictly (RFC 5322 section 3.6.2, and much less).
+//!
+//! A reader that forgives shows people one sender while the check has seen another. What this one does not
+//! understand is nobody's: no comments, no groups, no routes, no second mailbox, nothing but ASCII in the address.
+
+use crate::domain::Address;
+
+/// The address of a `From` field's value; `None` unless there is exactly one, plainly written.
+pub fn only_address(value: &[u8]) -> Option<Address> {
+    let mut unfolded = Vec::with_capacity(value.len());
+    for &byte in value {
+        match byte {
+            b'\r' | b'\n' => {}
+            b'\t' => unfolded.push(b' '),
+            // Control characters are where two readers part.
+            0..=31 | 127 => return None,
+            _ => unfolded.push(byte),
+        }
+    }
+    let value = unfolded.trim_ascii();
+    match after_display_name(value) {
+        Some(rest) => addr_spec(rest.strip_suffix(b">")?),
+        None => addr_spec(value),
+    }
+}
+
+/// What follows the `<` that ends the display name; `None` when there is no display name.
+fn after_display_name(value: &[u8]) -> Option<&[u8]> {
+    let mut is_quoted = false;
+    let mut at = 0;
+    while at < value.len() {
+        match (value[at], is_quoted) {
+            (b'\\', true) => at += 1,
+            (b'"', _) => is_quoted = !is_quoted,
+            (b'<', false) => return Some(&value[at + 1..]),
+            // Specials mean something outside quotes: a comment, a group, another mailbox, another address.
+            (b'(' | b')' | b'[' | b']' | b':' | b';' | b'@' | b'\\' | b',' | b'>', false) => return None,
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+fn addr_spec(text: &[u8]) -> Option<Address> {
+    let text = std::str::from_utf8(text).ok()?;
+    let address = Address::parse(text).ok()?;
+    // Legal atoms, and yet what encoded words are made of (RFC 2047): one reader decodes what another keeps.
+    (!address.local().contains("=?") && !address.local().contains("?=")).then_some(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_mailboxes_are_read() {
+        let spellings: [&[u8]; 8] = [
+            b"olga@home.test",
+            b" Olga <olga@home.test>\r\n",
+            b"<olga@HOME.test>",
+            b"\"Olga, of home\" <olga@home.test>",
+            b"\"mallory@evil.test <x@y.test>\" <olga@home.test>",
+            b"=?utf-8?q?Olga=20=3Cx=40y.test=3E?= <olga@home.test>",
+            "Ol\u{17c}a <olga@home.test>".as_bytes(),
+            b"Olga\r\n <olga@home.test>",
+        ];
+        for spelling in spellings {
+            let found = only_address(spelling).map(|address| address.key());
+            assert_eq!(found.as_deref(), Some("olga@home.test"), "{}", String::from_utf8_lossy(spelling));
+        }
+    }
+
+    #[test]
+    fn evasions_are_nobody() {
+        let evasions: [&str; 22] = [
+            "",
+            "olga@home.test\0",
+            "olga\0@home.test",
+            "<@evil.test:olga@home.test>",
+            "friends: olga@home.test;",
+            "olga@home.test (Olga)",
+            "(mallory@evil.test) olga@home.test",
+            "olga(x)@home.test",
+            "=?utf-8?q?olga=40home.test=3e?=@evil.test",
+            "olga@home.test.",
+            "olga\u{ff20}home.test",
+            "olga@h\u{43e}me.test",
+            "\u{43e}lga@home.test",
+            "olga@home.test, mallory@evil.test",
+            "Olga <olga@home.test>, <mallory@evil.test>",
+            "Olga <olga@home.test> <mallory@evil.test>",
+            "olga@home.test <mallory@evil.test>",
+            "<olga@home.test>mallory@evil.test",
+            "\"olga\"@home.test",
+            "olga@[127.0.0.1]",
+            "<<olga@home.test>>",
+            "\"Olga\\\" <olga@home.test>",
+        ];
+        for evasion in evasions {
+            assert_eq!(only_address(evasion.as_bytes()), None, "{evasion:?}");
+        }
+    }
+}

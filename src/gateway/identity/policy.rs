@@ -1,0 +1,143 @@
+//! DMARC (RFC 9989): is a signature, or the client, of the sender's organisation, and what does that organisation want
+//! done with letters that are neither?
+
+use super::claim::Claim;
+use super::dns::Resolver;
+use super::results::Report;
+use super::signatures::{Signatures, is_same_or_above};
+use super::spf::{self, SpfResult};
+use super::trust::Policy;
+use crate::domain::{Address, DomainPolicy, Envelope};
+use mail_auth::dmarc::verify::DmarcParameters;
+use mail_auth::{AuthenticatedMessage, DkimOutput, DmarcOutput, DmarcResult, SpfOutput};
+use std::net::IpAddr;
+
+/// On whose behalf a client sends (RFC 7208 section 2.4).
+pub struct SpfSender<'a> {
+    client: IpAddr,
+    helo: &'a str,
+    /// `local@domain`.
+    sender: String,
+    /// The identity's own name in results.
+    property: &'static str,
+}
+
+impl<'a> SpfSender<'a> {
+    /// `None`: there is no client whose address says anything.
+    pub fn of(envelope: &'a Envelope, client: Option<IpAddr>) -> Option<Self> {
+        let (sender, property) = match &envelope.mail_from {
+            Some(address) => (Address::to_string(address), "smtp.mailfrom"),
+            None => (format!("postmaster@{}", envelope.helo), "smtp.helo"),
+        };
+        Some(Self { client: client?, helo: &envelope.helo, sender, property })
+    }
+}
+
+/// What SPF found, for whom.
+pub struct SpfFinding {
+    result: SpfResult,
+    domain: String,
+    property: &'static str,
+}
+
+pub async fn spf(resolver: &Resolver, sender: Option<&SpfSender<'_>>) -> Option<SpfFinding> {
+    let sender = sender?;
+    let result = spf::check(resolver, sender.client, sender.helo, &sender.sender).await;
+    let domain = sender.sender.rsplit_once('@').map_or("", |(_, domain)| domain).to_ascii_lowercase();
+    Some(SpfFinding { result, domain, property: sender.property })
+}
+
+/// What came of it.
+pub struct Asked {
+    /// A signature that counts is of the sender's organisation.
+    pub is_aligned: bool,
+    pub policy: Policy,
+    /// An answer is missing that could have changed the outcome.
+    pub is_temporary: bool,
+}
+
+/// Asks for the policy of the sender's domain and aligns what was found with it.
+pub async fn ask(
+    resolver: &Resolver,
+    message: &AuthenticatedMessage<'_>,
+    claim: &Claim<'_>,
+    found: &Signatures<'_>,
+    spf: Option<SpfFinding>,
+    report: &mut Report,
+) -> Asked {
+    let from_domain = claim.from.domain();
+    if let Some(spf) = &spf {
+        report.add("spf", spf.result.as_str(), "", &[(spf.property, &spf.domain)]);
+    }
+    let strong = evaluate(resolver, message, &found.strong, spf.as_ref()).await;
+    let signers =
+        || found.strong.iter().filter_map(DkimOutput::signature).map(|signature| signature.d.as_str());
+    // The same domain is aligned under every policy, so a policy that cannot be fetched does not matter.
+    let is_same = signers().any(|signer| signer == from_domain);
+    let is_aligned = is_same
+        || match strong.dmarc_record() {
+            Some(_) => *strong.dkim_result() == DmarcResult::Pass,
+            None if is_unknown(&strong) => false,
+            None => signers().any(|signer| is_same_or_above(signer, from_domain)),
+        };
+    // A letter that was kept back or changed a little is still its sender's: only what nobody of the domain ever signed
+    // or sent is disowned.
+    let outcome = match found.right.len() == found.strong.len() {
+        true => strong,
+        false => evaluate(resolver, message, &found.right, spf.as_ref()).await,
+    };
+    let spf_is_missing = spf.is_none();
+    let failed = !is_aligned && matches!(outcome.result(), DmarcResult::Fail(_) | DmarcResult::None);
+    let failed = failed && outcome.dmarc_record().is_some();
+    // Without the client's address half of the question is open, and so it is behind `l=` or a key that nobody gave.
+    let is_open = spf_is_missing || found.is_cut_short || found.is_temporary;
+    let policy = match outcome.result() {
+        _ if is_aligned => Policy::Kept,
+        DmarcResult::Pass => Policy::Kept,
+        _ if failed && !is_open => Policy::Disowned(wish(&outcome)),
+        _ => Policy::Silent,
+    };
+    let word = match (&outcome.result(), policy) {
+        _ if outcome.dmarc_record().is_none() && is_unknown(&outcome) => "temperror",
+        _ if outcome.dmarc_record().is_none() => "none",
+        (_, Policy::Kept) => "pass",
+        (DmarcResult::TempError(_), _) => "temperror",
+        (DmarcResult::PermError(_), _) => "permerror",
+        _ if is_open => "none",
+        _ => "fail",
+    };
+    let wish_word = outcome.dmarc_record().map_or("none", |_| wish(&outcome).as_str());
+    report.add("dmarc", word, "", &[("header.from", from_domain), ("policy.dmarc", wish_word)]);
+    let is_temporary = !is_aligned && (found.is_temporary || is_unknown(&outcome));
+    Asked { is_aligned, policy, is_temporary }
+}
+
+async fn evaluate(
+    resolver: &Resolver,
+    message: &AuthenticatedMessage<'_>,
+    signatures: &[DkimOutput<'_>],
+    spf: Option<&SpfFinding>,
+) -> DmarcOutput {
+    let domain = spf.map_or("", |spf| spf.domain.as_str());
+    let result = match spf.map(|spf| spf.result) {
+        Some(SpfResult::Pass) => mail_auth::SpfResult::Pass,
+        Some(SpfResult::TempError) => mail_auth::SpfResult::TempError,
+        _ => mail_auth::SpfResult::None,
+    };
+    let spf = SpfOutput::new(domain.to_owned()).with_result(result);
+    let parameters = DmarcParameters::new(message, signatures, domain, &spf);
+    resolver.authenticator.verify_dmarc(parameters).await
+}
+
+/// A name server did not answer.
+fn is_unknown(outcome: &DmarcOutput) -> bool {
+    matches!(outcome.result(), DmarcResult::TempError(_))
+}
+
+fn wish(outcome: &DmarcOutput) -> DomainPolicy {
+    match outcome.policy() {
+        mail_auth::dmarc::Policy::Reject => DomainPolicy::Reject,
+        mail_auth::dmarc::Policy::Quarantine => DomainPolicy::Quarantine,
+        mail_auth::dmarc::Policy::None | mail_auth::dmarc::Policy::Unspecified => DomainPolicy::None,
+    }
+}

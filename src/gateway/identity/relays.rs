@@ -1,0 +1,80 @@
+//! What a trusted relay in front of us found out (RFC 8601 section 7.1).
+//!
+//! Believed is one field, of one configured name, on a letter that one configured peer handed over, and above all but
+//! that peer's own `Received`. Every other `Authentication-Results` is a stranger's text, and nobody reads it.
+
+use super::claim::Claim;
+use super::results::{Method, Results};
+use super::signatures::is_same_or_above;
+use crate::config::TrustedRelay;
+use std::net::IpAddr;
+
+/// A relay's word about the sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RelayWord {
+    /// The relay says nothing of use: no field, two fields, one that cannot be read.
+    Nothing(&'static str),
+    /// An aligned signature was right.
+    Signed,
+    /// DMARC passed; by what, the field does not say.
+    Passed,
+    /// DMARC failed.
+    Failed,
+}
+
+/// `None`: no trusted relay handed the letter over.
+pub fn word(relays: &[TrustedRelay], peer: Option<IpAddr>, claim: &Claim<'_>) -> Option<RelayWord> {
+    let peer = peer?;
+    let ids: Vec<&str> = relays
+        .iter()
+        .filter(|relay| relay.peers.iter().any(|network| network.contains(peer)))
+        .map(|relay| relay.authserv_id.as_str())
+        .collect();
+    (!ids.is_empty()).then(|| read(&ids, claim))
+}
+
+fn read(ids: &[&str], claim: &Claim<'_>) -> RelayWord {
+    let (mut hops, mut found) = (0, Vec::new());
+    for (name, value) in claim.header.fields() {
+        match name {
+            "received" => hops += 1,
+            "authentication-results" => {
+                let results =
+                    Results::parse(value).filter(|results| ids.contains(&results.authserv_id.as_str()));
+                found.extend(results.map(|results| (hops, results)));
+            }
+            _ => {}
+        }
+    }
+    match found.as_slice() {
+        [] => RelayWord::Nothing("the relay left no results"),
+        // Below a second `Received` it was there before the relay had the letter.
+        [(2.., _)] => RelayWord::Nothing("the results are older than the relay's hand on the letter"),
+        [(_, Results { methods: Some(methods), .. })] => judge(methods, claim.from.domain()),
+        [_] => RelayWord::Nothing("the relay's results cannot be read"),
+        [_, _, ..] => RelayWord::Nothing("there are two results of the relay's name"),
+    }
+}
+
+/// What a list of results says about a domain that `From` names.
+pub fn judge(methods: &[Method], from_domain: &str) -> RelayWord {
+    let is_about = |method: &&Method| method.property("header.from") == Some(from_domain);
+    let mut policies = methods.iter().filter(|method| method.name == "dmarc").filter(is_about);
+    let policy = policies.next().map(|method| method.result.as_str());
+    if policies.next().is_some() {
+        return RelayWord::Nothing("there are two results for the sender's domain");
+    }
+    let is_signed = methods.iter().any(|method| {
+        let by_identity =
+            || method.property("header.i").and_then(|i| i.rsplit_once('@')).map(|(_, domain)| domain);
+        let signer = method.property("header.d").or_else(by_identity);
+        let is_aligned = signer.is_some_and(|signer| is_same_or_above(signer, from_domain));
+        method.name == "dkim" && method.result == "pass" && is_aligned
+    });
+    match policy {
+        Some("fail") => RelayWord::Failed,
+        _ if is_signed => RelayWord::Signed,
+        Some("pass") => RelayWord::Passed,
+        _ => RelayWord::Nothing("the relay vouches for nobody"),
+    }
+}

@@ -1,0 +1,217 @@
+//! `Authentication-Results` (RFC 8601): reads those of others, writes ours. Pure.
+
+use std::fmt::Write;
+
+/// Longest field that is read.
+const FIELD_BYTES_MAX: usize = 16 * 1024;
+/// Methods of one field that are read.
+const METHODS_MAX: usize = 100;
+
+/// One field as somebody wrote it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Results {
+    /// Lower case.
+    pub authserv_id: String,
+    /// `None`: what follows the id is not the grammar's, so none of it is read.
+    pub methods: Option<Vec<Method>>,
+}
+
+/// `method=result`, with its `ptype.property=value`s. All in lower case.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Method {
+    pub name: String,
+    pub result: String,
+    pub properties: Vec<(String, String)>,
+}
+
+impl Method {
+    pub fn property(&self, name: &str) -> Option<&str> {
+        self.properties.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+impl Results {
+    /// Reads a field's value; `None` when not even its id can be read.
+    pub fn parse(value: &[u8]) -> Option<Self> {
+        let words = words(value.get(..FIELD_BYTES_MAX).unwrap_or(value))?;
+        let mut sections = words.split(|word| *word == Word::Semicolon);
+        let id = sections.next()?;
+        let (Word::Text(id), version) = (id.first()?, &id[1..]) else { return None };
+        let version_ok = matches!(version, []) || matches!(version, [Word::Text(v)] if v == "1");
+        let is_whole = version_ok && value.len() <= FIELD_BYTES_MAX;
+        let methods = sections.take(METHODS_MAX).filter(|section| !section.is_empty()).map(method);
+        let methods = methods.collect::<Option<Vec<_>>>().filter(|_| is_whole);
+        let methods = methods.map(|methods| methods.into_iter().flatten().collect());
+        Some(Self { authserv_id: id.to_ascii_lowercase(), methods })
+    }
+}
+
+/// `Some(None)` is the word `none`: nothing was checked.
+fn method(section: &[Word]) -> Option<Option<Method>> {
+    if let [Word::Text(none)] = section {
+        return none.eq_ignore_ascii_case("none").then_some(None);
+    }
+    let [Word::Text(name), Word::Equals, Word::Text(result), rest @ ..] = section else { return None };
+    // `method/version`
+    let name = name.split('/').next().unwrap_or_default().to_ascii_lowercase();
+    let mut properties = Vec::new();
+    let mut rest = rest;
+    while let [Word::Text(key), Word::Equals, Word::Text(value), after @ ..] = rest {
+        properties.push((key.to_ascii_lowercase(), value.to_ascii_lowercase()));
+        rest = after;
+    }
+    rest.is_empty().then(|| Some(Method { name, result: result.to_ascii_lowercase(), properties }))
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Word {
+    Text(String),
+    Equals,
+    Semicolon,
+}
+
+/// Comments and folds are gone; `None` for a quote or a comment without an end, or a control character.
+fn words(value: &[u8]) -> Option<Vec<Word>> {
+    let text = std::str::from_utf8(value).ok()?;
+    let (mut words, mut chars) = (Vec::new(), text.chars().peekable());
+    while let Some(c) = chars.next() {
+        match c {
+            ' ' | '\t' | '\r' | '\n' => {}
+            ';' => words.push(Word::Semicolon),
+            '=' => words.push(Word::Equals),
+            '(' => skip_comment(&mut chars)?,
+            '"' => {
+                let mut quoted = String::new();
+                loop {
+                    match chars.next()? {
+                        '"' => break,
+                        '\\' => quoted.push(chars.next()?),
+                        other => quoted.push(other),
+                    }
+                }
+                words.push(Word::Text(quoted));
+            }
+            c if c.is_control() => return None,
+            first => {
+                let mut word = String::from(first);
+                while let Some(next) = chars
+                    .next_if(|c| !c.is_whitespace() && !c.is_control() && !matches!(c, ';' | '=' | '(' | '"'))
+                {
+                    word.push(next);
+                }
+                words.push(Word::Text(word));
+            }
+        }
+    }
+    Some(words)
+}
+
+fn skip_comment(chars: &mut impl Iterator<Item = char>) -> Option<()> {
+    let mut depth = 1;
+    while depth > 0 {
+        match chars.next()? {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            '\\' => _ = chars.next()?,
+            _ => {}
+        }
+    }
+    Some(())
+}
+
+/// Our own results, one method after the other.
+#[derive(Debug, Default)]
+pub struct Report(String);
+
+impl Report {
+    /// Adds `method=result (reason) key=value …`. Reasons are ours; values may be a stranger's.
+    pub fn add(&mut self, method: &str, result: &str, reason: &str, properties: &[(&str, &str)]) {
+        if !self.0.is_empty() {
+            self.0.push_str("; ");
+        }
+        // Writing into a String cannot fail.
+        let _ = write!(self.0, "{method}={result}");
+        if !reason.is_empty() {
+            let _ = write!(self.0, " ({reason})");
+        }
+        for (key, value) in properties {
+            let _ = write!(self.0, " {key}={}", bare(value));
+        }
+    }
+    /// The field's value, which begins with who says so.
+    pub fn signed(self, authserv_id: &str) -> String {
+        if self.0.is_empty() { String::new() } else { format!("{authserv_id}; {}", self.0) }
+    }
+}
+
+/// What a value may consist of without quotes, and no longer than a name can be.
+fn bare(value: &str) -> String {
+    let legal = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '@' | '+' | ':');
+    value.chars().filter(legal).take(253).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<Vec<String>> {
+        let results = Results::parse(text.as_bytes())?;
+        let shown = |m: &Method| {
+            let properties = m.properties.iter().map(|(k, v)| format!(" {k}={v}")).collect::<String>();
+            format!("{}={}{properties}", m.name, m.result)
+        };
+        results.methods.map(|methods| methods.iter().map(shown).collect())
+    }
+
+    #[test]
+    fn fields_of_other_programs_are_read() {
+        let opendmarc = "MX.example; dmarc=pass (p=reject dis=none) header.from=partner.test";
+        assert_eq!(read(opendmarc), Some(vec!["dmarc=pass header.from=partner.test".to_owned()]));
+        let opendkim = "mx.example;\r\n\tdkim=pass (2048-bit key; unprotected) header.d=partner.test \
+            header.i=@partner.test header.a=rsa-sha256 header.s=s1 header.b=\"a;b\"";
+        let wanted = "dkim=pass header.d=partner.test header.i=@partner.test header.a=rsa-sha256 header.s=s1 \
+            header.b=a;b";
+        assert_eq!(read(opendkim), Some(vec![wanted.to_owned()]));
+        assert_eq!(read("mx.example 1; none"), Some(vec![]));
+        assert_eq!(read("mx.example; dkim=none"), Some(vec!["dkim=none".to_owned()]));
+    }
+
+    #[test]
+    fn what_is_not_the_grammar_says_nothing() {
+        for bad in [
+            "mx.example; dkim",
+            "mx.example; dkim=pass header.d",
+            "mx.example 2; dkim=pass",
+            "mx.example; =pass",
+        ] {
+            assert_eq!(read(bad), None, "{bad}");
+            assert!(Results::parse(bad.as_bytes()).is_some_and(|r| r.authserv_id == "mx.example"), "{bad}");
+        }
+        for unreadable in
+            ["", ";", "mx.example; dkim=pass (open", "mx.example; dkim=\"pass", "mx\0.example; none"]
+        {
+            assert_eq!(Results::parse(unreadable.as_bytes()), None, "{unreadable}");
+        }
+        // What stands in a comment or in quotes is no result.
+        assert_eq!(read("mx.example; spf=fail (; dkim=pass)"), Some(vec!["spf=fail".to_owned()]));
+        assert_eq!(
+            read("mx.example; spf=fail reason=\"; dkim=pass\""),
+            Some(vec!["spf=fail reason=; dkim=pass".to_owned()])
+        );
+    }
+
+    #[test]
+    fn a_strangers_value_cannot_add_a_result() {
+        let mut report = Report::default();
+        report.add(
+            "dkim",
+            "fail",
+            "",
+            &[("header.d", "x.test; dmarc=pass header.from=owner.test\r\nBcc: y")],
+        );
+        let text = report.signed("mx.engine.test");
+        let methods = Results::parse(text.as_bytes()).and_then(|results| results.methods);
+        assert_eq!(methods.map(|methods| methods.len()), Some(1));
+        assert!(!text.contains('\n'));
+    }
+}
