@@ -175,6 +175,7 @@ impl Notices {
             joins_as: owners.first().filter(|_| is_private).cloned(),
             participants: owners,
             vouched: true,
+            replaces: None,
             new_conversation: ConversationId::new(clock.new_id()),
             new_thread: ThreadId::new(clock.new_id()),
         }
