@@ -4,9 +4,11 @@
 //! ([`Notify`]) and the order to stop ([`CancellationToken`]).
 
 use crate::clock::Clock;
-use crate::config::{Config, WatchedFolder};
+use crate::config::{Config, ImapMailbox, WatchedFolder};
+use crate::domain::{Address, PersonaId};
 use crate::gateway::door::Door;
 use crate::gateway::ingress::folder::{self, FolderWatch};
+use crate::gateway::ingress::imap::{self, MailboxWatch};
 use crate::gateway::ingress::smtp::{self, Bound, Reception};
 use crate::gateway::intake::Intake;
 use crate::gateway::notices::Notices;
@@ -127,6 +129,9 @@ impl Engine {
         for watched in &self.config.gateway.folders {
             intake_tasks.spawn(folder::watch(self.folder_watch(watched.clone()), shutdown.clone()));
         }
+        for mailbox in &self.config.gateway.mailboxes {
+            intake_tasks.spawn(imap::watch(self.mailbox_watch(mailbox.clone()), shutdown.clone()));
+        }
         let worker = Worker::new(self.desk.clone());
         road_tasks.spawn(worker.run(self.runs_queued.clone(), shutdown.clone()));
         let (scheduler, runs_queued, stop) = (self.scheduler, self.runs_queued.clone(), shutdown.clone());
@@ -150,9 +155,18 @@ impl Engine {
     }
 
     fn folder_watch(&self, watched: WatchedFolder) -> FolderWatch {
-        let fallback = watched.fallback.as_ref().and_then(|id| self.config.personas.get(id));
-        let fallback = fallback.map(|persona| persona.address.clone());
+        let fallback = self.address_of(watched.fallback.as_ref());
         FolderWatch::new(watched, fallback, self.door(), self.config.limits.letter_bytes_max)
+    }
+
+    /// The watch of one mailbox, which does nothing by itself.
+    pub fn mailbox_watch(&self, mailbox: ImapMailbox) -> MailboxWatch {
+        let fallback = self.address_of(mailbox.fallback.as_ref());
+        MailboxWatch::new(mailbox, fallback, self.door(), self.store.clone(), &self.config.limits)
+    }
+
+    fn address_of(&self, persona: Option<&PersonaId>) -> Option<Address> {
+        persona.and_then(|id| self.config.personas.get(id)).map(|persona| persona.address.clone())
     }
 }
 

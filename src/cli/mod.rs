@@ -11,6 +11,7 @@ mod outbox;
 mod persona;
 mod schedule;
 mod ingest;
+mod mailboxes;
 mod drain;
 mod serve;
 mod threads;
@@ -53,6 +54,7 @@ static COMMANDS: &[&dyn Command] = &[
     &replay::ReplayCommand,
     &outbox::OutboxCommand,
     &notices::NoticesCommand,
+    &mailboxes::MailboxesCommand,
 ];
 
 /// One command of `attache`.

@@ -1,7 +1,7 @@
 //! A letter's own header by itself, for those who need an envelope before anything is parsed.
 
 use super::fields::Fields;
-use crate::domain::Mailbox;
+use crate::domain::{Mailbox, Timestamp};
 
 /// The header section at the front of a letter; the body is not looked at.
 #[derive(Debug)]
@@ -25,5 +25,9 @@ impl<'a> Header<'a> {
     /// Mailboxes of all fields of that (lower-case) name, in order; groups are flattened.
     pub fn mailboxes(&self, name: &str) -> Vec<Mailbox> {
         self.fields.mailboxes(name)
+    }
+    /// When the letter says that it was written.
+    pub fn date(&self) -> Option<Timestamp> {
+        self.fields.date("date")
     }
 }

@@ -28,6 +28,7 @@ mod browse;
 mod replay;
 mod faces;
 mod folder;
+mod imap;
 mod judge;
 mod dns;
 mod identity;

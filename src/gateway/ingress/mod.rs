@@ -1,4 +1,5 @@
 //! How letters come in: one folder or file per way. Each ends at [`crate::gateway::door::Door`].
 
 pub mod folder;
+pub mod imap;
 pub mod smtp;

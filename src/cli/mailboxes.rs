@@ -1,0 +1,180 @@
+//! `attache mailboxes list|check`: how the IMAP mailboxes fare, and whether they can be logged in to.
+//!
+//! `list` reads the database, also beside a running engine; `check` asks the servers and changes nothing there.
+
+use super::{Command, Context, Exit, Failure};
+use crate::clock::{Clock, SystemClock};
+use crate::config::{ImapMailbox, MailboxTls};
+use crate::domain::Timestamp;
+use crate::gateway::ingress::imap::{self, Probe};
+use crate::store::{MailboxHealth, RefusedLetter};
+use clap::{Arg, ArgMatches};
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+pub struct MailboxesCommand;
+
+/// Refused letters that `list --json` shows of each mailbox.
+const REFUSED_SHOWN_MAX: u32 = 100;
+
+impl Command for MailboxesCommand {
+    fn clap(&self) -> clap::Command {
+        clap::Command::new("mailboxes")
+            .about("Show how the IMAP mailboxes fare, and check that they can be read")
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommand(clap::Command::new("list").about(
+                "List mailboxes: last good fetch, letters still to come, letters refused, what is wrong",
+            ))
+            .subcommand(
+                clap::Command::new("check")
+                    .about("Log in to mailboxes and look at their folders, changing nothing")
+                    .arg(Arg::new("name").value_name("NAME").help("Only this one")),
+            )
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            match args.subcommand() {
+                Some(("list", _)) => list(context).await,
+                Some((_, args)) => check(context, args.get_one::<String>("name")).await,
+                None => Ok(Exit::Usage),
+            }
+        })
+    }
+}
+
+async fn list(context: &Context) -> anyhow::Result<Exit> {
+    context.require_workspace()?;
+    let config = context.config()?;
+    let store = context.store_beside().await?;
+    let now = store.clock().now();
+    let (mut values, mut lines) = (Vec::new(), Vec::new());
+    for mailbox in &config.gateway.mailboxes {
+        let health = store.mailbox_health(&mailbox.name).await?;
+        let refused = store.refused_mailbox_letters(&mailbox.name, REFUSED_SHOWN_MAX).await?;
+        values.push(as_json(mailbox, health.as_ref(), &refused, now));
+        lines.push(as_line(mailbox, health.as_ref(), now));
+    }
+    if context.json() {
+        context.screen.json(&values)?;
+        return Ok(Exit::Ok);
+    }
+    context.screen.table(&["MAILBOX", "SOURCE", "LAST FETCH", "BACKLOG", "REFUSED", "WRONG"], &lines)?;
+    Ok(Exit::Ok)
+}
+
+fn as_line(mailbox: &ImapMailbox, health: Option<&MailboxHealth>, now: Timestamp) -> Vec<String> {
+    let fetched = health.and_then(|health| health.last_fetch_at);
+    let number = |number: Option<u32>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+    vec![
+        mailbox.name.clone(),
+        source(mailbox),
+        fetched.map_or_else(|| "never".to_owned(), |at| format!("{} ago", age(at, now))),
+        number(health.and_then(|health| health.backlog)),
+        number(health.map(|health| health.refused)),
+        health.and_then(wrong_now).unwrap_or_default().to_owned(),
+    ]
+}
+
+fn as_json(
+    mailbox: &ImapMailbox,
+    health: Option<&MailboxHealth>,
+    refused: &[RefusedLetter],
+    now: Timestamp,
+) -> Value {
+    let spelled = |at: Option<Timestamp>| at.map(|at| at.to_string());
+    let fetched = health.and_then(|health| health.last_fetch_at);
+    json!({
+        "name": mailbox.name,
+        "source": source(mailbox),
+        "last_fetch_at": spelled(fetched),
+        "last_fetch_age_ms": fetched.map(|at| u64::try_from(now.since(at).as_millis()).unwrap_or(u64::MAX)),
+        "backlog": health.and_then(|health| health.backlog),
+        "uid_validity": health.map(|health| health.uid_validity),
+        "last_uid": health.map(|health| health.last_uid),
+        "wrong": health.and_then(wrong_now),
+        "last_error": health.and_then(|health| health.last_error.as_deref()),
+        "last_error_at": spelled(health.and_then(|health| health.last_error_at)),
+        "refused": health.map_or(0, |health| health.refused),
+        "refused_letters": refused.iter().map(|letter| json!({
+            "uid_validity": letter.place.uid_validity,
+            "uid": letter.place.uid,
+            "reason": letter.reason,
+            "noted_at": letter.noted_at.to_string(),
+        })).collect::<Vec<_>>(),
+    })
+}
+
+/// An error that no good fetch has followed.
+fn wrong_now(health: &MailboxHealth) -> Option<&str> {
+    let followed = health.last_fetch_at > health.last_error_at;
+    health.last_error.as_deref().filter(|_| !followed)
+}
+
+fn source(mailbox: &ImapMailbox) -> String {
+    let port = mailbox.port;
+    format!("{} at {}:{port}, {}", mailbox.user, mailbox.host, mailbox.folder)
+}
+
+/// In the largest unit that fits.
+fn age(at: Timestamp, now: Timestamp) -> String {
+    let seconds = now.since(at).as_secs();
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+async fn check(context: &Context, name: Option<&String>) -> anyhow::Result<Exit> {
+    context.require_workspace()?;
+    let config = context.config()?;
+    let named = |mailbox: &&ImapMailbox| name.is_none_or(|name| mailbox.name == *name);
+    let mailboxes: Vec<&ImapMailbox> = config.gateway.mailboxes.iter().filter(named).collect();
+    if let (Some(name), []) = (name, mailboxes.as_slice()) {
+        let failure = Failure::new(Exit::NoInput, format!("no mailbox `{name}`"));
+        return Err(failure.hint("`attache mailboxes list` shows their names").into());
+    }
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let (mut values, mut exit) = (Vec::new(), Exit::Ok);
+    for mailbox in mailboxes {
+        let probed = imap::probe(mailbox, clock.clone()).await.map_err(|error| error.in_words());
+        if probed.is_err() {
+            exit = Exit::Unavailable;
+        }
+        if !context.json() {
+            context.screen.line(format!("{}\t{}", mailbox.name, told(mailbox, probed.as_ref())))?;
+        }
+        values.push(probed_json(mailbox, probed.as_ref()));
+    }
+    if context.json() {
+        context.screen.json(&values)?;
+    }
+    Ok(exit)
+}
+
+/// What is missing is said with what is done instead.
+fn told(mailbox: &ImapMailbox, probed: Result<&Probe, &String>) -> String {
+    let probe = match probed {
+        Ok(probe) => probe,
+        Err(why) => return format!("cannot be read: {why}"),
+    };
+    let has = |capability: &str| probe.capabilities.iter().any(|known| known == capability);
+    let idle = if has("IDLE") { "tells of new letters" } else { "has no IDLE, so it is polled" };
+    let clear = if mailbox.tls == MailboxTls::None { ", in plain text" } else { "" };
+    format!("can be read{clear}: {} holds {} letters; the server {idle}", mailbox.folder, probe.letters)
+}
+
+fn probed_json(mailbox: &ImapMailbox, probed: Result<&Probe, &String>) -> Value {
+    let probe = probed.ok();
+    json!({
+        "name": mailbox.name,
+        "ok": probe.is_some(),
+        "error": probed.err(),
+        "letters": probe.map(|probe| probe.letters),
+        "uid_validity": probe.map(|probe| probe.uid_validity),
+        "capabilities": probe.map(|probe| &probe.capabilities),
+    })
+}

@@ -1,0 +1,174 @@
+//! From a host name to a logged-in session: TCP, TLS, greeting, login.
+
+use super::error::{MailboxError, server_text};
+use super::patience::Patience;
+use super::session::Session;
+use super::spelling::quoted;
+use super::token::Tokens;
+use super::wire::{Stream, Wire};
+use crate::config::{ImapMailbox, MailboxLogin, MailboxTls};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use imap_proto::{Response, Status};
+use rustls::ClientConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls_platform_verifier::Verifier;
+use secrecy::{ExposeSecret, SecretString};
+use std::io;
+use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+/// A logged-in session with capabilities known. `tokens` is there when the login is by OAuth.
+pub(super) async fn dial(
+    mailbox: &ImapMailbox,
+    letter_bytes_max: usize,
+    patience: &Patience,
+    tokens: Option<&mut Tokens>,
+) -> Result<Session, MailboxError> {
+    let connecting = connect(mailbox, letter_bytes_max, patience);
+    let mut session = connecting.await?;
+    log_in(&mut session, mailbox, tokens).await?;
+    // What a server offers changes with the login.
+    session.ask_capabilities().await?;
+    Ok(session)
+}
+
+async fn connect(
+    mailbox: &ImapMailbox,
+    letter_bytes_max: usize,
+    patience: &Patience,
+) -> Result<Session, MailboxError> {
+    let dialled = TcpStream::connect((mailbox.host.as_str(), mailbox.port));
+    let tcp = timeout(patience.connect_max, dialled).await.map_err(|_| MailboxError::Silent)?;
+    let tcp = tcp.map_err(MailboxError::Unreachable)?;
+    let _best_effort = tcp.set_nodelay(true);
+    let wire = |stream: Box<dyn Stream>| Wire::new(stream, letter_bytes_max, patience.silence_max);
+    let stream: Box<dyn Stream> = match mailbox.tls {
+        MailboxTls::Implicit => secure(Box::new(tcp), mailbox, patience).await?,
+        MailboxTls::StartTls => {
+            let mut clear = greeted(wire(Box::new(tcp)), patience).await?;
+            match clear.run("STARTTLS", "STARTTLS", |_| ()).await {
+                Err(MailboxError::Refused { .. }) => {
+                    return Err(MailboxError::Unusable(
+                        "the server has no STARTTLS, and nothing is said in clear",
+                    ));
+                }
+                started => started?,
+            }
+            let stream = secure(clear.into_wire().into_stream()?, mailbox, patience).await?;
+            // No second greeting follows (RFC 9051 section 6.2.1).
+            let mut session = Session::new(wire(stream), patience);
+            session.ask_capabilities().await?;
+            return Ok(session);
+        }
+        MailboxTls::None => Box::new(tcp),
+    };
+    let mut session = greeted(wire(stream), patience).await?;
+    session.ask_capabilities().await?;
+    Ok(session)
+}
+
+/// Reads the greeting. A server that lets us in without asking who we are (`PREAUTH`) is not the one that was meant,
+/// and before STARTTLS it would keep us from encrypting.
+async fn greeted(mut wire: Wire<Box<dyn Stream>>, patience: &Patience) -> Result<Session, MailboxError> {
+    let greeting = wire.receive(|response| match response {
+        Response::Data { status: Status::Ok, .. } => Ok(()),
+        Response::Data { status: Status::Bye, outcome } => {
+            Err(MailboxError::Bye(server_text(outcome.information.as_deref())))
+        }
+        Response::Data { status: Status::PreAuth, .. } => {
+            Err(MailboxError::Unusable("the server greets with PREAUTH, as if we were somebody already"))
+        }
+        _ => Err(MailboxError::Garbled),
+    });
+    greeting.await??;
+    Ok(Session::new(wire, patience))
+}
+
+async fn secure(
+    stream: Box<dyn Stream>,
+    mailbox: &ImapMailbox,
+    patience: &Patience,
+) -> Result<Box<dyn Stream>, MailboxError> {
+    let tls = |error: io::Error| MailboxError::Tls(error);
+    let name = ServerName::try_from(mailbox.host.clone()).map_err(|error| tls(io::Error::other(error)))?;
+    let connector = TlsConnector::from(Arc::new(client_config(mailbox).map_err(tls)?));
+    let shaking = connector.connect(name, stream);
+    let secured = timeout(patience.connect_max, shaking).await.map_err(|_| MailboxError::Silent)?;
+    Ok(Box::new(secured.map_err(tls)?))
+}
+
+/// The system's certificate authorities, and the one of `ca_file`. Read for every connection: both may change.
+fn client_config(mailbox: &ImapMailbox) -> io::Result<ClientConfig> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut extra = Vec::new();
+    if let Some(file) = &mailbox.ca_file {
+        let unreadable = |error| io::Error::other(format!("cannot read `{}`: {error}", file.display()));
+        for certificate in CertificateDer::pem_file_iter(file).map_err(unreadable)? {
+            extra.push(certificate.map_err(unreadable)?);
+        }
+    }
+    let verifier = Verifier::new_with_extra_roots(extra, provider.clone()).map_err(io::Error::other)?;
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config =
+        config.map_err(io::Error::other)?.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+    Ok(config.with_no_client_auth())
+}
+
+async fn log_in(
+    session: &mut Session,
+    mailbox: &ImapMailbox,
+    tokens: Option<&mut Tokens>,
+) -> Result<(), MailboxError> {
+    let (MailboxLogin::OAuth(_), Some(tokens)) = (&mailbox.login, tokens) else {
+        let MailboxLogin::Password(password) = &mailbox.login else {
+            return Err(MailboxError::Unusable("this login needs tokens"));
+        };
+        return by_password(session, &mailbox.user, password).await;
+    };
+    let token = tokens.access().await?;
+    match by_token(session, &mailbox.user, &token).await {
+        // It may have been revoked before its time: one fresh one decides.
+        Err(MailboxError::LoginRefused(_)) => {
+            tokens.forget();
+            let token = tokens.access().await?;
+            by_token(session, &mailbox.user, &token).await
+        }
+        done => done,
+    }
+}
+
+async fn by_password(session: &mut Session, user: &str, password: &SecretString) -> Result<(), MailboxError> {
+    let password = password.expose_secret();
+    if session.can("AUTH=PLAIN") {
+        let answer = STANDARD.encode(format!("\0{user}\0{password}"));
+        return judged(session.converse("AUTHENTICATE", "AUTHENTICATE PLAIN", &[answer], |_| ()).await);
+    }
+    let is_plain_line = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    if session.can("LOGINDISABLED") {
+        return Err(MailboxError::Unusable("the server offers no login with a password"));
+    }
+    if !is_plain_line(user) || !is_plain_line(password) {
+        return Err(MailboxError::Unusable(
+            "the server has no AUTH=PLAIN, which this user or password needs",
+        ));
+    }
+    let line = format!("LOGIN {} {}", quoted(user), quoted(password));
+    judged(session.run("LOGIN", &line, |_| ()).await)
+}
+
+async fn by_token(session: &mut Session, user: &str, token: &SecretString) -> Result<(), MailboxError> {
+    // Google's and Microsoft's mechanism; RFC 7628 has the same idea under another name.
+    let answer = STANDARD.encode(format!("user={user}\x01auth=Bearer {}\x01\x01", token.expose_secret()));
+    judged(session.converse("AUTHENTICATE", "AUTHENTICATE XOAUTH2", &[answer], |_| ()).await)
+}
+
+fn judged(login: Result<(), MailboxError>) -> Result<(), MailboxError> {
+    match login {
+        Err(MailboxError::Refused { text, .. }) => Err(MailboxError::LoginRefused(text)),
+        done => done,
+    }
+}

@@ -1,0 +1,237 @@
+//! Logging in: by password and by token, through TLS, and what is never said to a server that should not hear it.
+
+use super::server::{PASSWORD, Server, USER};
+use super::{app, mailbox, numbered, patience, sweep, watch};
+use attache::clock::{Clock, SystemClock};
+use attache::config::{ImapMailbox, MailboxLogin, MailboxTls, OAuth};
+use attache::gateway::ingress::imap::{self, MailboxError, TokenError};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
+use secrecy::SecretString;
+use serde_json::json;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use wiremock::matchers::{body_string_contains, method};
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+#[tokio::test]
+async fn a_password_is_quoted_for_login_and_sent_by_sasl_where_that_is_offered() {
+    let (app, server) = (app().await, Server::start().await);
+    sweep(&app, &server).await.expect("LOGIN works");
+    assert_eq!(server.count("LOGIN"), 1);
+    server.state().capabilities.push("AUTH=PLAIN");
+    sweep(&app, &server).await.expect("AUTHENTICATE works");
+    assert_eq!((server.count("LOGIN"), server.count("AUTHENTICATE PLAIN")), (1, 1));
+    server.state().capabilities = vec!["IMAP4rev1", "LOGINDISABLED"];
+    let refused = sweep(&app, &server).await;
+    assert!(matches!(refused, Err(MailboxError::Unusable(_))), "{refused:?}");
+    assert_eq!(server.count("LOGIN "), 1, "nothing is said that was not asked for");
+}
+
+#[tokio::test]
+async fn a_refused_login_is_not_repeated_soon_and_its_reason_is_kept_without_the_password() {
+    let (app, server) = (app().await, Server::start().await);
+    let mut wrong = mailbox(&server);
+    wrong.login = MailboxLogin::Password(SecretString::from("hunter2-secret"));
+    let (stop, store) = (CancellationToken::new(), app.engine.store.clone());
+    let watch = app.engine.mailbox_watch(wrong).with_patience(patience());
+    let acting = async {
+        server.until(|state| state.count("LOGIN") == 1).await;
+        while store.mailbox_health("desk").await.expect("read").is_none() {
+            tokio::task::yield_now().await;
+        }
+        stop.cancel();
+    };
+    tokio::join!(imap::watch(watch, stop.clone()), acting);
+    assert_eq!(server.count("LOGIN"), 1);
+    let health = store.mailbox_health("desk").await.expect("read").expect("noted");
+    assert_eq!(
+        health.last_error.as_deref(),
+        Some("the server refuses the login: [AUTHENTICATIONFAILED] go away")
+    );
+    assert_eq!((health.uid_validity, health.last_fetch_at), (0, None));
+}
+
+/// A token endpoint that grants `tokens` one after the other.
+async fn endpoint(tokens: &[&str], expires_in: u64) -> MockServer {
+    let endpoint = MockServer::start().await;
+    for (index, token) in tokens.iter().enumerate() {
+        let granted = json!({
+            "access_token": token, "expires_in": expires_in, "token_type": "Bearer",
+            "refresh_token": format!("refresh-{}", index + 1),
+        });
+        Mock::given(method("POST"))
+            .and(body_string_contains("grant_type=refresh_token"))
+            .and(body_string_contains(format!("refresh_token=refresh-{index}&")))
+            .and(body_string_contains("client_id=attache+%26+co"))
+            .and(body_string_contains("client_secret=s%3Dcret"))
+            .respond_with(ResponseTemplate::new(200).set_body_json(granted))
+            .mount(&endpoint)
+            .await;
+    }
+    endpoint
+}
+
+fn by_token(server: &Server, endpoint: &MockServer) -> ImapMailbox {
+    ImapMailbox {
+        login: MailboxLogin::OAuth(OAuth {
+            token_url: endpoint.uri(),
+            client_id: "attache & co".to_owned(),
+            client_secret: Some(SecretString::from("s=cret")),
+            refresh_token: SecretString::from("refresh-0"),
+            scope: None,
+        }),
+        ..mailbox(server)
+    }
+}
+
+#[tokio::test]
+async fn an_access_token_is_fetched_once_and_renewed_when_the_server_no_longer_takes_it() {
+    let (app, server) = (app().await, Server::start().await);
+    server.state().tokens = vec!["first".to_owned(), "second".to_owned()];
+    let endpoint = endpoint(&["first", "second"], 3600).await;
+    let stop = CancellationToken::new();
+    let watch = watch(&app, by_token(&server, &endpoint));
+    let asked = async || endpoint.received_requests().await.expect("recorded").len();
+    let acting = async {
+        server.until(|state| state.count("IDLE") == 1).await;
+        // The connection ends; the token is still good.
+        let next = server.state().answers + 1;
+        server.state().fault = Some((next, super::server::Fault::HangUp));
+        server.deliver(&numbered(1));
+        server.until(|state| state.count("IDLE") == 2 && state.marked == [1]).await;
+        assert_eq!(asked().await, 1);
+        // It ends again, and the token was revoked.
+        let next = server.state().answers + 1;
+        server.state().fault = Some((next, super::server::Fault::HangUp));
+        server.state().tokens.remove(0);
+        server.deliver(&numbered(2));
+        server.until(|state| state.marked == [1, 2]).await;
+        assert_eq!(asked().await, 2, "the second one by the new refresh token");
+        stop.cancel();
+    };
+    tokio::join!(imap::watch(watch, stop.clone()), acting);
+    assert_eq!(server.count("AUTHENTICATE XOAUTH2"), 4);
+}
+
+#[tokio::test]
+async fn a_token_near_its_end_is_not_used_again() {
+    let (app, server) = (app().await, Server::start().await);
+    server.state().tokens = vec!["first".to_owned(), "second".to_owned()];
+    let endpoint = endpoint(&["first", "second"], 61).await;
+    let stop = CancellationToken::new();
+    let watch = watch(&app, by_token(&server, &endpoint));
+    let acting = async {
+        server.until(|state| state.count("IDLE") == 1).await;
+        app.workspace.clock.advance(std::time::Duration::from_secs(1));
+        let next = server.state().answers + 1;
+        server.state().fault = Some((next, super::server::Fault::HangUp));
+        server.deliver(&numbered(1));
+        server.until(|state| state.marked == [1]).await;
+        stop.cancel();
+    };
+    tokio::join!(imap::watch(watch, stop.clone()), acting);
+    assert_eq!(endpoint.received_requests().await.expect("recorded").len(), 2);
+    assert_eq!(server.count("AUTHENTICATE"), 2, "no login was wasted on the old one");
+}
+
+#[tokio::test]
+async fn a_refused_refresh_token_is_the_operators_to_mend_and_a_broken_endpoint_is_not() {
+    let (app, server) = (app().await, Server::start().await);
+    for (status, body, refused) in [
+        (400, r#"{"error": "invalid_grant", "error_description": "refresh-0 s=cret"}"#, true),
+        (503, "<html>later</html>", false),
+        (200, r#"{"access_token": "a\r\nb LOGOUT"}"#, false),
+        (200, "{}", false),
+    ] {
+        let endpoint = MockServer::start().await;
+        let answer = ResponseTemplate::new(status).set_body_raw(body, "application/json");
+        Mock::given(method("POST")).respond_with(answer).mount(&endpoint).await;
+        let error = watch(&app, by_token(&server, &endpoint)).sweep_once().await.expect_err("no token");
+        assert_eq!(error.is_login_refused(), refused, "{error:?}");
+        assert!(matches!(error, MailboxError::Token(_)), "{error:?}");
+        let words = error.in_words();
+        assert!(
+            !words.contains("refresh-0") && !words.contains("cret") && !words.contains("127.0.0.1"),
+            "{words}"
+        );
+        if refused {
+            assert!(
+                matches!(&error, MailboxError::Token(TokenError::Refused { error }) if error == "invalid_grant")
+            );
+        }
+    }
+    assert_eq!(server.count("AUTHENTICATE"), 0);
+}
+
+/// An authority, its file, and a server that it vouches for.
+async fn tls_server(folder: &tempfile::TempDir) -> (Server, PathBuf) {
+    let mut params = CertificateParams::new(Vec::new()).expect("parameters");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().expect("a key");
+    let authority = CertifiedIssuer::self_signed(params, key).expect("an authority");
+    let file = folder.path().join("authority.pem");
+    std::fs::write(&file, authority.pem()).expect("written");
+    let key = KeyPair::generate().expect("a key");
+    let leaf = CertificateParams::new(vec!["localhost".to_owned()]).expect("parameters");
+    let leaf = leaf.signed_by(&key, &authority).expect("a certificate");
+    let private = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.expect("versions").with_no_client_auth();
+    let config = config.with_single_cert(vec![leaf.der().clone()], private).expect("a pair");
+    (Server::start_tls(TlsAcceptor::from(Arc::new(config))).await, file)
+}
+
+#[tokio::test]
+async fn nothing_is_said_to_a_server_that_nobody_vouches_for() {
+    let (app, folder) = (app().await, tempfile::tempdir().expect("a folder"));
+    let (server, authority) = tls_server(&folder).await;
+    let secure = |host: &str, ca_file: Option<PathBuf>| {
+        let (tls, host) = (MailboxTls::Implicit, host.to_owned());
+        watch(&app, ImapMailbox { tls, host, ca_file, ..mailbox(&server) })
+    };
+    for (host, ca_file) in [("localhost", None), ("127.0.0.1", Some(authority.clone()))] {
+        let failed = secure(host, ca_file).sweep_once().await;
+        assert!(matches!(failed, Err(MailboxError::Tls(_))), "{host}: {failed:?}");
+    }
+    assert_eq!(server.state().commands, [""; 0]);
+    server.deliver(&numbered(1));
+    let report = secure("localhost", Some(authority)).sweep_once().await.expect("vouched for");
+    assert_eq!(report.stored, 1);
+}
+
+#[tokio::test]
+async fn without_starttls_or_with_preauth_no_password_is_sent() {
+    let (app, server) = (app().await, Server::start().await);
+    let starttls = || watch(&app, ImapMailbox { tls: MailboxTls::StartTls, ..mailbox(&server) });
+    server.state().refuses = vec!["STARTTLS"];
+    let failed = starttls().sweep_once().await;
+    assert!(matches!(failed, Err(MailboxError::Unusable(_))), "{failed:?}");
+    server.state().greeting = "* PREAUTH welcome back\r\n";
+    for watch in [starttls(), watch(&app, mailbox(&server))] {
+        let failed = watch.sweep_once().await;
+        assert!(matches!(failed, Err(MailboxError::Unusable(_))), "{failed:?}");
+    }
+    server.state().greeting = "* BYE we are closed\r\n";
+    let failed = sweep(&app, &server).await;
+    assert!(matches!(&failed, Err(MailboxError::Bye(why)) if why == "we are closed"), "{failed:?}");
+    assert_eq!(server.state().commands, ["STARTTLS"]);
+}
+
+#[tokio::test]
+async fn a_probe_changes_nothing() {
+    let server = Server::start().await;
+    server.deliver(&numbered(1));
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let probe = imap::probe(&mailbox(&server), clock).await.expect("probed");
+    assert_eq!((probe.letters, probe.uid_validity), (1, 7));
+    assert!(probe.capabilities.contains(&"IDLE".to_owned()));
+    let state = server.state();
+    assert_eq!(state.commands.last().map(String::as_str), Some("LOGOUT"));
+    assert_eq!((state.count("SELECT"), state.count("UID"), state.marked.len()), (0, 0, 0));
+    assert!(USER.contains('@') && PASSWORD.contains('"'));
+}
