@@ -114,30 +114,40 @@ impl Context {
 /// Runs one command line and says how it ended; complains on stderr itself.
 pub async fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
     let args: Vec<OsString> = args.into_iter().collect();
+    // Known before the line is understood, because what is not understood is said in the same form.
+    let json = args.iter().skip(1).take_while(|arg| *arg != "--").any(|arg| arg == "--json");
     let program = args.first().map_or("attache".into(), |typed| typed.to_string_lossy().into_owned());
     let matches = match command().try_get_matches_from(args) {
         Ok(matches) => matches,
+        Err(error) if json && error.use_stderr() => {
+            let text = error.to_string();
+            let (message, usage) = text.split_once("\n\n").unwrap_or((&text, ""));
+            let failure = Failure::new(Exit::Usage, message.trim_start_matches("error: "));
+            return complained(&failure.hint(usage.trim()).into(), json);
+        }
         Err(error) => {
             // Help and version are "errors" that go to stdout; a closed pipe there is no fault.
             let printed = error.print().map_err(|error| anyhow::Error::new(Unwritten::from(error)));
             return match printed {
                 _ if error.use_stderr() => Exit::Usage,
                 Ok(()) => Exit::Ok,
-                Err(unwritten) => complained(&unwritten),
+                Err(unwritten) => complained(&unwritten, json),
             };
         }
     };
     match dispatch(&matches, program).await {
         Ok(exit) => exit,
-        Err(error) => complained(&error),
+        Err(error) => complained(&error, json),
     }
 }
 
 /// Says on stderr what went wrong, unless it is only that nobody reads on.
-fn complained(error: &anyhow::Error) -> Exit {
+fn complained(error: &anyhow::Error, json: bool) -> Exit {
     let (exit, hint) = exit::judge(error);
-    if exit != Exit::Ok {
-        output::complain(error, hint.as_deref());
+    match json {
+        _ if exit == Exit::Ok => {}
+        true => output::complain_json(error, hint.as_deref(), exit as u8),
+        false => output::complain(error, hint.as_deref()),
     }
     exit
 }

@@ -3,8 +3,9 @@
 //!
 //! Works beside a running engine, which sees the changes at its next look.
 
+use super::threads::persona_of;
 use super::{Command, Context, Exit, Failure, output};
-use crate::domain::{DeliveryId, PersonaId, RunId, Timestamp};
+use crate::domain::{DeliveryId, RunId, Timestamp};
 use crate::store::{
     Delivery, DeliveryFilter, DeliveryRecipient, DeliveryState, FrozenDelivery, Store, StoreError,
     TransportState,
@@ -130,8 +131,7 @@ async fn list(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
         (false, true) => UNFINISHED.to_vec(),
         (false, false) => named,
     };
-    let persona = args.get_one::<String>("persona").map(|id| PersonaId::parse(id)).transpose();
-    let persona = persona.map_err(|bad| Failure::new(Exit::Usage, bad.to_string()))?;
+    let persona = persona_of(context, store, args).await?;
     let limit = args.get_one::<i64>("limit").and_then(|limit| u32::try_from(*limit).ok()).unwrap_or(u32::MAX);
     let deliveries = store.list_deliveries(&DeliveryFilter { states, persona, limit }).await?;
     if context.json() {

@@ -138,7 +138,11 @@ impl Screen {
 
 /// One JSON value as pretty text that is safe on a terminal: what JSON itself lets through is escaped.
 pub fn json_text(value: &impl Serialize) -> serde_json::Result<String> {
-    let text = serde_json::to_string_pretty(value)?;
+    Ok(escaped(&serde_json::to_string_pretty(value)?))
+}
+
+/// JSON text in which what could drive a terminal is escaped.
+fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         // Such characters stand only inside strings, where an escape means the same.
@@ -148,7 +152,7 @@ pub fn json_text(value: &impl Serialize) -> serde_json::Result<String> {
             safe.push(c);
         }
     }
-    Ok(safe)
+    safe
 }
 
 /// Text without anything that drives a terminal: escape sequences, control characters but line end and tab, and
@@ -193,6 +197,17 @@ pub fn complain(error: &anyhow::Error, hint: Option<&str>) {
     }
     // Nobody is left to be told that stderr is closed.
     let _unheard = anstream::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Prints an error to stderr as one line of JSON, so that it stands apart from log lines: `error`, `causes`, `hint` (or
+/// `null`) and `exit_code`.
+pub fn complain_json(error: &anyhow::Error, hint: Option<&str>, exit_code: u8) {
+    let causes = error.chain().skip(1).map(ToString::to_string).collect::<Vec<_>>();
+    let said = serde_json::json!({
+        "error": error.to_string(), "causes": causes, "hint": hint, "exit_code": exit_code,
+    });
+    let line = format!("{}\n", escaped(&said.to_string()));
+    let _unheard = anstream::stderr().lock().write_all(line.as_bytes());
 }
 
 /// Prints a remark to stderr that is neither a result nor an error.

@@ -74,15 +74,16 @@ impl Command for RunsCommand {
 async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let states = args.get_many::<String>("state").into_iter().flatten();
     let since = args.get_one::<String>("since").map(|typed| instant(typed)).transpose()?;
+    let store = context.store_beside().await?;
     let filter = RunFilter {
         states: states.filter_map(|word| RunState::parse(word)).collect(),
-        persona: persona_of(args)?,
+        persona: persona_of(context, &store, args).await?,
         since,
         ended_since: None,
         limit: number(args, "limit"),
         offset: number(args, "offset"),
     };
-    let runs = context.store_beside().await?.list_runs(&filter).await?;
+    let runs = store.list_runs(&filter).await?;
     if context.json() {
         context.screen.json(&runs.iter().map(shown).collect::<Vec<_>>())?;
         return Ok(Exit::Ok);
@@ -298,7 +299,7 @@ fn retry_command() -> clap::Command {
 async fn retry_failed(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Result<Exit> {
     let which = FailedRuns {
         class: args.get_one::<String>("class").and_then(|word| ErrorClass::parse(word)),
-        persona: persona_of(args)?,
+        persona: persona_of(context, store, args).await?,
         since: args.get_one::<String>("since").map(|typed| instant(typed)).transpose()?,
     };
     let found = store.failed_runs(&which).await?;

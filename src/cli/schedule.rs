@@ -2,6 +2,7 @@
 //!
 //! Every subcommand reads the files first, so that it tells what the engine will do with them, running or not.
 
+use super::threads::persona_of;
 use super::{Command, Context, Exit, Failure, output};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Personas;
@@ -87,10 +88,10 @@ impl<'a> Desk<'a> {
 
     /// Responsibilities whose files exist, of one persona or of all; of one name when one is given.
     async fn chosen(&self, args: &ArgMatches) -> anyhow::Result<Vec<StoredResponsibility>> {
-        let persona = args.get_one::<String>("persona");
+        let persona = persona_of(self.context, &self.store, args).await?;
         let name = args.try_get_one::<String>("name").ok().flatten();
         let mut rows = self.store.responsibilities().await?;
-        rows.retain(|row| row.removed_at.is_none() && persona.is_none_or(|id| row.persona.as_str() == id));
+        rows.retain(|row| row.removed_at.is_none() && persona.as_ref().is_none_or(|id| row.persona == *id));
         let names: Vec<String> = rows.iter().map(|row| format!("`{}`", row.name)).collect();
         rows.retain(|row| name.is_none_or(|name| is_called(row, name)));
         match name {

@@ -4,7 +4,7 @@ use super::replay::not_found;
 use super::{Command, Context, Exit, Failure};
 use crate::domain::PersonaId;
 use crate::replay::{MessageRecord, RunFacts, load_thread};
-use crate::store::{ThreadFilter, ThreadSummary};
+use crate::store::{Store, ThreadFilter, ThreadSummary};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Arg, ArgMatches, value_parser};
@@ -71,11 +71,23 @@ pub fn page_args() -> [Arg; 3] {
     ]
 }
 
-/// The persona that was asked for; one that has left its folder still has its rows.
-pub fn persona_of(args: &ArgMatches) -> Result<Option<PersonaId>, Failure> {
-    let typed = args.get_one::<String>("persona");
-    let parsed = typed.map(|id| PersonaId::parse(id)).transpose();
-    parsed.map_err(|error| Failure::new(Exit::Usage, error.to_string()))
+/// The persona that was asked for with `--persona`; one that has left its folder still has its rows.
+///
+/// Errors: an id that is none, and one that neither a folder nor a row knows, so that a typing error is not an empty
+/// listing.
+pub async fn persona_of(
+    context: &Context,
+    store: &Store,
+    args: &ArgMatches,
+) -> anyhow::Result<Option<PersonaId>> {
+    let Some(typed) = args.get_one::<String>("persona") else { return Ok(None) };
+    let id = PersonaId::parse(typed).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    let has_folder = context.workspace.join("personas").join(id.as_str()).is_dir();
+    if !has_folder && !store.knows_persona(&id).await? {
+        let failure = Failure::new(Exit::NoInput, format!("no persona `{id}`"));
+        return Err(failure.hint("`attache persona list` shows who lives here").into());
+    }
+    Ok(Some(id))
 }
 
 /// A number that has a default.
@@ -84,12 +96,13 @@ pub fn number(args: &ArgMatches, name: &str) -> u32 {
 }
 
 async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let store = context.store_beside().await?;
     let filter = ThreadFilter {
-        persona: persona_of(args)?,
+        persona: persona_of(context, &store, args).await?,
         limit: number(args, "limit"),
         offset: number(args, "offset"),
     };
-    let threads = context.store_beside().await?.list_threads(&filter).await?;
+    let threads = store.list_threads(&filter).await?;
     if context.json() {
         context.screen.json(&threads.iter().map(shown).collect::<Vec<_>>())?;
         return Ok(Exit::Ok);

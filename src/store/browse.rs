@@ -140,6 +140,7 @@ pub(super) const RUN_SUMMARIES: &str = "
     WHERE r.id IN (SELECT value FROM json_each($1)) ORDER BY r.seq DESC";
 pub(super) const RUNS_LIKE: &str = "SELECT id FROM runs WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
 pub(super) const RUNS_ENDED: &str = "SELECT state, count(*) FROM runs WHERE finished_at >= $1 GROUP BY state";
+pub(super) const KNOWS_PERSONA: &str = "SELECT EXISTS (SELECT 1 FROM threads WHERE persona_id = $1)";
 pub(super) const NEWEST_RUN: &str = "SELECT id FROM runs ORDER BY seq DESC LIMIT 1";
 
 impl Store {
@@ -244,6 +245,12 @@ impl Store {
             Ok((state, row.get::<i64, _>(1).unsigned_abs()))
         };
         rows.iter().map(count).collect()
+    }
+
+    /// Whether anything was ever stored for a persona.
+    pub async fn knows_persona(&self, persona: &PersonaId) -> Result<bool> {
+        let knows = sqlx::query_scalar(KNOWS_PERSONA).bind(persona.as_str());
+        Ok(knows.fetch_one(self.readers()).await?)
     }
 
     /// The run that was queued last.

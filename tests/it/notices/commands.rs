@@ -93,3 +93,42 @@ async fn the_morning_after_an_expired_key_all_its_runs_are_queued_again_at_one_w
         assert_eq!(attache(&app, wrong).status.code(), Some(2), "{wrong:?}");
     }
 }
+
+#[tokio::test]
+async fn under_json_an_error_is_one_object_on_one_line_with_its_exit_code() {
+    let app = failing_app().await;
+    for (args, code, said) in [
+        (&["runs", "show", "0123456789"][..], 66, "no run `0123456789`"),
+        (&["notices", "show", "nothing"], 66, "no notice `nothing`"),
+        (&["runs", "list", "--persona", "nope"], 66, "no persona `nope`"),
+        (&["runs", "list", "--since", "whenever"], 2, "`whenever` is not a time"),
+        (&["runs", "retry"], 2, "required arguments"),
+        (&["runs", "lsit"], 2, "unrecognized subcommand"),
+    ] {
+        let output = attache(&app, &[args, &["--json"]].concat());
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(code), 0), "{args:?}");
+        let stderr = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(stderr.lines().count(), 1, "{args:?}: {stderr}");
+        let error: Value = serde_json::from_str(&stderr).expect("JSON");
+        assert_eq!(error["exit_code"], code, "{stderr}");
+        assert!(error["error"].as_str().is_some_and(|text| text.contains(said)), "{stderr}");
+        assert!(error["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{stderr}");
+    }
+}
+
+#[tokio::test]
+async fn a_persona_that_nobody_knows_is_an_error_and_no_empty_listing() {
+    let app = failing_app().await;
+    app.workspace.persona("bea", "Bea");
+    fail(&app, 1, "x").await;
+    for command in [&["runs", "list"][..], &["threads", "list"], &["outbox", "list"], &["schedule", "list"]] {
+        for (persona, code) in [("ada", 0), ("bea", 0), ("nope", 66), ("No Such", 2)] {
+            let output = attache(&app, &[command, &["--persona", persona]].concat());
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{command:?} {persona}: {stderr}");
+        }
+    }
+    // Its rows outlive its folder.
+    std::fs::remove_dir_all(app.workspace.path().join("personas/ada")).expect("removed");
+    assert_eq!(ok(&app, &["runs", "list", "--persona", "ada"]).lines().count(), 1);
+}
