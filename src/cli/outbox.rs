@@ -5,10 +5,10 @@
 
 use super::threads::persona_of;
 use super::{Command, Context, Exit, Failure, output};
-use crate::domain::{DeliveryId, RunId, Timestamp};
+use crate::domain::{DeliveryId, ReportAction, RunId, Timestamp};
 use crate::store::{
-    Delivery, DeliveryFilter, DeliveryRecipient, DeliveryState, FrozenDelivery, Store, StoreError,
-    TransportState,
+    Delivery, DeliveryFilter, DeliveryRecipient, DeliveryReport, DeliveryState, FrozenDelivery, Store,
+    StoreError, TransportState,
 };
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
@@ -168,8 +168,10 @@ async fn show(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
     let FrozenDelivery { delivery, bytes } =
         store.delivery(&id(store, args).await?).await.map_err(named_failure)?;
     let raw = args.get_flag("raw");
+    let reports = store.delivery_reports(&delivery.id).await?;
     if context.json() {
         let mut value = delivery_json(&delivery);
+        value["reports"] = reports.iter().map(report_json).collect();
         if raw {
             value["raw"] = String::from_utf8_lossy(&bytes).into();
         }
@@ -198,6 +200,11 @@ async fn show(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
     let lines: Vec<Vec<String>> = delivery.recipients.iter().map(recipient_line).collect();
     context.screen.line("")?;
     context.screen.table(&["RECIPIENT", "STATE", "TRIES", "NEXT", "LAST REPLY"], &lines)?;
+    if !reports.is_empty() {
+        context.screen.line("")?;
+        let lines: Vec<Vec<String>> = reports.iter().map(report_line).collect();
+        context.screen.table(&["CAME BACK", "RECIPIENT", "SAYS", "REASON", "DIAGNOSTIC"], &lines)?;
+    }
     Ok(Exit::Ok)
 }
 
@@ -303,7 +310,41 @@ fn named_failure(error: StoreError) -> anyhow::Error {
 
 fn state(delivery: &Delivery) -> String {
     let copy = if delivery.possible_duplicate { " (a copy may exist)" } else { "" };
-    format!("{}{copy}", delivery.state.as_str())
+    let back = delivery.recipients.iter().any(|recipient| recipient.bounced_at.is_some());
+    format!("{}{}{copy}", delivery.state.as_str(), if back { " (came back)" } else { "" })
+}
+
+/// What came back, and whether it can be believed.
+fn report_line(report: &DeliveryReport) -> Vec<String> {
+    let status = report.status.as_deref().map(|status| format!(" {status}")).unwrap_or_default();
+    let permanent = if report.is_hard { ", permanent" } else { "" };
+    let doubt = if report.believed { "" } else { " (not proven)" };
+    let says =
+        if report.action == ReportAction::None { report.kind.as_str() } else { report.action.as_str() };
+    vec![
+        report.at.to_string(),
+        report.recipient.clone(),
+        format!("{says}{doubt}"),
+        format!("{}{status}{permanent}", report.reason),
+        report.diagnostic.clone(),
+    ]
+}
+
+fn report_json(report: &DeliveryReport) -> Value {
+    json!({
+        "at": report.at.to_string(),
+        "message_id": report.message.as_str(),
+        "recipient": report.recipient,
+        "kind": report.kind.as_str(),
+        "action": report.action.as_str(),
+        "reason": report.reason.as_str(),
+        "status": report.status,
+        "code": report.code,
+        "diagnostic": report.diagnostic,
+        "is_hard": report.is_hard,
+        "believed": report.believed,
+        "changed": report.changed,
+    })
 }
 
 fn time(at: Option<Timestamp>) -> String {
@@ -331,6 +372,7 @@ fn delivery_json(delivery: &Delivery) -> Value {
             "next_attempt_at": text(recipient.next_attempt_at),
             "last_code": recipient.last_code,
             "last_reply": recipient.last_reply,
+            "bounced_at": text(recipient.bounced_at),
         })
     });
     json!({

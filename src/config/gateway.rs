@@ -140,6 +140,7 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> (Gateway, Limits) {
         mailboxes: mailboxes::settle(page, typed.mailboxes.as_deref().unwrap_or_default(), desk),
         outbound,
         signers: signers.unwrap_or_default(),
+        bounce_address: typed.outbound.as_ref().map(outbound::Typed::bounce_address).unwrap_or_default(),
         retry: RetryPolicy {
             give_up_after: give_up_after.map_or(Duration::from_secs(5 * 24 * 3600), |s| s.0),
             on_unknown: on_unknown.unwrap_or_default(),

@@ -33,9 +33,10 @@ pub use mailboxes::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls, OAuth};
 pub use persona::{BadName, check_name};
 pub use problem::{ConfigErrors, Problem};
 pub use settings::{
-    Access, Budget, Config, ContextProfile, ContextStep, Decision, Gateway, Inference, Limits, ListenAddress,
-    ListenerKind, ListenerTls, Mode, OnUnknown, Persona, Personas, ProviderSettings, ReplyMode, RetryPolicy,
-    Security, Smarthost, SmarthostTls, SmtpListener, Submitter, TlsFiles, Transport, WatchedFolder,
+    Access, BounceAddress, Budget, Config, ContextProfile, ContextStep, Decision, Gateway, Inference, Limits,
+    ListenAddress, ListenerKind, ListenerTls, Mode, OnUnknown, Persona, Personas, ProviderSettings,
+    ReplyMode, RetryPolicy, Security, Smarthost, SmarthostTls, SmtpListener, Submitter, TlsFiles, Transport,
+    WatchedFolder,
 };
 pub use show::{effective, show_persona};
 pub use step::PLACEHOLDERS;

@@ -7,7 +7,7 @@ use super::load::Desk;
 use super::net::{domain, is_loopback_host};
 use super::problem::Problem;
 use super::secrets;
-use super::settings::{OnUnknown, Smarthost, SmarthostTls, Transport};
+use super::settings::{BounceAddress, OnUnknown, Smarthost, SmarthostTls, Transport};
 use crate::mime::{Signer, Signers};
 use schemars::JsonSchema;
 use secrecy::SecretString;
@@ -45,6 +45,16 @@ pub struct Typed {
     dkim: Option<Vec<TypedDkim>>,
     /// What becomes of a mail that the server may have although it never said so. Default: `resend`.
     on_unknown: Option<TypedOnUnknown>,
+    /// Envelope sender of personas' mail: `tagged` is `name+b.TOKEN@domain`, by which a bounce is recognised and believed;
+    /// `plain` is the persona's address, for smarthosts that accept no other. Default: `tagged`.
+    bounce_address: Option<TypedBounceAddress>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum TypedBounceAddress {
+    Tagged,
+    Plain,
 }
 
 /// A key that signs.
@@ -93,6 +103,12 @@ impl Typed {
         match self.on_unknown {
             None | Some(TypedOnUnknown::Resend) => OnUnknown::Resend,
             Some(TypedOnUnknown::Hold) => OnUnknown::Hold,
+        }
+    }
+    pub fn bounce_address(&self) -> BounceAddress {
+        match self.bounce_address {
+            None | Some(TypedBounceAddress::Tagged) => BounceAddress::Tagged,
+            Some(TypedBounceAddress::Plain) => BounceAddress::Plain,
         }
     }
 }

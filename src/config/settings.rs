@@ -46,6 +46,8 @@ pub struct Gateway {
     pub outbound: Option<Transport>,
     /// Keys that sign what goes out; none, or at least one for the domain of every persona.
     pub signers: Signers,
+    /// Whether the envelope senders of our mail tell which mail comes back.
+    pub bounce_address: BounceAddress,
     pub retry: RetryPolicy,
     pub notices: Notices,
 }
@@ -58,6 +60,16 @@ pub struct WatchedFolder {
     /// Who gets letters that name no persona in `Delivered-To`, `X-Original-To`, `To` or `Cc`.
     pub fallback: Option<PersonaId>,
     pub poll: Duration,
+}
+
+/// The envelope sender of a persona's mail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BounceAddress {
+    /// `persona+b.TOKEN@domain`: a bounce is known by its recipient and believed.
+    #[default]
+    Tagged,
+    /// The persona's address, for smarthosts that accept no other: bounces are noted and change nothing.
+    Plain,
 }
 
 #[derive(Debug, Clone)]

@@ -1,8 +1,8 @@
 //! The effective settings as JSON, for `attache config show`. Secrets appear as `"[set]"` or `null`.
 
 use super::settings::{
-    Budget, Config, ContextStep, Decision, Gateway, Inference, Limits, OnUnknown, Persona, ReplyMode,
-    Smarthost, SmarthostTls, Transport,
+    BounceAddress, Budget, Config, ContextStep, Decision, Gateway, Inference, Limits, OnUnknown, Persona,
+    ReplyMode, Smarthost, SmarthostTls, Transport,
 };
 use super::span::spell;
 use super::{authentication, context, gateway, inference, listeners, mailboxes, persona, security};
@@ -85,6 +85,10 @@ fn show_outbound(transport: &Transport, gateway: &Gateway) -> Value {
     shown["on_unknown"] = match gateway.retry.on_unknown {
         OnUnknown::Resend => "resend".into(),
         OnUnknown::Hold => "hold".into(),
+    };
+    shown["bounce_address"] = match gateway.bounce_address {
+        BounceAddress::Tagged => "tagged".into(),
+        BounceAddress::Plain => "plain".into(),
     };
     shown
 }

@@ -1,6 +1,8 @@
 //! What mail systems say about our mail: bounces, delays, complaints, read receipts; and the address they are sent to.
 
 use super::address::Address;
+use super::run::word_enum;
+use std::fmt;
 
 /// A letter that reports on another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,25 +21,17 @@ pub struct Report {
     pub detail: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReportKind {
-    /// A delivery status notification (RFC 3464), or a bounce in a form of its own.
-    DeliveryStatus,
-    /// A complaint (RFC 5965) or a request to be left alone.
-    Feedback,
-    /// A message disposition notification (RFC 8098).
-    Disposition,
-}
-
-impl ReportKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::DeliveryStatus => "delivery_status",
-            Self::Feedback => "feedback",
-            Self::Disposition => "disposition",
-        }
+word_enum!(
+    /// What a report is.
+    ReportKind {
+        /// A delivery status notification (RFC 3464), or a bounce in a form of its own.
+        DeliveryStatus = "delivery_status",
+        /// A complaint (RFC 5965) or a request to be left alone.
+        Feedback = "feedback",
+        /// A message disposition notification (RFC 8098).
+        Disposition = "disposition",
     }
-}
+);
 
 /// What a report says of one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,98 +56,68 @@ pub struct ReportedRecipient {
 /// Characters of a diagnostic that are kept.
 pub const DIAGNOSTIC_CHARS_MAX: usize = 500;
 
-/// RFC 3464 section 2.3.3.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReportAction {
-    Failed,
-    Delayed,
-    Delivered,
-    /// Handed to a system that sends no notifications.
-    Relayed,
-    /// Delivered to a list or an alias, which sends it on.
-    Expanded,
-    /// Nothing about delivery: complaints and disposition notifications.
-    None,
-}
-
-impl ReportAction {
-    /// The spelling of the RFC, in the database and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Failed => "failed",
-            Self::Delayed => "delayed",
-            Self::Delivered => "delivered",
-            Self::Relayed => "relayed",
-            Self::Expanded => "expanded",
-            Self::None => "none",
-        }
+word_enum!(
+    /// RFC 3464 section 2.3.3, in its spelling.
+    ReportAction {
+        Failed = "failed",
+        Delayed = "delayed",
+        Delivered = "delivered",
+        /// Handed to a system that sends no notifications.
+        Relayed = "relayed",
+        /// Delivered to a list or an alias, which sends it on.
+        Expanded = "expanded",
+        /// Nothing about delivery: complaints and disposition notifications.
+        None = "none",
     }
-    pub fn parse(text: &str) -> Option<Self> {
-        let all = [Self::Failed, Self::Delayed, Self::Delivered, Self::Relayed, Self::Expanded, Self::None];
-        all.into_iter().find(|action| text.eq_ignore_ascii_case(action.as_str()))
+);
+
+word_enum!(
+    /// Why a mail did not arrive. The names are those that the field's bounce parsers use.
+    BounceReason {
+        /// SPF, DKIM or DMARC did not hold.
+        AuthFailure = "authfailure",
+        /// Our address or domain has a bad name.
+        BadReputation = "badreputation",
+        /// The client's address is on a list, or was turned away at the door.
+        Blocked = "blocked",
+        ContentError = "contenterror",
+        /// It arrived: not a bounce.
+        Delivered = "delivered",
+        /// Was in a queue for too long, or still is.
+        Expired = "expired",
+        /// A complaint by the recipient or their provider.
+        Feedback = "feedback",
+        /// The mailbox exists, as far as one can tell, and refused this mail after it had seen it.
+        Filtered = "filtered",
+        HasMoved = "hasmoved",
+        HostUnknown = "hostunknown",
+        MailboxFull = "mailboxfull",
+        /// The program behind the mailbox failed.
+        MailerError = "mailererror",
+        MesgTooBig = "mesgtoobig",
+        NetworkError = "networkerror",
+        NoRelaying = "norelaying",
+        /// The host takes no mail at all.
+        NotAccept = "notaccept",
+        /// The mail breaks a rule of the standards, or is said to.
+        NotCompliantRfc = "notcompliantrfc",
+        PolicyViolation = "policyviolation",
+        RateLimited = "ratelimited",
+        /// The sender's address was refused.
+        Rejected = "rejected",
+        /// The client's address has no reverse name.
+        RequirePtr = "requireptr",
+        SecurityError = "securityerror",
+        SpamDetected = "spamdetected",
+        Suspend = "suspend",
+        SyntaxError = "syntaxerror",
+        SystemError = "systemerror",
+        SystemFull = "systemfull",
+        Undefined = "undefined",
+        UserUnknown = "userunknown",
+        VirusDetected = "virusdetected",
     }
-}
-
-macro_rules! reasons {
-    ($($(#[$doc:meta])* $variant:ident $name:literal),+ $(,)?) => {
-        /// Why a mail did not arrive. The names are those that the field's bounce parsers use.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum BounceReason { $($(#[$doc])* $variant),+ }
-
-        impl BounceReason {
-            pub const ALL: &[Self] = &[$(Self::$variant),+];
-            /// The spelling in the database, on the command line and in JSON.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $name),+ }
-            }
-        }
-    };
-}
-
-reasons! {
-    /// SPF, DKIM or DMARC did not hold.
-    AuthFailure "authfailure",
-    /// Our address or domain has a bad name.
-    BadReputation "badreputation",
-    /// The client's address is on a list, or was turned away at the door.
-    Blocked "blocked",
-    ContentError "contenterror",
-    /// It arrived: not a bounce.
-    Delivered "delivered",
-    /// Was in a queue for too long, or still is.
-    Expired "expired",
-    /// A complaint by the recipient or their provider.
-    Feedback "feedback",
-    /// The mailbox exists, as far as one can tell, and refused this mail after it had seen it.
-    Filtered "filtered",
-    HasMoved "hasmoved",
-    HostUnknown "hostunknown",
-    MailboxFull "mailboxfull",
-    /// The program behind the mailbox failed.
-    MailerError "mailererror",
-    MesgTooBig "mesgtoobig",
-    NetworkError "networkerror",
-    NoRelaying "norelaying",
-    /// The host takes no mail at all.
-    NotAccept "notaccept",
-    /// The mail breaks a rule of the standards, or is said to.
-    NotCompliantRfc "notcompliantrfc",
-    PolicyViolation "policyviolation",
-    RateLimited "ratelimited",
-    /// The sender's address was refused.
-    Rejected "rejected",
-    /// The client's address has no reverse name.
-    RequirePtr "requireptr",
-    SecurityError "securityerror",
-    SpamDetected "spamdetected",
-    Suspend "suspend",
-    SyntaxError "syntaxerror",
-    SystemError "systemerror",
-    SystemFull "systemfull",
-    Undefined "undefined",
-    UserUnknown "userunknown",
-    VirusDetected "virusdetected",
-}
+);
 
 impl BounceReason {
     /// Whether the address itself is wrong, so that no later mail to it can arrive either.

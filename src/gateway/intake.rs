@@ -3,6 +3,7 @@
 
 mod admission;
 mod draft;
+mod returns;
 mod room;
 mod trace;
 
@@ -17,6 +18,7 @@ use crate::mime::{self, ParseError, ParseLimits};
 use crate::store::{NewInbound, Store, StoredInbound};
 use draft::{Dedup, Draft};
 use futures_util::future::BoxFuture;
+use returns::Returned;
 use room::Allowance;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -69,14 +71,24 @@ impl Intake {
         let Letter { envelope, bytes } = letter;
         let bytes: Arc<[u8]> = bytes.into();
         let email = self.parse(bytes.clone()).await?;
-        let (security, sender) = (&self.config.security, email.as_ref().and_then(Email::sender));
-        let mut decisions = admission::by_name(security, sender.as_ref(), &envelope)?;
+        let returned = self.returned(&envelope, email.as_ref(), &bytes).await?;
+        let security = returned.admits(&self.config.security);
+        let sender = email.as_ref().and_then(Email::sender);
+        let mut decisions = admission::by_name(&security, sender.as_ref(), &envelope)?;
         let identity = self.verifier.identify(&envelope, email.as_ref(), &bytes).await?;
-        decisions.extend(admission::by_identity(security, sender.as_ref(), &envelope, &identity)?);
-        let understood = self.judge(&envelope, email, &identity);
+        decisions.extend(admission::by_identity(&security, sender.as_ref(), &envelope, &identity)?);
+        let understood = self.judge(&envelope, email, &identity, &returned);
         let dedup = Dedup::of(&understood.email, &bytes, envelope.mail_from.as_ref());
-        let draft =
-            Draft { intake: self, envelope: &envelope, bytes, understood, identity, decisions, dedup };
+        let draft = Draft {
+            intake: self,
+            envelope: &envelope,
+            bytes,
+            understood,
+            returned,
+            identity,
+            decisions,
+            dedup,
+        };
         let copies: Vec<NewInbound> = personas.iter().map(|persona| draft.copy(persona)).collect();
         let messages = copies.iter().map(|copy| copy.id.clone()).collect::<Vec<_>>();
         let needs_confirmation = copies.iter().any(|copy| !copy.ack_confirmed);
@@ -126,15 +138,22 @@ impl Intake {
         }
     }
 
-    fn judge(&self, envelope: &Envelope, email: Option<Email>, _identity: &Identity) -> Understood {
+    fn judge(
+        &self,
+        envelope: &Envelope,
+        email: Option<Email>,
+        _identity: &Identity,
+        returned: &Returned,
+    ) -> Understood {
         let Some(email) = email else {
             let subject = "(a letter that could not be read)".to_owned();
             let email = Email { subject, ..Email::default() };
-            return Understood { email, held_by: Some("unreadable".to_owned()) };
+            return Understood { email, held_by: Some(returned.rule().unwrap_or("unreadable").to_owned()) };
         };
         let own = |address: &Address| self.config.personas.by_address(address).is_some();
         let hops_max = self.config.limits.received_headers_max;
-        let held_by = judge::automatic_mail_rule(envelope, &email, own, hops_max).map(str::to_owned);
+        let rule = || judge::automatic_mail_rule(envelope, &email, own, hops_max);
+        let held_by = returned.rule().or_else(rule).map(str::to_owned);
         Understood { email, held_by }
     }
 

@@ -2,8 +2,10 @@
 
 use super::desk::RunError;
 use super::work::Work;
-use crate::config::ReplyMode;
-use crate::domain::{Address, ConversationId, DeliveryId, ErrorClass, MessageId, ThreadId, Trigger};
+use crate::config::{BounceAddress, ReplyMode};
+use crate::domain::{
+    Address, ConversationId, DeliveryId, ErrorClass, MessageId, ThreadId, Trigger, bounce_address,
+};
 use crate::mime::{self, Automatic, Outgoing, OutgoingAttachment};
 use crate::store::{Content, DeliveryKind, NewDelivery, NewOutbound, Place};
 use crate::tools::{self, Answered, DraftAttachment, MailDraft, MailPolicy};
@@ -156,7 +158,7 @@ fn freeze(work: &Work<'_>, draft: MailDraft, fate: Fate) -> Result<NewOutbound, 
                 message_id: id.clone(),
                 run_id: Some(work.run.id.clone()),
                 kind: DeliveryKind::Mail,
-                envelope_from: work.persona.address.to_string(),
+                envelope_from: envelope_from(work).to_string(),
                 recipients,
                 bytes: sealed.map_err(|error| unmailable(error.to_string()))?,
             };
@@ -164,6 +166,15 @@ fn freeze(work: &Work<'_>, draft: MailDraft, fate: Fate) -> Result<NewOutbound, 
         }
     };
     Ok(NewOutbound { id, place, participants, content: content(&outgoing), delivery, disposition })
+}
+
+/// Where the mail systems of the world report to when this mail does not arrive.
+fn envelope_from(work: &Work<'_>) -> Address {
+    let address = &work.persona.address;
+    match work.desk.config.gateway.bounce_address {
+        BounceAddress::Tagged => bounce_address(address, &work.desk.clock.new_token()),
+        BounceAddress::Plain => address.clone(),
+    }
 }
 
 fn attachment(draft: DraftAttachment) -> OutgoingAttachment {

@@ -7,7 +7,7 @@ use super::delivery_state::{DeliveryKind, DeliveryState, RecipientState};
 use super::runs::{persona_id, to_i64};
 use super::threads::json_list;
 use super::{Result, Store, StoreError, facts};
-use crate::domain::{DeliveryId, MessageId, PersonaId, RunId, Timestamp};
+use crate::domain::{Address, DeliveryId, MessageId, PersonaId, RunId, Timestamp, bounce_token};
 use serde_json::json;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
@@ -25,7 +25,7 @@ pub struct NewDelivery {
     pub message_id: MessageId,
     pub run_id: Option<RunId>,
     pub kind: DeliveryKind,
-    /// Empty is the null reverse-path.
+    /// Empty is the null reverse-path. One that [`crate::domain::bounce_address`] made is found again by its token.
     pub envelope_from: String,
     /// At least one.
     pub recipients: Vec<String>,
@@ -88,8 +88,8 @@ pub struct RecoveredDeliveries {
 /// The persona is the message's, so that a delivery can never belong to another one.
 pub(super) const INSERT: &str = "
 INSERT INTO deliveries (id, persona_id, message_id, run_id, envelope_from, bytes, state, next_attempt_at, created_at,
-  kind)
-SELECT $1, persona_id, id, $3, $4, $5, 'queued', $6, $6, $8 FROM messages WHERE id = $2;
+  kind, bounce_token)
+SELECT $1, persona_id, id, $3, $4, $5, 'queued', $6, $6, $8, $9 FROM messages WHERE id = $2;
 INSERT INTO delivery_recipients (delivery_id, recipient, state, next_attempt_at)
 SELECT DISTINCT $1, value, 'queued', $6 FROM json_each($7) WHERE EXISTS (SELECT 1 FROM deliveries WHERE id = $1 AND message_id = $2);
 SELECT EXISTS (SELECT 1 FROM deliveries WHERE id = $1 AND message_id = $2)";
@@ -111,6 +111,7 @@ pub(super) async fn insert(
         .bind(now.to_string())
         .bind(json_list(delivery.recipients.iter().map(String::as_str)))
         .bind(delivery.kind.as_str())
+        .bind(Address::parse(&delivery.envelope_from).ok().as_ref().and_then(bounce_token))
         .fetch_one(conn)
         .await?;
     if !inserted {

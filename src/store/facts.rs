@@ -26,6 +26,7 @@ pub(super) const TROUBLED_DELIVERY: &str = "
     SELECT d.persona_id, d.created_at, coalesce(d.finished_at, '') AS finished_at, m.subject,
       (SELECT json_group_array(json_object('recipient', recipient, 'code', last_code, 'reply', last_reply))
        FROM (SELECT * FROM delivery_recipients WHERE delivery_id = d.id AND state IN ('queued', 'deferred', 'failed')
+               AND bounced_at IS NULL -- told when it came back
              ORDER BY recipient)) AS troubled
     FROM deliveries d JOIN messages m ON m.id = d.message_id WHERE d.id = $1 AND d.kind = 'mail'";
 /// The first condition is the one of the index `deliveries_open`.
@@ -216,12 +217,15 @@ struct Troubled {
 }
 
 impl Trouble {
-    /// `None` for notices.
+    /// `None` for notices, and when everybody who is left came back: the owner was told of them then.
     async fn read(conn: &mut SqliteConnection, delivery: &str) -> Result<Option<Self>> {
         let found = sqlx::query(TROUBLED_DELIVERY).bind(delivery).fetch_optional(conn).await?;
         let Some(row) = found else { return Ok(None) };
         let troubled: Vec<Troubled> = serde_json::from_str(row.get("troubled"))
             .map_err(|_| StoreError::Unreadable { what: "recipients of a delivery" })?;
+        if troubled.is_empty() {
+            return Ok(None);
+        }
         Ok(Some(Self {
             persona: persona_id(&row)?,
             subject: quoted(row.get("subject")),

@@ -56,6 +56,8 @@ pub struct PastMessage {
     /// For an outbound message: the message whose run wrote it.
     pub trigger: Option<MessageId>,
     pub disposition: String,
+    /// For an outbound message: recipients whom it did not reach, for good.
+    pub lost: Vec<String>,
 }
 
 pub(super) const MESSAGE: &str = "
@@ -80,10 +82,12 @@ pub(super) const ATTACHMENT_INFOS: &str = "
 pub(super) const PAST_MESSAGES: &str = "
     SELECT json_group_array(json_object('seq', seq, 'id', id, 'direction', direction, 'sender', sender,
       'subject', subject, 'text', text, 'received_at', received_at, 'trigger', trigger_message_id,
-      'disposition', disposition))
+      'disposition', disposition, 'lost', json(lost)))
     FROM (
       SELECT m.seq, m.id, m.direction, m.sender, m.subject, substr(coalesce(m.fresh_text, m.text_body), 1, $5) AS text,
-        m.received_at, r.trigger_message_id, m.disposition
+        m.received_at, r.trigger_message_id, m.disposition,
+        CASE WHEN m.direction = 'outbound' THEN (SELECT json_group_array(recipient) FROM delivery_recipients
+          WHERE state = 'failed' AND delivery_id IN (SELECT id FROM deliveries WHERE message_id = m.id)) END AS lost
       FROM messages m LEFT JOIN runs r ON r.id = m.run_id
       WHERE +m.persona_id = $2 AND m.seq IN ( -- the plus keeps SQLite from walking all mail of the persona
         SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND seq < $3 ORDER BY seq DESC LIMIT $4)
@@ -190,6 +194,7 @@ struct PastMessageJson {
     received_at: String,
     trigger: Option<String>,
     disposition: String,
+    lost: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -241,6 +246,7 @@ fn past_message(found: PastMessageJson) -> Result<PastMessage> {
         received_at: Timestamp::parse(&found.received_at).ok_or(StoreError::Unreadable { what: "time" })?,
         trigger: found.trigger.map(MessageId::new),
         disposition: found.disposition,
+        lost: found.lost.unwrap_or_default(),
     })
 }
 

@@ -1,6 +1,7 @@
 //! Messages: letters on their way in, synthetic prompts, and what a persona sends.
 
 use super::mailboxes;
+use super::reports::{self, NewReport};
 use super::runs::{self, NewRun};
 use super::threads::{self, Placing, json_list};
 use super::{PersonaStore, Result, Store};
@@ -34,6 +35,8 @@ pub struct NewInbound {
     pub fetched_from: Option<MailboxUid>,
     /// Whether the peer is known to have seen our yes (see [`crate::gateway::door::Door::confirm`]).
     pub ack_confirmed: bool,
+    /// What it says of a mail of ours; such a letter never has a run.
+    pub report: Option<NewReport>,
     /// The queued run; `None` for filed mail.
     pub run: Option<NewRun>,
     /// `run` or `filed:<rule>`.
@@ -208,6 +211,9 @@ async fn accept_copy(
     insert_message(conn, &row, copy.received_at).await?;
     for attachment in &copy.attachments {
         insert_attachment(conn, &copy.persona, &copy.id, attachment).await?;
+    }
+    if let Some(report) = &copy.report {
+        reports::record(conn, &copy.persona, &copy.id, report, now).await?;
     }
     match &copy.run {
         Some(run) => runs::insert(conn, run, &copy.persona, &thread, &copy.id, now).await?,

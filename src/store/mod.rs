@@ -24,6 +24,7 @@ mod schedules;
 mod browse;
 mod record;
 mod letters;
+mod reports;
 mod steer;
 
 pub use browse::{ID_PREFIX_CHARS_MIN, RunFilter, RunSummary, ThreadFilter, ThreadMessage, ThreadSummary};
@@ -42,6 +43,7 @@ pub use notices::{EarlierMail, NewNotice, Notice, NoticeFold, NoticeMail, Told, 
 pub use open::{OpenError, Store};
 pub use outbox::{Delivery, DeliveryFilter, DeliveryRecipient, FrozenDelivery};
 pub use record::StoredTurn;
+pub use reports::{DeliveryReport, NewReport};
 pub use runs::{ClaimedRun, NewRun, RunFailure};
 pub use schedules::{
     DueSlot, Duty, FileChange, FileState, Fired, Firing, MissedSlots, ScheduledPrompt, SlotWork,

@@ -51,6 +51,8 @@ pub struct DeliveryRecipient {
     pub next_attempt_at: Option<Timestamp>,
     pub last_code: Option<u16>,
     pub last_reply: Option<String>,
+    /// When a report failed it that came back after the mail was handed over.
+    pub bounced_at: Option<Timestamp>,
 }
 
 /// A delivery with the bytes that every attempt sends.
@@ -82,8 +84,8 @@ WHERE d.run_id = $1 AND d.persona_id = $2
 ORDER BY d.seq";
 
 pub(super) const RECIPIENTS: &str = "
-SELECT delivery_id, recipient, state, attempts, next_attempt_at, last_code, last_reply FROM delivery_recipients
-WHERE delivery_id IN (SELECT value FROM json_each($1))
+SELECT delivery_id, recipient, state, attempts, next_attempt_at, last_code, last_reply, bounced_at
+FROM delivery_recipients WHERE delivery_id IN (SELECT value FROM json_each($1))
 ORDER BY delivery_id, recipient";
 
 pub(super) const STATE: &str = "SELECT state FROM deliveries WHERE id = $1";
@@ -93,7 +95,7 @@ UPDATE deliveries SET state = 'queued', next_attempt_at = $2, finished_at = NULL
 WHERE id = $1 AND state IN ('failed', 'held', 'queued')";
 
 pub(super) const RETRY_RECIPIENTS: &str = "
-UPDATE delivery_recipients SET state = 'queued', next_attempt_at = $2
+UPDATE delivery_recipients SET state = 'queued', next_attempt_at = $2, bounced_at = NULL
 WHERE delivery_id = $1 AND state IN ('failed', 'deferred', 'queued')";
 
 pub(super) const RETRY_ALL: &str = "
@@ -265,6 +267,7 @@ fn recipient(row: &SqliteRow) -> Result<DeliveryRecipient> {
         next_attempt_at: optional_instant(row, "next_attempt_at")?,
         last_code: row.try_get("last_code")?,
         last_reply: row.try_get("last_reply")?,
+        bounced_at: optional_instant(row, "bounced_at")?,
     })
 }
 

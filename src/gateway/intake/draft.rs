@@ -1,12 +1,13 @@
 //! What one commit stores of a judged letter: one copy for each addressed persona.
 
 use super::admission::Decision;
+use super::returns::Returned;
 use super::{Intake, Understood, trace};
 use crate::clock::Clock;
 use crate::config::Persona;
 use crate::domain::{
     Address, Attachment, AttachmentId, ConversationId, Email, Envelope, Identity, Mailbox, MessageId,
-    RawLetterId, RunId, ThreadId, Timestamp, Trigger, Trust, Via, sha256_hex,
+    NoticeId, RawLetterId, RunId, ThreadId, Timestamp, Trigger, Trust, Via, sha256_hex,
 };
 use crate::store::{Content, NewAttachment, NewInbound, NewRun, Place};
 use serde_json::json;
@@ -52,6 +53,7 @@ pub(super) struct Draft<'a> {
     pub envelope: &'a Envelope,
     pub bytes: Arc<[u8]>,
     pub understood: Understood,
+    pub returned: Returned,
     pub identity: Identity,
     /// What was decided on the way in and must be written down, `verb:rule` each.
     pub decisions: Vec<Decision>,
@@ -85,6 +87,7 @@ impl Draft<'_> {
             received_at: self.envelope.arrival.arrived_at.unwrap_or_else(|| clock.now()),
             fetched_from: self.envelope.arrival.mailbox.clone(),
             ack_confirmed: self.dedup.has_own_id,
+            report: self.returned.report_for(&persona.id, || NoticeId::new(clock.new_id())),
             run: self.understood.held_by.is_none().then(new_run),
             disposition: self
                 .understood
@@ -187,6 +190,7 @@ impl Draft<'_> {
             "sent_at": email.date.map(|date| date.to_string()),
             "generated_message_id": email.message_id.is_none(),
             "defects": email.defects,
+            "report": self.returned.as_json(),
             "identity": { "basis": self.identity.basis, "results": self.identity.results },
         })
         .to_string()

@@ -102,7 +102,7 @@ fn exchange_messages(
 ) -> Vec<Message> {
     if head.direction == "outbound" {
         // The persona wrote first: its own words, with nothing before them.
-        return vec![Message::assistant(headed(head))];
+        return std::iter::once(Message::assistant(headed(head))).chain(undelivered(head)).collect();
     }
     let mut messages = vec![Message::user(headed(head))];
     for step in steps.iter().filter(|step| step.kind == StepKind::Call) {
@@ -125,8 +125,16 @@ fn exchange_messages(
         if closing && !answer.text.trim().is_empty() {
             messages.push(Message::assistant(answer.text.trim()));
         }
+        messages.extend(undelivered(answer));
     }
     messages
+}
+
+/// Whom a mail of the persona's did not reach. Addresses only: what a bounce says is a stranger's text.
+fn undelivered(mail: &PastMessage) -> Option<Message> {
+    let (first, more) = mail.lost.split_first()?;
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    Some(Message::user(format!("[Not delivered: the mail above did not reach {first}{more}.]")))
 }
 
 /// A mail to somebody else, or one that was refused, does not keep the closing words from being mailed.

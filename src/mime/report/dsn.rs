@@ -51,7 +51,9 @@ fn mention(group: &Group) -> Option<Mention> {
     };
     let status = Status::parse(code.trim());
     // The field is required; without it the class of the status says the same.
-    let action = group.get("action").and_then(|action| ReportAction::parse(action.split([' ', '(']).next()?));
+    let action = group
+        .get("action")
+        .and_then(|action| ReportAction::parse(&action.split([' ', '(']).next()?.to_ascii_lowercase()));
     let by_class = || {
         if status.is_some_and(Status::is_temporary) { ReportAction::Delayed } else { ReportAction::Failed }
     };

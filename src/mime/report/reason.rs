@@ -49,8 +49,7 @@ fn precise(status: Status) -> Option<BounceReason> {
         (1, 2) => R::HostUnknown,
         (1, 6) => R::HasMoved,
         (1, 7 | 8) => R::Rejected,
-        // RFC 7505: the domain has a null MX.
-        (1, 10) | (3, 2) => R::NotAccept,
+        (3, 2) => R::NotAccept,
         (2, 2) => R::MailboxFull,
         (2, 3) | (3, 4) => R::MesgTooBig,
         (3, 1) => R::SystemFull,
@@ -74,6 +73,8 @@ fn vague(status: Status) -> Option<BounceReason> {
         // Microsoft and others number their own details from 100 on.
         (1, 100..) => R::UserUnknown,
         (1, 9) => R::NotCompliantRfc,
+        // RFC 7505: the domain has a null MX. Exchange uses it for unknown mailboxes, and then says so.
+        (1, 10) => R::NotAccept,
         (2, 1) => R::Suspend,
         (2, 4) => R::MailerError,
         (3, 0 | 5) => R::SystemError,

@@ -277,6 +277,25 @@ const INVARIANTS: &[(&str, &str)] = &[
          (SELECT 1 FROM runs r WHERE r.trigger_message_id = m.id)",
     ),
     (
+        "runs for what came back",
+        "SELECT r.id FROM runs r JOIN messages m ON m.id = r.trigger_message_id
+         WHERE m.disposition LIKE 'filed:bounce%'
+            OR EXISTS (SELECT 1 FROM delivery_reports d WHERE d.message_id = m.id)",
+    ),
+    (
+        "reports that changed something without a token",
+        "SELECT message_id FROM delivery_reports WHERE changed = 1 AND believed = 0",
+    ),
+    (
+        "recipients that came back and have not failed",
+        "SELECT recipient FROM delivery_recipients WHERE bounced_at IS NOT NULL AND state <> 'failed'",
+    ),
+    (
+        "reports of one persona about a mail of another",
+        "SELECT d.message_id FROM delivery_reports d JOIN deliveries o ON o.id = d.delivery_id
+         WHERE o.persona_id <> d.persona_id",
+    ),
+    (
         "messages of one persona in a thread of another",
         "SELECT m.id FROM messages m JOIN threads t ON t.id = m.thread_id WHERE t.persona_id <> m.persona_id",
     ),
