@@ -22,6 +22,8 @@ use reason::Evidence;
 
 /// Recipients of one report that are read.
 const RECIPIENTS_MAX: usize = 100;
+/// Characters of a reporter's name, and of the kind of complaint.
+const WORDS_CHARS_MAX: usize = 200;
 /// Bytes of explanation that are looked at; the returned message is not part of it.
 const EXPLANATION_BYTES_MAX: usize = 32 * 1024;
 
@@ -32,7 +34,8 @@ pub fn read_report(bytes: &[u8], limits: &ParseLimits) -> Option<Report> {
     let letter = Letter::new(&parts, limits)?;
     let read = feedback::complaint(&letter).or_else(|| feedback::disposition(&letter));
     let read = read.or_else(|| dsn::read(&letter)).or_else(|| prose::read(&letter))?;
-    Some(letter.report(read))
+    let report = letter.report(read);
+    (report.kind == ReportKind::Feedback || !report.recipients.is_empty()).then_some(report)
 }
 
 /// A letter taken apart, as far as a report needs it.
@@ -103,7 +106,9 @@ impl<'a> Letter<'a> {
     fn report(&self, read: Read) -> Report {
         let mut recipients: Vec<ReportedRecipient> = Vec::new();
         let is_only = read.recipients.len() == 1;
-        for mention in read.recipients.into_iter().take(RECIPIENTS_MAX) {
+        for mut mention in read.recipients.into_iter().take(RECIPIENTS_MAX) {
+            let Some(address) = fields::address(&mention.address) else { continue };
+            mention.address = address;
             let is_known =
                 recipients.iter().any(|known| known.address.eq_ignore_ascii_case(&mention.address));
             if !is_known {
@@ -115,8 +120,8 @@ impl<'a> Letter<'a> {
             is_standard: read.is_standard,
             recipients,
             original_message_id: read.message_id.or_else(|| self.returned.message_id.clone()),
-            reporter: read.reporter,
-            detail: read.detail,
+            reporter: read.reporter.map(short),
+            detail: read.detail.map(short),
         }
     }
 
@@ -181,6 +186,10 @@ impl Returned {
             to: fields.recipients("to").into_iter().map(|to| to.spec).take(RECIPIENTS_MAX).collect(),
         }
     }
+}
+
+fn short(text: String) -> String {
+    text.chars().take(WORDS_CHARS_MAX).collect()
 }
 
 /// Folds and runs of blanks become one blank.

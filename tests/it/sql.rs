@@ -30,6 +30,8 @@ const HOT: &[(&str, &[&str])] = &[
     ("deliveries::NEXT_DUE", &["deliveries_open"]),
     ("deliveries::OPEN_RECIPIENTS", &["PRIMARY KEY"]),
     ("deliveries::RECORD_DELIVERY", &["sqlite_autoindex_deliveries_1", "PRIMARY KEY"]),
+    ("reports::BY_TOKEN", &["deliveries_by_bounce_token"]),
+    ("reports::NAMED", &["messages_by_rfc_id", "deliveries_by_message"]),
     ("schedules::DUE_RESPONSIBILITIES", &["responsibilities_due"]),
     ("notices::DUE_CAUSES", &["notices_untold", "notices_told", "INTEGER PRIMARY KEY"]),
     ("notices::UNTOLD", &["notices_untold"]),

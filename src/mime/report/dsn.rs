@@ -32,7 +32,7 @@ pub(super) fn read(letter: &Letter<'_>) -> Option<Read> {
         is_standard: true,
         reporter: get("reporting-mta"),
         detail: None,
-        message_id: get("x-original-message-id").map(|id| id.trim_matches(['<', '>', ' ']).to_owned()),
+        message_id: all.iter().find_map(|group| group.message_id("x-original-message-id")),
         recipients: mentions,
     })
 }

@@ -48,13 +48,12 @@ pub(super) fn disposition(letter: &Letter<'_>) -> Option<Read> {
     let who = group.address("final-recipient").or_else(|| original.clone())?;
     // `manual-action/MDN-sent-manually; displayed/error`
     let kind = group.typed("disposition").and_then(|kind| kind.split(['/', ' ']).next());
-    let message_id = group.get("original-message-id").map(|id| id.trim_matches(['<', '>', ' ']).to_owned());
     Some(Read {
         kind: ReportKind::Disposition,
         is_standard: true,
         reporter: group.get("reporting-ua").map(str::to_owned),
         detail: kind.map(str::to_ascii_lowercase),
-        message_id,
+        message_id: group.message_id("original-message-id"),
         recipients: vec![Mention { original, ..mention(who, letter) }],
     })
 }

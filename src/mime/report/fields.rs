@@ -1,6 +1,8 @@
 //! Groups of fields as reports write them: `Name: value` lines, continued by indented ones, divided by blank lines
 //! (RFC 3464 section 2.1).
 
+use crate::mime::fields::ids;
+
 /// Groups of one report that are read.
 const GROUPS_MAX: usize = 200;
 
@@ -23,6 +25,10 @@ impl Group {
     pub(super) fn typed(&self, name: &str) -> Option<&str> {
         self.get(name).map(without_type)
     }
+    /// The first Message-ID of a field, without its brackets.
+    pub(super) fn message_id(&self, name: &str) -> Option<String> {
+        ids(self.get(name)?.as_bytes()).into_iter().next()
+    }
     /// The address of a typed field, without its brackets.
     pub(super) fn address(&self, name: &str) -> Option<String> {
         self.typed(name).and_then(address)
@@ -33,7 +39,9 @@ impl Group {
 pub(super) fn address(text: &str) -> Option<String> {
     let bracketed = text.split_once('<').and_then(|(_, rest)| rest.split_once('>')).map(|(inside, _)| inside);
     let address = bracketed.unwrap_or(text).split_whitespace().next().unwrap_or_default();
-    let is_fit = address.contains('@') && address.len() <= 320 && !address.contains(char::is_control);
+    let is_fit = address.contains('@')
+        && address.len() <= 320
+        && !address.contains(|c: char| c.is_control() || c == '<' || c == '>');
     is_fit.then(|| address.to_owned())
 }
 
