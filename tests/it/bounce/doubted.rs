@@ -115,6 +115,10 @@ async fn a_persona_whose_name_leaves_no_room_writes_under_its_plain_address() {
 async fn a_smarthost_that_accepts_no_other_sender_gets_the_plain_one() {
     let workspace = workspace();
     workspace.set("configs/gateway.json", "/outbound/bounce_address", json!("plain"));
+    let config =
+        attache::config::load(workspace.path(), &attache::cli::vocabulary()).expect("a configuration");
+    let shown = attache::config::effective(&config);
+    assert_eq!(shown["configs/gateway.json"]["outbound"]["bounce_address"], "plain");
     let app = workspace.start().await;
     let sent = send(&app, "q1@guest.example").await;
     assert_eq!(sent.envelope_from, "ada@engine.test");
