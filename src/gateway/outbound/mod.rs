@@ -49,7 +49,7 @@ pub enum SetupError {
     Tls {
         host: String,
         #[source]
-        source: lettre::transport::smtp::Error,
+        source: rustls::Error,
     },
     #[error("`{host}` is not this machine: outbound mail without TLS is for loopback hosts only")]
     ClearText { host: String },

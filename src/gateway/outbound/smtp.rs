@@ -5,7 +5,7 @@
 //! | no connection, no TLS, no greeting, 421 | deferred, and the transport is unreachable |
 //! | 530 or 535, or no AUTH mechanism of ours | deferred, and the credentials are refused |
 //! | 4xx, no reply in time, connection lost, reply not understood | deferred |
-//! | 5xx to RCPT | failed for that recipient |
+//! | 5xx to RCPT | failed for that recipient; deferred when it means "too many recipients" |
 //! | 5xx to MAIL, DATA or the end of data | failed for every open recipient |
 //! | connection lost or no reply in time after the final dot | deferred, and a copy may exist |
 //!
@@ -22,14 +22,18 @@ use crate::config::settings;
 use crate::config::settings::{Smarthost, SmarthostTls};
 use crate::domain::Address;
 use crate::store::{ClaimedDelivery, RecipientState};
-use connection::{Connection, Fault, Peer, Reply};
+use connection::{Connection, Fault, Peer, Reply, TlsSetup};
 use futures_util::future::{BoxFuture, join_all};
 use lettre::transport::smtp::authentication::Credentials;
-use lettre::transport::smtp::client::{Certificate, TlsParameters};
 use lettre::transport::smtp::extension::ClientId;
+use rustls::ClientConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls_platform_verifier::Verifier;
 use secrecy::ExposeSecret;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio_rustls::TlsConnector;
 
 /// A connection that nobody used for so long is closed: servers count idle clients against us.
 const IDLE_MAX: Duration = Duration::from_secs(5);
@@ -78,7 +82,7 @@ impl SmtpTransport {
             host: smarthost.host.clone(),
             port: smarthost.port,
             tls: smarthost.tls,
-            tls_parameters: tls_parameters(smarthost, options.extra_root_pem.as_deref())?,
+            tls_setup: tls_setup(smarthost, options.extra_root_pem.as_deref())?,
             hello: ClientId::Domain(host_name.to_owned()),
             credentials,
             timeouts: options.timeouts,
@@ -207,7 +211,7 @@ impl<'m> Transaction<'m> {
             self.settle(RecipientState::Failed, &local("the server takes no 8-bit mail"));
             return Ok(());
         }
-        let answer = connection.mail(&self.mail.envelope_from, &self.mail.bytes).await;
+        let answer = connection.mail(self.mail).await;
         self.begun = matches!(answer, Ok(_) | Err(Fault::Refused(_)));
         answer?;
         self.recipients(connection).await?;
@@ -237,12 +241,15 @@ impl<'m> Transaction<'m> {
     async fn recipients(&mut self, connection: &mut Connection) -> Result<(), Fault> {
         let mut accepted = Vec::with_capacity(self.open.len());
         for recipient in self.open.clone() {
-            match connection.rcpt(recipient).await {
+            match connection.rcpt(self.mail, recipient).await {
                 Ok(_) => accepted.push(recipient),
                 Err(Fault::Refused(reply)) => {
-                    // RFC 5321 section 4.5.3.1.10: 552 here is an old spelling of "too many recipients".
+                    // RFC 5321 section 4.5.3.1.10: 552 may be an old spelling of "too many recipients". It says
+                    // that itself, or there are some already; otherwise it means this recipient's mailbox.
+                    let too_many =
+                        reply.code == Some(552) && (!accepted.is_empty() || reply.text.starts_with("5.5.3"));
                     let verdict = match reply.code {
-                        Some(code) if code >= 500 && code != 552 => Verdict::failed(reply.code, &reply.text),
+                        Some(code) if code >= 500 && !too_many => Verdict::failed(reply.code, &reply.text),
                         _ => Verdict::deferred(reply.code, &reply.text),
                     };
                     self.verdicts.push((recipient.to_owned(), verdict));
@@ -293,10 +300,8 @@ fn has_clean_line_ends(bytes: &[u8]) -> bool {
     !bare_lf && !bare_cr
 }
 
-fn tls_parameters(
-    smarthost: &Smarthost,
-    extra_root_pem: Option<&[u8]>,
-) -> Result<Option<TlsParameters>, SetupError> {
+/// `None` for clear text. The system's certificate authorities are trusted, and what is given beside them.
+fn tls_setup(smarthost: &Smarthost, extra_root_pem: Option<&[u8]>) -> Result<Option<TlsSetup>, SetupError> {
     let host = || smarthost.host.clone();
     if smarthost.tls == SmarthostTls::None {
         return if is_loopback(&smarthost.host) {
@@ -306,11 +311,21 @@ fn tls_parameters(
         };
     }
     let failed = |source| SetupError::Tls { host: host(), source };
-    let mut builder = TlsParameters::builder(host());
-    if let Some(pem) = extra_root_pem {
-        builder = builder.add_root_certificate(Certificate::from_pem(pem).map_err(failed)?);
-    }
-    Ok(Some(builder.build().map_err(failed)?))
+    let unreadable = |_| failed(rustls::Error::General("a root certificate is not PEM".to_owned()));
+    let roots = CertificateDer::pem_slice_iter(extra_root_pem.unwrap_or_default());
+    let roots = roots.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier = Verifier::new_with_extra_roots(roots, provider.clone()).map_err(failed)?;
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(failed)?
+        .dangerous() // rustls' word for any verifier but its own; this one asks the system
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    let name = smarthost.host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let unnamed = |_| failed(rustls::Error::General(format!("`{}` is not a host name", smarthost.host)));
+    let server = ServerName::try_from(name).map_err(unnamed)?;
+    Ok(Some(TlsSetup { connector: TlsConnector::from(Arc::new(config)), server }))
 }
 
 fn is_loopback(host: &str) -> bool {

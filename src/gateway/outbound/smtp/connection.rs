@@ -1,18 +1,20 @@
 //! One connection to the smarthost: the phases of RFC 5321 over lettre's connection, each with a time-out of its own.
 //!
-//! lettre brings the codec, the reply parser, TLS and AUTH. Its `send` is not used: it has no per-phase time-outs,
+//! lettre brings the codec, the reply parser and AUTH; TLS lies below it (see [`super::stream`]). Its `send` is not used: it has no per-phase time-outs,
 //! gives one answer for all recipients, and cannot tell a loss before the final dot from one after it. Absent on
 //! purpose: what a fault means for a mail ([`super`] decides), retries, pipelining.
 
-use super::stream::ClearTextStream;
+use super::stream::Wire;
 use crate::config::settings::SmarthostTls;
+use crate::store::{ClaimedDelivery, DeliveryKind};
 use futures_util::FutureExt;
 use lettre::transport::smtp::Error as SmtpError;
 use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
-use lettre::transport::smtp::client::{AsyncSmtpConnection, AsyncTokioStream, TlsParameters};
-use lettre::transport::smtp::commands::{Data, Ehlo, Quit, Rset};
+use lettre::transport::smtp::client::AsyncSmtpConnection;
+use lettre::transport::smtp::commands::{Data, Quit, Rset, Starttls};
 use lettre::transport::smtp::extension::{ClientId, Extension};
 use lettre::transport::smtp::response::Response;
+use rustls::pki_types::ServerName;
 use std::error::Error;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -22,6 +24,8 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// Bytes of the mail that [`Timeouts::data_block`] covers.
 const BLOCK_BYTES: usize = 64 * 1024;
@@ -31,9 +35,9 @@ const BLOCK_BYTES: usize = 64 * 1024;
 pub struct Timeouts {
     /// Name lookup and TCP connect; the RFC leaves it open, Postfix waits as long.
     pub connect: Duration,
-    /// Greeting and the first EHLO together (lettre offers them as one step), and each TLS handshake.
+    /// Greeting and EHLO together (lettre offers them as one step), and the TLS handshake.
     pub greeting: Duration,
-    /// MAIL, RCPT, RSET, AUTH, later EHLO.
+    /// STARTTLS, AUTH, MAIL, RCPT, RSET.
     pub command: Duration,
     /// DATA until 354.
     pub data: Duration,
@@ -60,13 +64,19 @@ impl Default for Timeouts {
     }
 }
 
+/// Whose certificate is believed, and for which name.
+pub(super) struct TlsSetup {
+    pub connector: TlsConnector,
+    pub server: ServerName<'static>,
+}
+
 /// Whom to connect to and how.
 pub(super) struct Peer {
     pub host: String,
     pub port: u16,
     pub tls: SmarthostTls,
     /// Present unless `tls` is `None`.
-    pub tls_parameters: Option<TlsParameters>,
+    pub tls_setup: Option<TlsSetup>,
     pub hello: ClientId,
     pub credentials: Option<Credentials>,
     pub timeouts: Timeouts,
@@ -134,10 +144,29 @@ impl From<Response> for Reply {
     }
 }
 
+/// Extensions that lettre reads over.
+#[derive(Debug, Clone, Copy)]
+struct Offers {
+    /// RFC 1870.
+    size: bool,
+    /// RFC 3461.
+    dsn: bool,
+}
+
+impl Offers {
+    /// From the lines of the reply to EHLO, with their codes.
+    fn of(reply: &[String]) -> Self {
+        let keyword =
+            |line: &String| line.get(4..).and_then(|offer| offer.split(' ').next()).map(str::to_uppercase);
+        let has = |wanted: &str| reply.iter().skip(1).any(|line| keyword(line).as_deref() == Some(wanted));
+        Self { size: has("SIZE"), dsn: has("DSN") }
+    }
+}
+
 pub(super) struct Connection {
     smtp: AsyncSmtpConnection,
     timeouts: Timeouts,
-    size_offered: bool,
+    offers: Offers,
     /// Mails that were tried over it.
     pub mails: u32,
     /// Monotonic.
@@ -157,44 +186,26 @@ impl Connection {
 
     async fn open_phases(peer: &Peer) -> Result<Self, Fault> {
         let limits = peer.timeouts;
-        let mut smtp = match (peer.tls, &peer.tls_parameters) {
-            (SmarthostTls::None, _) => greet(peer, Box::new(tcp(peer).await?)).await?,
-            (SmarthostTls::StartTls, Some(parameters)) => {
-                let mut smtp = greet(peer, Box::new(ClearTextStream::new(tcp(peer).await?))).await?;
-                if !smtp.can_starttls() {
-                    return Err(Fault::broken(
-                        "the server offers no STARTTLS, and mail is not sent in clear (see `outbound.tls`)",
-                    ));
-                }
-                bounded(limits.greeting, smtp.starttls(parameters.clone(), &peer.hello)).await?;
-                smtp
+        let tcp = tcp(peer).await?;
+        let (mut smtp, wire) = match (peer.tls, &peer.tls_setup) {
+            (SmarthostTls::None, _) => greet(peer, Wire::plain(tcp)).await?,
+            (SmarthostTls::StartTls, Some(setup)) => {
+                let tcp = start_tls(peer, tcp).await?;
+                greet(peer, Wire::tls_after_greeting(handshake(setup, tcp, limits.greeting).await?)).await?
             }
-            (SmarthostTls::Implicit, Some(parameters)) => {
-                let server = (peer.host.as_str(), peer.port);
-                let tls = Some(parameters.clone());
-                let connecting =
-                    AsyncSmtpConnection::connect_tokio1(server, Some(limits.connect), &peer.hello, tls, None);
-                bounded(limits.connect + limits.greeting, connecting).await?
+            (SmarthostTls::Implicit, Some(setup)) => {
+                greet(peer, Wire::tls(handshake(setup, tcp, limits.greeting).await?)).await?
             }
             (_, None) => return Err(Fault::broken("TLS is wanted and not set up")),
         };
-        if peer.tls != SmarthostTls::None && !smtp.is_encrypted() {
+        if peer.tls != SmarthostTls::None && !wire.is_tls() {
             return Err(Fault::broken("the connection is not encrypted"));
         }
-        // lettre reads the EHLO reply but forgets SIZE (RFC 1870); asking again is allowed (RFC 5321 section 4.1.4).
-        // Python's smtpd refuses it all the same (503); such a server is not told sizes.
-        let asking = bounded(limits.command, smtp.command(Ehlo::new(peer.hello.clone())));
-        let size_offered = match asking.await {
-            Ok(offers) => offers.message().skip(1).any(|line| {
-                line.split(' ').next().is_some_and(|keyword| keyword.eq_ignore_ascii_case("SIZE"))
-            }),
-            Err(Fault::Refused(_)) => false,
-            Err(fault) => return Err(fault),
-        };
+        let offers = Offers::of(&wire.reply());
         if let Some(credentials) = &peer.credentials {
             authenticate(&mut smtp, credentials, limits.command).await?;
         }
-        Ok(Self { smtp, timeouts: limits, size_offered, mails: 0, idle_since: Duration::ZERO })
+        Ok(Self { smtp, timeouts: limits, offers, mails: 0, idle_since: Duration::ZERO })
     }
 
     /// Whether 8-bit bytes may be sent.
@@ -202,18 +213,29 @@ impl Connection {
         self.smtp.server_info().supports_feature(Extension::EightBitMime)
     }
 
-    /// `sender` is a checked address or empty.
-    pub async fn mail(&mut self, sender: &str, bytes: &[u8]) -> Result<Reply, Fault> {
-        let size = if self.size_offered { format!(" SIZE={}", bytes.len()) } else { String::new() };
-        let body = if self.takes_eight_bit() && !bytes.is_ascii() { " BODY=8BITMIME" } else { "" };
+    /// Says who sends what, with the parameters that the server offered. The mail's envelope is checked.
+    pub async fn mail(&mut self, mail: &ClaimedDelivery) -> Result<Reply, Fault> {
+        let sender = &mail.envelope_from;
+        let size = if self.offers.size { format!(" SIZE={}", mail.bytes.len()) } else { String::new() };
+        let body = if self.takes_eight_bit() && !mail.bytes.is_ascii() { " BODY=8BITMIME" } else { "" };
+        // RFC 3461 sections 4.3 and 4.4: a report need not bring the whole mail back, and it names the delivery. Our ids
+        // have no character that xtext would have to encode.
+        let report = if self.offers.dsn { format!(" RET=HDRS ENVID={}", mail.id) } else { String::new() };
         let limit = self.timeouts.command;
-        self.command(limit, 2, format!("MAIL FROM:<{sender}>{size}{body}\r\n")).await
+        self.command(limit, 2, format!("MAIL FROM:<{sender}>{size}{body}{report}\r\n")).await
     }
 
-    /// `recipient` is a checked address.
-    pub async fn rcpt(&mut self, recipient: &str) -> Result<Reply, Fault> {
+    /// `recipient` is a checked address of this mail.
+    pub async fn rcpt(&mut self, mail: &ClaimedDelivery, recipient: &str) -> Result<Reply, Fault> {
+        // RFC 3461 section 4.1. Nobody waits for a report about a notice, and without a sender nobody could get one.
+        let unheard = mail.kind == DeliveryKind::Notice || mail.envelope_from.is_empty();
+        let notify = match (self.offers.dsn, unheard) {
+            (false, _) => "",
+            (true, true) => " NOTIFY=NEVER",
+            (true, false) => " NOTIFY=FAILURE,DELAY",
+        };
         let limit = self.timeouts.command;
-        self.command(limit, 2, format!("RCPT TO:<{recipient}>\r\n")).await
+        self.command(limit, 2, format!("RCPT TO:<{recipient}>{notify}\r\n")).await
     }
 
     pub async fn data(&mut self) -> Result<Reply, Fault> {
@@ -306,9 +328,29 @@ async fn tcp(peer: &Peer) -> Result<TcpStream, Fault> {
     Ok(stream)
 }
 
-async fn greet(peer: &Peer, stream: Box<dyn AsyncTokioStream>) -> Result<AsyncSmtpConnection, Fault> {
-    let greeting = AsyncSmtpConnection::connect_with_transport(stream, &peer.hello);
-    bounded(peer.timeouts.greeting, greeting).await
+/// Reads the greeting and says EHLO.
+async fn greet(peer: &Peer, wire: Wire) -> Result<(AsyncSmtpConnection, Wire), Fault> {
+    let greeting = AsyncSmtpConnection::connect_with_transport(Box::new(wire.clone()), &peer.hello);
+    Ok((bounded(peer.timeouts.greeting, greeting).await?, wire))
+}
+
+/// The clear-text part of a connection. What the server offered there counts for nothing afterwards.
+async fn start_tls(peer: &Peer, tcp: TcpStream) -> Result<TcpStream, Fault> {
+    let (mut smtp, wire) = greet(peer, Wire::plain(tcp)).await?;
+    if !smtp.can_starttls() {
+        return Err(Fault::broken(
+            "the server offers no STARTTLS, and mail is not sent in clear (see `outbound.tls`)",
+        ));
+    }
+    bounded(peer.timeouts.command, smtp.command(Starttls)).await?;
+    drop(smtp);
+    wire.into_plain().ok_or_else(|| Fault::broken("something was said in clear after the reply to STARTTLS"))
+}
+
+async fn handshake(setup: &TlsSetup, tcp: TcpStream, limit: Duration) -> Result<TlsStream<TcpStream>, Fault> {
+    let shaking = setup.connector.connect(setup.server.clone(), tcp);
+    let shaken = timeout(limit, shaking).await.map_err(|_elapsed| too_slow(limit))?;
+    shaken.map_err(|error| Fault::broken(format!("no TLS: {error}")))
 }
 
 async fn authenticate(

@@ -1,65 +1,200 @@
-//! The TCP stream below STARTTLS.
+//! The stream below lettre: TCP or TLS, and a server's replies made fit to read.
+//!
+//! lettre reads a whole line before it looks at its length, takes no byte that is not UTF-8, and looks for CRLF only. A
+//! server, or somebody who pretends to be one, could fill our memory or make a delivered mail look lost. So replies pass
+//! through here first, above TLS: bounded in lines and bytes, each line ASCII and ended by CRLF. Absent on purpose: what
+//! a reply means.
 
 use lettre::transport::smtp::client::AsyncTokioStream;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 
-/// First byte of a TLS handshake record; no SMTP command starts with it.
-const TLS_HANDSHAKE: u8 = 22;
+/// A longer line ends the connection.
+const LINE_BYTES_MAX: usize = 2048;
+/// What lettre gets to see of a line; it gives up on lines of 1,000 bytes.
+const LINE_BYTES_KEPT: usize = 900;
+/// Lines of one reply; more end the connection.
+const LINES_MAX: usize = 100;
 
-/// A TCP stream that is read byte by byte until TLS starts.
-///
-/// Whatever a man in the middle appends to the clear-text reply to STARTTLS then stays in the socket, where it breaks
-/// the handshake, instead of waiting in lettre's buffer to be taken for a reply that came through TLS (CVE-2011-0411,
-/// RFC 3207 section 4.2).
-#[derive(Debug)]
-pub(super) struct ClearTextStream {
-    tcp: TcpStream,
-    tls_started: bool,
+enum Socket {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
-impl ClearTextStream {
-    pub fn new(tcp: TcpStream) -> Self {
-        Self { tcp, tls_started: false }
+/// A connection's stream, of which lettre has one handle and we keep another.
+#[derive(Clone)]
+pub(super) struct Wire(Arc<Mutex<State>>);
+
+struct State {
+    socket: Socket,
+    /// Read from the socket, not looked at yet.
+    raw: Vec<u8>,
+    /// The line that is not complete yet, as far as it is kept, and how long it really is.
+    line: Vec<u8>,
+    line_bytes: usize,
+    /// A complete line on its way to lettre, and how much of it lettre has.
+    ready: Vec<u8>,
+    given: usize,
+    /// The lines since the last command.
+    reply: Vec<String>,
+}
+
+impl Wire {
+    pub fn plain(tcp: TcpStream) -> Self {
+        Self::over(Socket::Plain(tcp), Vec::new())
     }
-}
 
-impl AsyncTokioStream for ClearTextStream {
-    fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.tcp.peer_addr()
+    /// TLS from the first byte.
+    pub fn tls(stream: TlsStream<TcpStream>) -> Self {
+        Self::over(Socket::Tls(Box::new(stream)), Vec::new())
     }
-}
 
-impl AsyncRead for ClearTextStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.tls_started {
-            return Pin::new(&mut self.tcp).poll_read(cx, buf);
+    /// TLS after STARTTLS. lettre starts with reading a greeting, which the server has given already and will not
+    /// repeat (RFC 3207 section 4.2), so it gets one from us.
+    pub fn tls_after_greeting(stream: TlsStream<TcpStream>) -> Self {
+        Self::over(Socket::Tls(Box::new(stream)), b"220 TLS\r\n".to_vec())
+    }
+
+    fn over(socket: Socket, ready: Vec<u8>) -> Self {
+        let (raw, line, reply) = (Vec::new(), Vec::new(), Vec::new());
+        Self(Arc::new(Mutex::new(State { socket, raw, line, line_bytes: 0, ready, given: 0, reply })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lines of the last reply, as lettre read them, without line ends.
+    pub fn reply(&self) -> Vec<String> {
+        self.state().reply.clone()
+    }
+
+    pub fn is_tls(&self) -> bool {
+        matches!(self.state().socket, Socket::Tls(_))
+    }
+
+    /// Takes the socket back for the TLS handshake. `None` when the server said more than the reply that was read, which
+    /// somebody in the middle may have appended (RFC 3207 section 4.2, CVE-2011-0411), or when lettre's handle is still
+    /// there.
+    pub fn into_plain(self) -> Option<TcpStream> {
+        let state = Arc::into_inner(self.0)?.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let is_drained = state.raw.is_empty() && state.line.is_empty() && state.given == state.ready.len();
+        match state.socket {
+            Socket::Plain(tcp) if is_drained => Some(tcp),
+            _ => None,
         }
-        let mut byte = [0];
-        let mut one = ReadBuf::new(&mut byte);
-        ready!(Pin::new(&mut self.tcp).poll_read(cx, &mut one))?;
-        buf.put_slice(one.filled());
+    }
+}
+
+impl State {
+    /// Moves bytes from `raw` into `line` until a line is complete; then it is `ready`.
+    fn take_line(&mut self) -> io::Result<bool> {
+        let end = self.raw.iter().position(|byte| *byte == b'\n');
+        let taken: Vec<u8> = self.raw.drain(..end.map_or(self.raw.len(), |end| end + 1)).collect();
+        self.line_bytes += taken.len();
+        if self.line_bytes > LINE_BYTES_MAX {
+            return Err(nonsense("a reply line is too long"));
+        }
+        let room = LINE_BYTES_KEPT.saturating_sub(self.line.len());
+        self.line.extend(taken.iter().filter(|byte| !matches!(byte, b'\r' | b'\n')).take(room).map(fit));
+        if end.is_none() {
+            return Ok(false);
+        }
+        if self.reply.len() == LINES_MAX {
+            return Err(nonsense("a reply has too many lines"));
+        }
+        let mut line = String::from_utf8_lossy(&std::mem::take(&mut self.line)).into_owned();
+        if line.len() == 3 {
+            // A code alone is a reply (RFC 5321 section 4.2).
+            line.push(' ');
+        }
+        self.line_bytes = 0;
+        self.given = 0;
+        self.ready = format!("{line}\r\n").into_bytes();
+        self.reply.push(line);
+        Ok(true)
+    }
+}
+
+/// A byte that is text for everybody.
+fn fit(byte: &u8) -> u8 {
+    if byte.is_ascii() && *byte != 0 { *byte } else { b'?' }
+}
+
+fn nonsense(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+impl AsyncTokioStream for Wire {
+    fn peer_addr(&self) -> io::Result<SocketAddr> {
+        match &self.state().socket {
+            Socket::Plain(tcp) => tcp.peer_addr(),
+            Socket::Tls(tls) => tls.get_ref().0.peer_addr(),
+        }
+    }
+}
+
+impl AsyncRead for Wire {
+    /// Gives one line at most, so that what follows a reply stays here.
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let state = &mut *self.state();
+        while state.given == state.ready.len() {
+            if state.raw.is_empty() {
+                let mut block = [0; 4096];
+                let mut read = ReadBuf::new(&mut block);
+                ready!(state.socket.pin().poll_read(cx, &mut read))?;
+                if read.filled().is_empty() {
+                    // The end; half a line is none.
+                    return Poll::Ready(Ok(()));
+                }
+                state.raw.extend_from_slice(read.filled());
+            }
+            state.take_line()?;
+        }
+        let rest = &state.ready[state.given..];
+        let given = rest.len().min(buf.remaining());
+        buf.put_slice(&rest[..given]);
+        state.given += given;
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for ClearTextStream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.tls_started |= buf.first() == Some(&TLS_HANDSHAKE);
-        Pin::new(&mut self.tcp).poll_write(cx, buf)
+impl AsyncWrite for Wire {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let state = &mut *self.state();
+        state.reply.clear();
+        state.socket.pin().poll_write(cx, buf)
     }
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.tcp).poll_flush(cx)
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.state().socket.pin().poll_flush(cx)
     }
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.tcp).poll_shutdown(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.state().socket.pin().poll_shutdown(cx)
+    }
+}
+
+/// Either socket as one.
+trait Duplex: AsyncRead + AsyncWrite + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
+
+impl Socket {
+    fn pin(&mut self) -> Pin<&mut (dyn Duplex + Send)> {
+        match self {
+            Self::Plain(tcp) => Pin::new(tcp),
+            Self::Tls(tls) => Pin::new(&mut **tls),
+        }
+    }
+}
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wire").field("is_tls", &self.is_tls()).finish_non_exhaustive()
     }
 }
