@@ -3,9 +3,11 @@
 mod folder;
 mod faults;
 mod flow;
+mod garbage;
 mod house;
 mod operators;
 mod recovery;
 mod resting;
 mod security;
 pub mod server;
+mod unknown;

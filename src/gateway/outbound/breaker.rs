@@ -38,6 +38,11 @@ impl Breaker {
         }
     }
 
+    /// Failures of the transport itself since it last answered.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
     /// The transport answered.
     pub fn well(&mut self) {
         *self = Self::default();

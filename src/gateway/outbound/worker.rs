@@ -105,6 +105,11 @@ impl Outbound {
         self.close().await;
     }
 
+    /// Whether mail may be sent now, and how often the transport itself failed since it last answered.
+    pub fn breaker(&self) -> (Gate, u32) {
+        (self.gate(), lock(&self.breaker).failures())
+    }
+
     /// Closes unused connections politely.
     pub async fn close(&self) {
         self.transport.close_idle(true).await;

@@ -1,9 +1,10 @@
-//! Every verb with every fault: exact states, exact times, the same bytes again.
+//! Seven verbs with six faults each: exact states, exact times, the exact state of the breaker, the same bytes again.
 
 use super::house::{GIVE_UP_AFTER, House, bytes, only, patient, start};
 use super::server::{Fault, Script, Server, Verb};
 use attache::domain::{DeliveryId, Timestamp};
 use attache::gateway::outbound::Timeouts;
+use attache::gateway::outbound::breaker::Gate;
 use attache::gateway::outbound::retry::{jitter, next_attempt_after};
 use attache::store::{DeliveryState, RecipientState};
 use std::time::Duration;
@@ -23,7 +24,7 @@ fn impatient(verb: Verb) -> Timeouts {
     let patient = patient();
     match verb {
         Verb::Connect | Verb::Ehlo => Timeouts { greeting: soon, ..patient },
-        Verb::Mail | Verb::Rcpt => Timeouts { command: soon, ..patient },
+        Verb::StartTls | Verb::Auth | Verb::Mail | Verb::Rcpt => Timeouts { command: soon, ..patient },
         Verb::Data => Timeouts { data: soon, ..patient },
         Verb::EndOfData => Timeouts { data_done: soon, ..patient },
         Verb::Quit => Timeouts { quit: soon, ..patient },
@@ -37,14 +38,24 @@ fn expected(verb: Verb, fault: Fault) -> (RecipientState, Option<u16>, bool) {
         Fault::Permanent => Some(550),
         Fault::Shutdown => Some(421),
         Fault::Drop | Fault::Stall => None,
+        Fault::Slow | Fault::Late => Some(250),
     };
     match (verb, fault) {
-        (Verb::Quit, _) => (RecipientState::Delivered, Some(250), false),
+        (Verb::Quit, _) | (_, Fault::Slow | Fault::Late) => (RecipientState::Delivered, Some(250), false),
         // What is wrong before the first mail is the server's affair, never the mail's.
         (Verb::Connect | Verb::Ehlo, _) => (RecipientState::Deferred, code, false),
         (_, Fault::Permanent) => (RecipientState::Failed, code, false),
         (Verb::EndOfData, Fault::Drop | Fault::Stall) => (RecipientState::Deferred, None, true),
         _ => (RecipientState::Deferred, code, false),
+    }
+}
+
+/// Failures of the transport itself, as against the mail's.
+fn failures(verb: Verb, fault: Fault) -> u32 {
+    match (verb, fault) {
+        (Verb::Quit, _) | (_, Fault::Slow) => 0,
+        (Verb::Connect | Verb::Ehlo, _) | (_, Fault::Shutdown) => 1,
+        _ => 0,
     }
 }
 
@@ -74,6 +85,7 @@ async fn fault(verb: Verb, fault: Fault) {
     assert_eq!((delivery.state, delivery.next_attempt_at), (state, next), "{case}");
     assert_eq!(delivery.finished_at, next.is_none().then(start), "{case}");
     assert_eq!(recipient.next_attempt_at, next, "{case}");
+    assert_eq!(outbound.breaker(), (Gate::Open, failures(verb, fault)), "{case}");
 
     if let Some(next) = next {
         let wait = next.since(start());
@@ -91,6 +103,7 @@ async fn resent(
     wait: Duration,
 ) {
     server.set(|script| script.fault = None);
+    let possible_duplicate = house.delivery(id).await.possible_duplicate;
     house.clock.advance(wait - Duration::from_millis(1));
     assert_eq!(outbound.work_once().await.expect("the store works"), 0, "too early");
     house.clock.advance(Duration::from_millis(1));
@@ -102,6 +115,8 @@ async fn resent(
             assert_eq!(mail.bytes(), bytes("first"));
         }
     });
+    assert_eq!(house.delivery(id).await.possible_duplicate, possible_duplicate, "the mark stays as it was");
+    assert_eq!(outbound.breaker(), (Gate::Open, 0));
 }
 
 macro_rules! fault_table {
@@ -119,8 +134,63 @@ fault_table!(
     a_permanent_refusal_fails_only_what_it_is_about Permanent,
     a_shutdown_defers_at_every_verb Shutdown,
     a_lost_connection_defers_and_flags_a_copy_only_after_the_dot Drop,
-    a_stalled_server_defers_and_flags_a_copy_only_after_the_dot Stall
+    a_stalled_server_defers_and_flags_a_copy_only_after_the_dot Stall,
+    a_server_that_answers_a_byte_at_a_time_gets_its_mail_at_every_verb Slow
 );
+
+#[test]
+fn no_wait_is_shorter_than_the_standard_asks_for() {
+    let minutes = |n: u64| Duration::from_secs(60 * n);
+    let Timeouts { greeting, command, data, data_block, data_done, .. } = Timeouts::default();
+    // RFC 5321 section 4.5.3.2, in its order: greeting, MAIL and RCPT, DATA, block, final dot.
+    assert_eq!([greeting, command, data, data_block, data_done], [5, 5, 2, 3, 10].map(minutes));
+}
+
+/// What FO2 is about, at another scale: the reply comes long after every other phase would have given up.
+#[tokio::test]
+async fn the_reply_to_the_final_dot_is_waited_for_longer_than_any_other() {
+    let house = House::new().await;
+    let server =
+        Server::start(Script { fault: Some((Verb::EndOfData, Fault::Late)), ..Script::default() }).await;
+    let short = Duration::from_millis(300);
+    let timeouts = Timeouts { greeting: short, command: short, data: short, data_block: short, ..patient() };
+    let outbound = house.outbound_with(&server, timeouts, |_| {});
+    let id = house.mail("first", &["you@example.test"]).await;
+    let working = outbound.work_once();
+    tokio::pin!(working);
+    let waited = tokio::time::timeout(short * 3, &mut working).await;
+    assert!(waited.is_err(), "nobody answered, and yet: {waited:?}");
+    server.release.notify_one();
+    assert_eq!(working.await.expect("the store works"), 1);
+    let delivery = house.delivery(&id).await;
+    assert_eq!((delivery.state, delivery.attempts), (DeliveryState::Done, 1));
+    assert!(!delivery.possible_duplicate);
+    server.heard(|heard| assert_eq!(heard.mails.len(), 1));
+}
+
+#[tokio::test]
+async fn trouble_before_the_first_mail_is_the_transports_and_a_refused_password_the_owners() {
+    let faults = [Fault::Temporary, Fault::Permanent, Fault::Shutdown, Fault::Drop, Fault::Stall];
+    for fault in faults {
+        let house = House::new().await;
+        let offers = vec!["AUTH PLAIN"];
+        let server = Server::start(Script { offers, ..Script::default() }).await;
+        server.set(|script| script.fault = Some((Verb::Auth, fault)));
+        let outbound = house.outbound_with(&server, impatient(Verb::Auth), |smarthost| {
+            smarthost.credentials = Some(("ada".to_owned(), "s3cret".to_owned().into()));
+        });
+        let id = house.mail("first", &["you@example.test"]).await;
+        outbound.work_once().await.expect("the store works");
+        assert_eq!(house.states(&id).await, (DeliveryState::Queued, RecipientState::Deferred), "{fault:?}");
+        let quarter = Duration::from_secs(15 * 60);
+        let wanted = match fault {
+            Fault::Permanent => (Gate::Paused(quarter), 0),
+            _ => (Gate::Open, 1),
+        };
+        assert_eq!(outbound.breaker(), wanted, "{fault:?}");
+        server.heard(|heard| assert_eq!(heard.count("MAIL"), 0));
+    }
+}
 
 #[tokio::test]
 async fn a_server_that_is_not_there_defers() {
@@ -167,16 +237,24 @@ async fn a_recipient_who_has_the_mail_never_gets_it_again() {
     server.set(|script| {
         script.replies.insert("RCPT TO:<later@example.test>", "450 4.2.1 greylisted".to_owned());
         script.replies.insert("RCPT TO:<full@example.test>", "552 5.5.3 too many".to_owned());
+        script.replies.insert("RCPT TO:<big@example.test>", "552 5.2.2 mailbox full".to_owned());
         script.replies.insert("RCPT TO:<gone@example.test>", "550 5.1.1 no such user".to_owned());
     });
     let outbound = house.outbound(&server);
-    let everyone = ["full@example.test", "gone@example.test", "here@example.test", "later@example.test"];
+    let everyone = [
+        "big@example.test",
+        "full@example.test",
+        "gone@example.test",
+        "here@example.test",
+        "later@example.test",
+    ];
     let id = house.mail("first", &everyone).await;
     outbound.work_once().await.expect("the store works");
 
     let delivery = house.delivery(&id).await;
     let states: Vec<_> = delivery.recipients.iter().map(|r| (r.state, r.last_code)).collect();
     let wanted = [
+        (RecipientState::Failed, Some(552)),
         (RecipientState::Deferred, Some(552)),
         (RecipientState::Failed, Some(550)),
         (RecipientState::Delivered, Some(250)),
@@ -198,7 +276,7 @@ async fn a_recipient_who_has_the_mail_never_gets_it_again() {
     });
     let delivery = house.delivery(&id).await;
     assert_eq!(delivery.state, DeliveryState::Failed, "one recipient will not get it");
-    assert_eq!(delivery.recipients[1].attempts, 1, "who failed is left alone");
+    assert_eq!(delivery.recipients[2].attempts, 1, "who failed is left alone");
 }
 
 #[tokio::test]

@@ -71,13 +71,44 @@ async fn parameters_are_used_only_when_they_are_offered() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_a_second_ehlo_gets_its_mail_without_a_size() {
+async fn a_server_is_asked_once_what_it_offers() {
     let house = House::new().await;
     let server = Server::start(Script { one_ehlo: true, ..Script::default() }).await;
     let id = house.mail("first", &["you@example.test"]).await;
     house.outbound(&server).work_once().await.expect("the store works");
     assert_eq!(house.states(&id).await, (DeliveryState::Done, RecipientState::Delivered));
-    server.heard(|heard| assert_eq!(heard.mails[0].from, "MAIL FROM:<ada@engine.test>"));
+    server.heard(|heard| {
+        assert_eq!(heard.mails[0].from, format!("MAIL FROM:<ada@engine.test> SIZE={}", bytes("first").len()));
+        assert_eq!(heard.count("EHLO"), 1);
+    });
+}
+
+#[tokio::test]
+async fn reports_are_asked_for_where_the_server_offers_them_and_never_about_notices() {
+    for (kind, sender, notify) in [
+        ("mail", "ada@engine.test", " NOTIFY=FAILURE,DELAY"),
+        ("mail", "", " NOTIFY=NEVER"),
+        ("notice", "ada@engine.test", " NOTIFY=NEVER"),
+    ] {
+        let house = House::new().await;
+        let server = Server::start(Script { offers: vec!["dsn"], ..Script::default() }).await;
+        house.mail_of("0198-1", sender, &["you@example.test"], &bytes("first")).await;
+        let sql = "UPDATE deliveries SET kind = $1";
+        sqlx::query(sql).bind(kind).execute(&mut house.database().await).await.expect("a row");
+        house.outbound(&server).work_once().await.expect("the store works");
+        server.heard(|heard| {
+            let said: Vec<&String> = heard
+                .commands
+                .iter()
+                .filter(|line| line.starts_with("MAIL") || line.starts_with("RCPT"))
+                .collect();
+            let wanted = [
+                format!("MAIL FROM:<{sender}> RET=HDRS ENVID=0198-1"),
+                format!("RCPT TO:<you@example.test>{notify}"),
+            ];
+            assert_eq!(said, wanted.iter().collect::<Vec<_>>());
+        });
+    }
 }
 
 #[tokio::test]
@@ -85,11 +116,9 @@ async fn ten_workers_send_each_mail_once() {
     let house = House::new().await;
     let server = Server::start(Script::default()).await;
     let outbound = house.outbound(&server);
-    for n in 0..100 {
-        house.mail(&format!("mail-{n}"), &["you@example.test"]).await;
-    }
+    house.mails(1000).await;
     let mut sent = 0;
-    while sent < 100 {
+    while sent < 1000 {
         let rounds = futures_util::future::join_all((0..10).map(|_| outbound.work_once())).await;
         let round: usize = rounds.into_iter().map(|round| round.expect("the store works")).sum();
         assert!(round > 0, "stuck after {sent}");
@@ -98,9 +127,10 @@ async fn ten_workers_send_each_mail_once() {
     assert_eq!(outbound.work_once().await.expect("the store works"), 0);
     server.heard(|heard| {
         let distinct: BTreeSet<Vec<u8>> = heard.mails.iter().map(super::server::Mail::bytes).collect();
-        assert_eq!((heard.mails.len(), distinct.len()), (100, 100));
+        assert_eq!((heard.mails.len(), distinct.len()), (1000, 1000));
         assert!(heard.open_max <= 4, "{} connections at once", heard.open_max);
-        assert!(heard.connections <= 8, "{} connections for 100 mails", heard.connections);
+        // Each serves a hundred.
+        assert!(heard.connections <= 16, "{} connections for 1,000 mails", heard.connections);
     });
 }
 

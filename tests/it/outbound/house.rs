@@ -5,7 +5,7 @@ use attache::clock::ManualClock;
 use attache::config::{OnUnknown, RetryPolicy, Smarthost, SmarthostTls};
 use attache::domain::{DeliveryId, Timestamp};
 use attache::gateway::outbound::{Options, Outbound, SmtpTransport, Timeouts, Transport};
-use attache::store::{Delivery, DeliveryRecipient, DeliveryState, RecipientState, Store};
+use attache::store::{Delivery, DeliveryRecipient, DeliveryState, OpenError, RecipientState, Store};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use std::sync::Arc;
@@ -56,6 +56,29 @@ impl House {
         let mut database = self.database().await;
         // One transaction, as in the engine: a worker must not see a mail without its recipients.
         let mut conn = database.begin_with("BEGIN IMMEDIATE").await.expect("a transaction");
+        self.insert(&mut conn, (id, from), recipients, bytes).await;
+        conn.commit().await.expect("a commit");
+        DeliveryId::new(id)
+    }
+
+    /// Queues so many mails with the usual bytes and one recipient each.
+    pub async fn mails(&self, count: usize) {
+        let mut database = self.database().await;
+        let mut conn = database.begin_with("BEGIN IMMEDIATE").await.expect("a transaction");
+        for n in 0..count {
+            let id = format!("mail-{n}");
+            self.insert(&mut conn, (&id, "ada@engine.test"), &["you@example.test"], &bytes(&id)).await;
+        }
+        conn.commit().await.expect("a commit");
+    }
+
+    async fn insert(
+        &self,
+        conn: &mut SqliteConnection,
+        (id, from): (&str, &str),
+        recipients: &[&str],
+        bytes: &[u8],
+    ) {
         let now = attache::clock::Clock::now(&*self.clock).to_string();
         let conversation = "INSERT OR IGNORE INTO conversations (id, persona_id, subject, created_at)
             VALUES ('c', 'ada', 'Dots', $1)";
@@ -76,8 +99,6 @@ impl House {
                 "INSERT INTO delivery_recipients (delivery_id, recipient, state) VALUES ($1, $2, 'queued')";
             sqlx::query(row).bind(id).bind(recipient).execute(&mut *conn).await.expect("a recipient");
         }
-        conn.commit().await.expect("a commit");
-        DeliveryId::new(id)
     }
 
     pub fn outbound(&self, server: &Server) -> Outbound {
@@ -96,7 +117,10 @@ impl House {
     }
 
     pub fn outbound_over(&self, transport: Arc<dyn Transport>) -> Outbound {
-        let on_unknown = OnUnknown::Resend;
+        self.outbound_that(OnUnknown::Resend, transport)
+    }
+
+    pub fn outbound_that(&self, on_unknown: OnUnknown, transport: Arc<dyn Transport>) -> Outbound {
         Outbound::new(self.store.clone(), transport, RetryPolicy { give_up_after: GIVE_UP_AFTER, on_unknown })
     }
 
@@ -144,5 +168,16 @@ pub fn patient() -> Timeouts {
         data_block: long,
         data_done: long,
         quit: long,
+    }
+}
+
+/// The lock is free once the writer of the store before has ended, which nothing waits for.
+pub async fn reopened(folder: &TempDir, clock: &Arc<ManualClock>) -> Store {
+    loop {
+        match Store::open(folder.path(), clock.clone()).await {
+            Ok(store) => return store,
+            Err(OpenError::InUse { .. }) => tokio::task::yield_now().await,
+            Err(error) => panic!("{error}"),
+        }
     }
 }

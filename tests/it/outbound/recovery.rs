@@ -1,15 +1,10 @@
 //! Crashes: what an engine that is gone had in its hands.
 
-use super::house::{House, bytes, only, patient, start};
+use super::house::{House, bytes, only, patient, reopened, start};
 use super::server::{Fault, Script, Server, Verb};
-use attache::clock::ManualClock;
 use attache::domain::DeliveryId;
-use attache::store::{
-    DeliveryOutcome, DeliveryState, OpenError, RecipientOutcome, RecipientState, Store, StoreError,
-};
-use std::sync::Arc;
+use attache::store::{DeliveryOutcome, DeliveryState, RecipientOutcome, RecipientState, StoreError};
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// Lets the engine die while the server does not answer `verb`, starts it again, and sends.
 async fn crash_at(verb: Verb) -> (House, Server, DeliveryId) {
@@ -33,17 +28,6 @@ async fn crash_at(verb: Verb) -> (House, Server, DeliveryId) {
     clock.advance(Duration::from_secs(30));
     let store = reopened(&folder, &clock).await;
     (House { folder, clock, store }, server, id)
-}
-
-/// The lock is free once the writer of the store before has ended, which nothing waits for.
-async fn reopened(folder: &TempDir, clock: &Arc<ManualClock>) -> Store {
-    loop {
-        match Store::open(folder.path(), clock.clone()).await {
-            Ok(store) => return store,
-            Err(OpenError::InUse { .. }) => tokio::task::yield_now().await,
-            Err(error) => panic!("{error}"),
-        }
-    }
 }
 
 #[tokio::test]

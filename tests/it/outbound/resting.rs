@@ -3,7 +3,8 @@
 use super::house::{GIVE_UP_AFTER, House, only, patient, start};
 use super::server::{Fault, Script, Server, Verb};
 use attache::domain::DeliveryId;
-use attache::store::{DeliveryState, RecipientState};
+use attache::gateway::outbound::breaker::Gate;
+use attache::store::{DeliveryState, RecipientState, TransportState};
 use secrecy::SecretString;
 use std::time::Duration;
 
@@ -157,4 +158,93 @@ async fn a_mail_that_the_server_chokes_on_does_not_rest_the_transport() {
     }
     outbound.work_once().await.expect("the store works");
     server.heard(|heard| assert_eq!(heard.mails.len(), 4, "all were tried"));
+}
+
+async fn told(house: &House) -> Vec<(String, String)> {
+    let sql = "SELECT kind, summary FROM notices ORDER BY seq";
+    sqlx::query_as(sql).fetch_all(&mut house.database().await).await.expect("rows")
+}
+
+#[tokio::test]
+async fn the_owner_hears_once_of_a_smarthost_that_is_away_and_the_outbox_says_until_when() {
+    let house = House::new().await;
+    let server =
+        Server::start(Script { fault: Some((Verb::Connect, Fault::Shutdown)), ..Script::default() }).await;
+    let outbound = house.outbound_with(&server, patient(), |smarthost| smarthost.connections_max = 1);
+    house.mails(3).await;
+    outbound.work_once().await.expect("the store works");
+    let health = async || house.store.transport_health().await.expect("the store works").expect("trouble");
+    let first = health().await;
+    assert_eq!((first.state, first.since), (TransportState::Unreachable, start()));
+    assert_eq!(first.next_probe_at, Some(start().plus(MINUTE)));
+    assert_eq!(first.reason, "4.3.2 closing");
+    assert_eq!(told(&house).await, [], "a smarthost that restarts is no news");
+
+    let mut minutes = 0;
+    for pause in [1, 2, 4, 8, 16] {
+        house.clock.advance(MINUTE * pause);
+        minutes += pause;
+        assert_eq!(outbound.work_once().await.expect("the store works"), 1);
+        assert_eq!(health().await.since, start());
+        let told = told(&house).await;
+        assert_eq!(told.len(), usize::from(minutes >= 15), "after {minutes} minutes: {told:?}");
+    }
+    let (kind, summary) = &told(&house).await[0];
+    assert_eq!(kind, "transport_down");
+    assert!(summary.contains("127.0.0.1") && summary.contains("closing"), "{summary}");
+
+    server.set(|script| script.fault = None);
+    house.clock.advance(MINUTE * 30);
+    while outbound.work_once().await.expect("the store works") > 0 {}
+    let well = health().await;
+    assert_eq!((well.state, well.reason.as_str(), well.next_probe_at), (TransportState::Well, "", None));
+    assert_eq!(told(&house).await.len(), 1);
+}
+
+#[tokio::test]
+async fn the_owner_hears_once_of_a_refused_password_also_over_a_restart() {
+    let house = House::new().await;
+    let offers = vec!["AUTH PLAIN"];
+    let server = Server::start(Script { offers, ..Script::default() }).await;
+    server.set(|script| drop(script.replies.insert("AUTH", "535 5.7.8 bad credentials".to_owned())));
+    let with_password = |smarthost: &mut attache::config::Smarthost| {
+        smarthost.credentials = Some(("ada".to_owned(), SecretString::from("s3cret".to_owned())));
+    };
+    house.mails(5).await;
+    for _engine in 0..2 {
+        let outbound = house.outbound_with(&server, patient(), with_password);
+        for _probe in 0..3 {
+            outbound.work_once().await.expect("the store works");
+            house.clock.advance(MINUTE * 15);
+        }
+    }
+    let health = house.store.transport_health().await.expect("the store works").expect("trouble");
+    assert_eq!((health.state, health.since), (TransportState::AuthFailed, start()));
+    let told = told(&house).await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].0, "transport_refused");
+    assert!(told[0].1.contains("bad credentials") && !told[0].1.contains("s3cret"), "{}", told[0].1);
+}
+
+#[tokio::test]
+async fn whatever_keeps_a_connection_from_serving_rests_the_transport_at_the_third_time() {
+    for (verb, fault) in [
+        (Verb::Connect, Fault::Permanent),
+        (Verb::Ehlo, Fault::Drop),
+        (Verb::Mail, Fault::Shutdown),
+        (Verb::Rcpt, Fault::Shutdown),
+        (Verb::EndOfData, Fault::Shutdown),
+    ] {
+        let house = House::new().await;
+        let server = Server::start(Script { fault: Some((verb, fault)), ..Script::default() }).await;
+        let outbound = house.outbound_with(&server, patient(), |smarthost| smarthost.connections_max = 1);
+        house.mails(4).await;
+        outbound.work_once().await.expect("the store works");
+        assert_eq!(outbound.breaker(), (Gate::Paused(MINUTE), 3), "{verb:?} {fault:?}");
+        let mut attempts = Vec::new();
+        for n in 0..4 {
+            attempts.push(house.delivery(&DeliveryId::new(format!("mail-{n}"))).await.attempts);
+        }
+        assert_eq!(attempts, [1, 1, 0, 0], "{verb:?} {fault:?}");
+    }
 }

@@ -1,13 +1,16 @@
 //! What must never reach the wire, and TLS that never falls back.
 
 use super::house::{House, bytes, only, patient, smtp};
-use super::server::{Script, Server};
+use super::server::{Fault, Script, Server, Verb};
 use attache::clock::Clock;
 use attache::config::SmarthostTls;
+use attache::domain::DeliveryId;
+use attache::gateway::outbound::breaker::Gate;
 use attache::gateway::outbound::{Options, Outbound, SetupError, SmtpTransport};
 use attache::store::{DeliveryState, RecipientState};
 use secrecy::SecretString;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -89,7 +92,7 @@ async fn a_server_without_starttls_gets_neither_password_nor_mail() {
 #[tokio::test]
 async fn replies_injected_before_tls_are_never_taken_for_the_servers() {
     let house = House::new().await;
-    let injected = "250-smarthost.test\r\n250 AUTH PLAIN\r\n";
+    let injected = "\r\n250-smarthost.test\r\n250 AUTH PLAIN";
     let server = Server::start(Script { injected, ..tls_script(false) }).await;
     let outbound = over_tls(&house, &server, SmarthostTls::StartTls, true);
     let id = house.mail("first", &["you@example.test"]).await;
@@ -143,5 +146,99 @@ async fn a_host_elsewhere_is_refused_without_tls() {
     for host in ["localhost", "127.0.0.1", "::1"] {
         let built = SmtpTransport::new(&smarthost(host), "engine.test", clock.clone(), &Options::default());
         assert!(built.is_ok(), "{host}");
+    }
+}
+
+/// A server's certificate from an authority of its own: for that name, valid until that year. With the authority.
+fn certified(name: &str, until: i32) -> (TlsAcceptor, Vec<u8>) {
+    let authority_key = rcgen::KeyPair::generate().expect("a key");
+    let mut authority = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
+    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let root = authority.self_signed(&authority_key).expect("a root").pem();
+    let issuer = rcgen::Issuer::new(authority, authority_key);
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let mut leaf = rcgen::CertificateParams::new(vec![name.to_owned()]).expect("parameters");
+    leaf.not_before = rcgen::date_time_ymd(2020, 1, 1);
+    leaf.not_after = rcgen::date_time_ymd(until, 1, 1);
+    let certificate = leaf.signed_by(&key, &issuer).expect("a certificate").der().clone();
+    let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key);
+    (TlsAcceptor::from(Arc::new(config.expect("they belong together"))), root.into_bytes())
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_expired_or_for_another_name_defers_and_alarms_and_nothing_goes_in_clear() {
+    for (name, until, works) in
+        [("127.0.0.1", 2099, true), ("127.0.0.1", 2021, false), ("smarthost.test", 2099, false)]
+    {
+        for (tls, implicit) in [(SmarthostTls::StartTls, false), (SmarthostTls::Implicit, true)] {
+            let case = format!("{name} until {until}, {tls:?}");
+            let (acceptor, root) = certified(name, until);
+            let house = House::new().await;
+            let script = Script { tls: Some(acceptor), implicit, ..tls_script(implicit) };
+            let server = Server::start(script).await;
+            let options = Options { timeouts: patient(), extra_root_pem: Some(root) };
+            let transport = smtp(&house.clock, &server, &options, |smarthost| {
+                smarthost.tls = tls;
+                smarthost.connections_max = 1;
+                smarthost.credentials = Some(("ada".to_owned(), SecretString::from("s3cret".to_owned())));
+            });
+            let outbound = house.outbound_over(Arc::new(transport));
+            house.mails(3).await;
+            outbound.work_once().await.expect("the store works");
+            let delivery = house.delivery(&DeliveryId::new("mail-0")).await;
+            if works {
+                assert_eq!(delivery.state, DeliveryState::Done, "{case}: {:?}", only(&delivery));
+                continue;
+            }
+            assert_eq!(only(&delivery).state, RecipientState::Deferred, "{case}");
+            let reply = only(&delivery).last_reply.clone().unwrap_or_default();
+            assert!(reply.contains("certificate"), "{case}: {reply}");
+            server.heard(|heard| {
+                assert_eq!(heard.count("AUTH") + heard.count("MAIL"), 0, "{case}: {:?}", heard.commands);
+            });
+            alarmed(&house, &outbound, &case).await;
+        }
+    }
+}
+
+/// The transport rests by now, and the owner hears of it when it goes on.
+async fn alarmed(house: &House, outbound: &Outbound, case: &str) {
+    assert_eq!(outbound.breaker(), (Gate::Paused(Duration::from_secs(60)), 3), "{case}");
+    for minutes in [1, 2, 4, 8] {
+        house.clock.advance(Duration::from_secs(60 * minutes));
+        assert_eq!(outbound.work_once().await.expect("the store works"), 1, "{case}");
+    }
+    let sql = "SELECT summary FROM notices WHERE kind = 'transport_down'";
+    let told: Vec<String> =
+        sqlx::query_scalar(sql).fetch_all(&mut house.database().await).await.expect("rows");
+    assert_eq!(told.len(), 1, "{case}: {told:?}");
+}
+
+#[tokio::test]
+async fn a_stripped_starttls_and_every_refusal_of_it_defer_and_alarm() {
+    let refusals = [Fault::Temporary, Fault::Permanent, Fault::Shutdown, Fault::Drop];
+    for fault in refusals.map(Some).into_iter().chain([None]) {
+        let house = House::new().await;
+        let mut script = tls_script(false);
+        match fault {
+            Some(fault) => script.fault = Some((Verb::StartTls, fault)),
+            // Somebody in the middle takes the offer out.
+            None => script.offers = vec!["AUTH PLAIN", "SIZE"],
+        }
+        let server = Server::start(script).await;
+        let options = Options { timeouts: patient(), extra_root_pem: Some(CA.to_vec()) };
+        let transport = smtp(&house.clock, &server, &options, |smarthost| {
+            smarthost.tls = SmarthostTls::StartTls;
+            smarthost.connections_max = 1;
+            smarthost.credentials = Some(("ada".to_owned(), SecretString::from("s3cret".to_owned())));
+        });
+        let outbound = house.outbound_over(Arc::new(transport));
+        house.mails(3).await;
+        outbound.work_once().await.expect("the store works");
+        server.heard(|heard| {
+            assert_eq!(heard.count("AUTH") + heard.count("MAIL"), 0, "{fault:?}: {:?}", heard.commands);
+        });
+        alarmed(&house, &outbound, &format!("{fault:?}")).await;
     }
 }

@@ -13,6 +13,8 @@ use tokio_rustls::TlsAcceptor;
 pub enum Verb {
     Connect,
     Ehlo,
+    StartTls,
+    Auth,
     Mail,
     Rcpt,
     Data,
@@ -32,6 +34,10 @@ pub enum Fault {
     Drop,
     /// No answer ever.
     Stall,
+    /// The good answer, a byte at a time.
+    Slow,
+    /// The good answer, as soon as the test lets it go.
+    Late,
 }
 
 #[derive(Clone)]
@@ -39,11 +45,13 @@ pub struct Script {
     pub fault: Option<(Verb, Fault)>,
     /// Whole replies, by the start of the command they answer (`RCPT TO:<bob@…>`); they win over everything.
     pub replies: HashMap<&'static str, String>,
+    /// In place of the greeting.
+    pub greeting: Option<String>,
     /// Lines of the EHLO reply after the first.
     pub offers: Vec<&'static str>,
     /// A second EHLO on a connection is refused.
     pub one_ehlo: bool,
-    /// Sent in the same segment as the reply to STARTTLS.
+    /// Sent in the same segment after the reply to STARTTLS, with the line end that goes before it.
     pub injected: &'static str,
     pub tls: Option<TlsAcceptor>,
     /// TLS from the first byte.
@@ -57,6 +65,7 @@ impl Default for Script {
         Self {
             fault: None,
             replies: HashMap::new(),
+            greeting: None,
             offers: vec!["SIZE 10000000", "8BITMIME"],
             one_ehlo: false,
             injected: "",
@@ -112,6 +121,8 @@ pub struct Server {
     heard: Arc<Mutex<Heard>>,
     /// Something was heard.
     pub news: Arc<Notify>,
+    /// Lets go what is late.
+    pub release: Arc<Notify>,
     accepting: JoinHandle<()>,
 }
 
@@ -126,19 +137,24 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback is there");
         let address = listener.local_addr().expect("it is bound");
         let (script, heard) = (Arc::new(Mutex::new(script)), Arc::new(Mutex::new(Heard::default())));
-        let news = Arc::new(Notify::new());
+        let (news, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let accepting = tokio::spawn({
-            let (script, heard, news) = (script.clone(), heard.clone(), news.clone());
+            let (script, heard, news, release) =
+                (script.clone(), heard.clone(), news.clone(), release.clone());
             async move {
                 while let Ok((stream, _)) = listener.accept().await {
                     stream.set_nodelay(true).expect("a socket option");
-                    let session =
-                        Session { script: script.clone(), heard: heard.clone(), news: news.clone() };
+                    let session = Session {
+                        script: script.clone(),
+                        heard: heard.clone(),
+                        news: news.clone(),
+                        release: release.clone(),
+                    };
                     tokio::spawn(session.serve(stream));
                 }
             }
         });
-        Self { address, script, heard, news, accepting }
+        Self { address, script, heard, news, release, accepting }
     }
 
     pub fn set(&self, change: impl FnOnce(&mut Script)) {
@@ -168,6 +184,7 @@ struct Session {
     script: Arc<Mutex<Script>>,
     heard: Arc<Mutex<Heard>>,
     news: Arc<Notify>,
+    release: Arc<Notify>,
 }
 
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -223,12 +240,16 @@ impl Session {
                 }
                 "STARTTLS" => {
                     let script = self.script();
-                    let reply = format!("220 go ahead\r\n{}", script.injected);
-                    wire.write_all(reply.as_bytes()).await.map_err(drop)?;
+                    let good = format!("220 go ahead{}", script.injected);
+                    if !self.answer(&mut wire, Verb::StartTls, &line, &good).await?.starts_with('2') {
+                        continue;
+                    }
                     let tls = script.tls.ok_or(())?;
                     wire = BufReader::new(Box::new(tls.accept(wire.into_inner()).await.map_err(drop)?));
                 }
-                "AUTH" => self.plain(&mut wire, &line, "235 2.7.0 welcome").await?,
+                "AUTH" => {
+                    self.answer(&mut wire, Verb::Auth, &line, "235 2.7.0 welcome").await?;
+                }
                 "MAIL" => {
                     mail = Mail { from: line.clone(), to: Vec::new(), wire: Vec::new(), accepted: false };
                     self.answer(&mut wire, Verb::Mail, &line, "250 2.1.0 ok").await?;
@@ -274,7 +295,10 @@ impl Session {
         }
         // Noted before the reply, so that the client's next step finds it.
         let planned = self.planned(Verb::EndOfData, ".", "250 2.0.0 queued as 7");
-        mail.accepted = matches!(&planned, Planned::Reply(reply) if reply.starts_with('2'));
+        mail.accepted = match &planned {
+            Planned::Reply(reply) | Planned::Slow(reply) | Planned::Late(reply) => reply.starts_with('2'),
+            Planned::Drop | Planned::Stall => false,
+        };
         self.note(|heard| heard.mails.push(mail.clone()));
         self.act(wire, Verb::EndOfData, planned).await?;
         Ok(())
@@ -302,21 +326,38 @@ impl Session {
     fn planned(&self, verb: Verb, line: &str, good: &str) -> Planned {
         let script = self.script();
         let fault = script.fault.filter(|(at, _)| *at == verb).map(|(_, fault)| fault);
-        let scripted = script.replies.iter().find(|(start, _)| !line.is_empty() && line.starts_with(**start));
+        let replies = script.replies.iter();
+        let scripted =
+            replies.filter(|(start, _)| !line.is_empty() && line.starts_with(**start)).map(|(_, r)| r);
+        let scripted = scripted.chain(script.greeting.iter().filter(|_| verb == Verb::Connect)).next();
         match (scripted, fault) {
-            (Some((_, reply)), _) => Planned::Reply(reply.clone()),
+            (Some(reply), _) => Planned::Reply(reply.clone()),
             (None, None) => Planned::Reply(good.to_owned()),
             (None, Some(Fault::Temporary)) => Planned::Reply("451 4.3.0 later".to_owned()),
             (None, Some(Fault::Permanent)) => Planned::Reply("550 5.7.0 never".to_owned()),
             (None, Some(Fault::Shutdown)) => Planned::Reply("421 4.3.2 closing".to_owned()),
             (None, Some(Fault::Drop)) => Planned::Drop,
             (None, Some(Fault::Stall)) => Planned::Stall,
+            (None, Some(Fault::Slow)) => Planned::Slow(good.to_owned()),
+            (None, Some(Fault::Late)) => Planned::Late(good.to_owned()),
         }
     }
 
     async fn act(&self, wire: &mut Wire, verb: Verb, planned: Planned) -> Go<String> {
         let reply = match planned {
             Planned::Reply(reply) => reply,
+            Planned::Slow(reply) => {
+                for byte in format!("{reply}\r\n").into_bytes() {
+                    wire.write_all(&[byte]).await.map_err(drop)?;
+                    wire.flush().await.map_err(drop)?;
+                    tokio::task::yield_now().await;
+                }
+                return Ok(reply);
+            }
+            Planned::Late(reply) => {
+                self.release.notified().await;
+                reply
+            }
             Planned::Drop => return Err(()),
             Planned::Stall => {
                 let mut rest = Vec::new();
@@ -324,8 +365,10 @@ impl Session {
                 return Err(());
             }
         };
-        wire.write_all(format!("{reply}\r\n").as_bytes()).await.map_err(drop)?;
-        let closes = reply.starts_with("421") || (verb == Verb::Connect && !reply.starts_with('2'));
+        wire.write_all(&on_the_wire(&reply)).await.map_err(drop)?;
+        let closes = reply.ends_with("\0\0")
+            || reply.starts_with("421")
+            || (verb == Verb::Connect && !reply.starts_with('2'));
         if closes { Err(()) } else { Ok(reply) }
     }
 
@@ -335,8 +378,20 @@ impl Session {
     }
 }
 
+/// A reply as bytes; characters up to U+00FF stand for one byte each, and two NULs in the end for no line end, after
+/// which the connection closes.
+fn on_the_wire(reply: &str) -> Vec<u8> {
+    let whole = match reply.strip_suffix("\0\0") {
+        Some(open) => open.to_owned(),
+        None => format!("{reply}\r\n"),
+    };
+    whole.chars().map(|c| u8::try_from(u32::from(c)).expect("one byte")).collect()
+}
+
 enum Planned {
     Reply(String),
     Drop,
     Stall,
+    Slow(String),
+    Late(String),
 }
