@@ -58,13 +58,16 @@ CLIENTS = {"smtplib": by_smtplib, "swaks": by_swaks}
 class Engine:
     """`attache serve` on a workspace of its own, and the commands beside it."""
 
-    def __init__(self, binary, folder, smarthost_port, model_url=None, port=0):
-        """`model_url`: where `openai` is asked; without it the sample's script answers. `port` 0: any free one."""
+    def __init__(self, binary, folder, smarthost_port, model_url=None, port=0, outbound=None, environment=None):
+        """`model_url`: where `openai` is asked; without it the sample's script answers. `port` 0: any free one.
+        `outbound`: members of the smarthost's settings beside those of one in clear text on loopback."""
         self.binary, self.folder = binary, folder
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith(("ATTACHE_", "OPENAI_"))}
+        self.environment.update(environment or {})
         self.run("init", str(folder))
         self.edit("configs/gateway.json", listeners=[{"kind": "smtp", "address": f"127.0.0.1:{port}"}],
-                  outbound={"kind": "smarthost", "host": "127.0.0.1", "port": smarthost_port, "tls": "none"})
+                  outbound={"kind": "smarthost", "host": "127.0.0.1", "port": smarthost_port, "tls": "none",
+                            **(outbound or {})})
         if model_url:
             self.edit("configs/inference.json", provider="openai", model="stub-1",
                       providers={"openai": {"base_url": model_url}})

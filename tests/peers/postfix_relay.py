@@ -19,7 +19,8 @@ ENOUGH_TO_KILL = 30
 class Postfix:
     """An instance with a queue of its own, from the files in postfix/."""
 
-    def __init__(self, scratch, house_port):
+    def __init__(self, scratch, house_port, more=""):
+        """`more`: lines that win over those of main.cf."""
         self.folder, self.port = pathlib.Path(scratch) / "postfix", free_port()
         self.etc = self.folder / "etc"
         for name in ("etc", "spool", "lib", "log"):
@@ -30,6 +31,7 @@ class Postfix:
         known = {"DIR": self.folder, "FRONT": self.port, "HOUSE": house_port, "DAEMONS": daemons.stdout.strip()}
         for name in ("main.cf", "master.cf"):
             text = (pathlib.Path(__file__).parent / "postfix" / name).read_text()
+            text += more if name == "main.cf" else ""
             (self.etc / name).write_text(re.sub(r"@([A-Z]+)@", lambda match: str(known[match[1]]), text))
         self.command("postfix", "start")
         wait_for("Postfix to listen", lambda: answers(self.port))
