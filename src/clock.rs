@@ -17,7 +17,7 @@ pub trait Clock: Send + Sync {
     /// Four ids, because a UUIDv7 beside a known one has only 32 bits that are not counted up.
     fn new_token(&self) -> String {
         let ids: [String; 4] = std::array::from_fn(|_| self.new_id());
-        let mut token = sha256_hex(&ids.each_ref().map(|id| id.as_bytes()));
+        let mut token = sha256_hex(&ids.each_ref().map(String::as_bytes));
         token.truncate(20);
         token
     }
