@@ -195,9 +195,14 @@ fn show_message(context: &Context, message: &MessageRecord, run: Option<&RunFact
     screen.line("")?;
     let subject = message.subject.split_whitespace().collect::<Vec<_>>().join(" ");
     screen.heading(format!("{}  {}  {subject}", message.received_at, message.direction))?;
+    let trust = match &message.trust_basis {
+        Some(basis) => format!("{} ({basis})", message.trust),
+        None => message.trust.clone(),
+    };
     let mut fields = vec![
         ("id", message.id.clone()),
         ("from", message.sender.clone()),
+        ("trust", trust),
         ("disposition", message.disposition.clone()),
     ];
     for attachment in &message.attachments {

@@ -78,7 +78,7 @@ impl Intake {
         let identity = self.verifier.identify(&envelope, email.as_ref(), &bytes).await?;
         decisions.extend(admission::by_identity(&security, sender.as_ref(), &envelope, &identity)?);
         let understood = self.judge(&envelope, email, &identity, &returned);
-        let dedup = Dedup::of(&understood.email, &bytes, envelope.mail_from.as_ref());
+        let dedup = Dedup::of(&understood.email, &bytes, envelope.mail_from.as_ref(), identity.trust);
         let draft = Draft {
             intake: self,
             envelope: &envelope,

@@ -99,6 +99,9 @@ fn message(message: StoredMessage, attachments: Vec<AttachmentInfo>) -> MessageR
         content_type: found.content_type,
         size_bytes: found.size_bytes,
     };
+    let metadata = json(&message.metadata_json);
+    let identity =
+        |key: &str| metadata["identity"][key].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     MessageRecord {
         id: message.id.to_string(),
         direction: message.direction,
@@ -111,6 +114,8 @@ fn message(message: StoredMessage, attachments: Vec<AttachmentInfo>) -> MessageR
         fresh_text: message.fresh_text,
         received_at: message.received_at.to_string(),
         trust: message.trust,
+        trust_basis: identity("basis"),
+        authentication_results: identity("results"),
         disposition: message.disposition,
         run: message.run.map(|run| run.to_string()),
         attachments: attachments.into_iter().map(attachment).collect(),

@@ -100,6 +100,12 @@ pub struct MessageRecord {
     pub fresh_text: Option<String>,
     pub received_at: String,
     pub trust: String,
+    /// By what the trust was given, or why it was not; inbound letters only.
+    #[serde(default)]
+    pub trust_basis: Option<String>,
+    /// What was checked, as RFC 8601 writes it; inbound letters only.
+    #[serde(default)]
+    pub authentication_results: Option<String>,
     /// `run`, `sent`, `filed:RULE` or `withheld:RULE`.
     pub disposition: String,
     /// The run that wrote it.

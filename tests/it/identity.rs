@@ -1,4 +1,8 @@
 //! Who is it really: every attack on identity beside its honest twin, through a real name server on loopback.
 
+mod attacks;
+mod decisions;
 mod spf;
 mod suite;
+mod threads;
+mod world;

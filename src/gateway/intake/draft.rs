@@ -24,11 +24,15 @@ pub(super) struct Dedup {
 }
 
 impl Dedup {
-    /// A Message-ID alone never suppresses: somebody else may have used it first. The body must be the same too.
-    pub fn of(email: &Email, bytes: &[u8], mail_from: Option<&Address>) -> Self {
+    /// A Message-ID alone never suppresses: somebody else may have used it first. The body must be the same too, and
+    /// so must be who sent it: a copy that proves nothing must not keep the genuine letter away.
+    pub fn of(email: &Email, bytes: &[u8], mail_from: Option<&Address>, trust: Trust) -> Self {
         match &email.message_id {
             Some(id) => {
-                let digest = sha256_hex(&[id.as_bytes(), &[0], body_of(bytes)]);
+                let from = email.sender().map(|sender| sender.key()).unwrap_or_default();
+                let proven: &[u8] = if trust > Trust::Unauthenticated { b"proven" } else { b"" };
+                let parts = [id.as_bytes(), &[0], from.as_bytes(), &[0], proven, &[0], body_of(bytes)];
+                let digest = sha256_hex(&parts);
                 Self { key: format!("mid:{digest}"), has_own_id: true }
             }
             None => {
