@@ -31,6 +31,7 @@ pub struct Typed {
     handshake_max: Option<Span>,
     greeting_delay: Option<Span>,
     letter_bytes_per_second_min: Option<usize>,
+    login_delay: Option<Span>,
     #[schemars(range(min = 1))]
     login_failures_max: Option<usize>,
     #[schemars(range(min = 1))]
@@ -89,11 +90,12 @@ pub fn settle(typed: &Typed) -> Limits {
     for (limit, size) in sizes {
         *limit = size.unwrap_or(*limit);
     }
-    let spans: [(&mut Duration, Option<Span>); 6] = [
+    let spans: [(&mut Duration, Option<Span>); 7] = [
         (&mut limits.session_duration_max, typed.session_duration_max),
         (&mut limits.session_idle_max, typed.session_idle_max),
         (&mut limits.handshake_max, typed.handshake_max),
         (&mut limits.greeting_delay, typed.greeting_delay),
+        (&mut limits.login_delay, typed.login_delay),
         (&mut limits.duplicate_window, typed.duplicate_window),
         (&mut limits.drain_max, typed.drain_max),
     ];

@@ -261,6 +261,8 @@ pub struct Limits {
     pub greeting_delay: Duration,
     /// A letter that comes slower than this on the whole is cut off; its first `session_idle_max` does not count.
     pub letter_bytes_per_second_min: usize,
+    /// What the answer to a first failed login waits; each further one waits twice as long, up to sixteen times.
+    pub login_delay: Duration,
     /// Failed logins from one network before it is turned away for a quarter of an hour.
     pub login_failures_max: usize,
     /// Open runs above which letters are refused with 452.
@@ -299,6 +301,7 @@ impl Default for Limits {
             handshake_max: Duration::from_secs(30),
             greeting_delay: Duration::from_millis(500),
             letter_bytes_per_second_min: 256,
+            login_delay: Duration::from_millis(500),
             login_failures_max: 10,
             open_runs_max: 100_000,
             mime_depth_max: 30,

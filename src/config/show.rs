@@ -128,6 +128,7 @@ fn show_limits(limits: &Limits) -> Value {
         "handshake_max": spell(limits.handshake_max),
         "greeting_delay": spell(limits.greeting_delay),
         "letter_bytes_per_second_min": limits.letter_bytes_per_second_min,
+        "login_delay": spell(limits.login_delay),
         "login_failures_max": limits.login_failures_max,
         "open_runs_max": limits.open_runs_max,
         "mime_depth_max": limits.mime_depth_max,

@@ -2,6 +2,7 @@
 
 mod app;
 mod archives;
+mod arrival;
 mod corpora;
 mod crashes;
 mod dkim;

@@ -3,5 +3,11 @@
 mod client;
 mod dialogs;
 mod limits;
+mod lmtp;
+mod login;
 mod programs;
+mod proxy;
+mod secure;
+mod slow;
 mod smuggling;
+mod tls;

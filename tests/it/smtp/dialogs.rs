@@ -3,7 +3,8 @@
 use super::client::{Client, PATIENCE, Way, connect, describe, glob, house};
 use crate::corpora::files;
 use crate::recording_door::RecordingDoor;
-use attache::config::Limits;
+use attache::config::{Limits, ListenerKind};
+use attache::gateway::ingress::smtp::SmtpSettings;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -13,6 +14,7 @@ use tokio::time::timeout;
 struct Dialog {
     name: String,
     limits: Limits,
+    kind: ListenerKind,
     full: bool,
     refuses: String,
     stored: Option<usize>,
@@ -48,6 +50,7 @@ impl Dialog {
                 "# expect confirmed" => dialog.confirmed = Some(value.parse().unwrap()),
                 "# expect letter" => dialog.letters.push(unescape(value)),
                 "# expect envelope" => dialog.envelopes.push(value.to_owned()),
+                "# kind" if value == "lmtp" => dialog.kind = ListenerKind::Lmtp,
                 "# limit" => dialog.limit(value),
                 "# door" if value == "full" => dialog.full = true,
                 "# door refuses" => value.clone_into(&mut dialog.refuses),
@@ -119,7 +122,8 @@ async fn run(dialog: &Dialog, way: Way) {
     let door = Arc::new(RecordingDoor::new());
     door.room.store(!dialog.full, SeqCst);
     dialog.refuses.clone_into(&mut door.refuses.lock().unwrap());
-    let house = house(&door, dialog.limits.clone());
+    let mut house = house(&door, dialog.limits.clone());
+    house.settings = Arc::new(SmtpSettings { kind: dialog.kind, ..(*house.settings).clone() });
     let stop = house.stop.clone();
     let (stream, server) = connect(way, house).await;
     let mut client = Client::new(stream);
@@ -162,6 +166,7 @@ fn check(dialog: &Dialog, door: &RecordingDoor, way: Way) {
     for (letter, envelope) in letters.iter().zip(&dialog.envelopes) {
         assert_eq!(&describe(letter), envelope, "{name}");
         assert_eq!(letter.envelope.peer.is_some(), way == Way::Socket, "{name}");
+        assert_eq!(letter.envelope.via.as_str(), dialog.kind.as_str(), "{name}");
     }
     if let Some(confirmed) = dialog.confirmed {
         assert_eq!(door.confirmed.load(SeqCst), confirmed, "{name}: letters confirmed");

@@ -6,7 +6,7 @@ use attache::config::Limits;
 use proptest::prelude::*;
 use std::sync::Arc;
 
-fn smuggling_attempt(filler: &[u8], sequence: &[u8]) -> Vec<u8> {
+pub fn smuggling_attempt(filler: &[u8], sequence: &[u8]) -> Vec<u8> {
     [
         b"EHLO relay.example\r\nMAIL FROM:<a@relay.example>\r\nRCPT TO:<ada@engine.test>\r\nDATA\r\n".as_slice(),
         b"Subject: outer\r\n\r\nbody",
@@ -18,7 +18,7 @@ fn smuggling_attempt(filler: &[u8], sequence: &[u8]) -> Vec<u8> {
 }
 
 /// Everything around a dot that some server has taken for the end of a letter, except the end of a letter.
-fn smuggling_sequences() -> Vec<Vec<u8>> {
+pub fn smuggling_sequences() -> Vec<Vec<u8>> {
     let around: [&[u8]; 8] = [b"\r\n", b"\n", b"\r", b"\n\r", b"\r\r\n", b"\r\n\0", b"\0\r\n", b"\r\0\n"];
     let mut sequences = Vec::new();
     for before in around {

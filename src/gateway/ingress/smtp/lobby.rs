@@ -12,9 +12,8 @@ use std::time::Duration;
 const REMEMBERED_FOR: Duration = Duration::from_secs(15 * 60);
 /// Networks whose failed logins are remembered; the one that failed longest ago is forgotten for a new one.
 const REMEMBERED_NETWORKS_MAX: usize = 4096;
-/// The answer to a failed login waits, longer each time, but not for ever.
-const LOGIN_DELAY: Duration = Duration::from_millis(500);
-const LOGIN_DELAY_MAX: Duration = Duration::from_secs(8);
+/// The answer to a failed login waits twice as long each time, but only so often.
+const LOGIN_DELAY_DOUBLINGS_MAX: usize = 4;
 
 pub struct Lobby {
     pub visitors: Arc<Visitors>,
@@ -29,7 +28,7 @@ impl Lobby {
         Arc::new(Self {
             visitors: Visitors::new(places, limits.connections_per_address_max),
             memory: LetterMemory::new(letters_in_memory_bytes_max),
-            logins: FailedLogins::new(limits.login_failures_max, clock),
+            logins: FailedLogins::new(limits, clock),
         })
     }
 }
@@ -131,6 +130,7 @@ fn network(address: IpAddr) -> IpAddr {
 pub struct FailedLogins {
     by_network: Mutex<HashMap<IpAddr, Failed>>,
     failures_max: usize,
+    delay: Duration,
     clock: Arc<dyn Clock>,
 }
 
@@ -142,8 +142,9 @@ struct Failed {
 }
 
 impl FailedLogins {
-    fn new(failures_max: usize, clock: Arc<dyn Clock>) -> Self {
-        Self { by_network: Mutex::default(), failures_max, clock }
+    fn new(limits: &Limits, clock: Arc<dyn Clock>) -> Self {
+        let (failures_max, delay) = (limits.login_failures_max, limits.login_delay);
+        Self { by_network: Mutex::default(), failures_max, delay, clock }
     }
 
     /// Whether somebody may try a password at all.
@@ -166,8 +167,7 @@ impl FailedLogins {
         }
         let times = before.map_or(1, |failed| failed.times.saturating_add(1));
         table.insert(origin, Failed { times, last });
-        let doublings = u32::try_from(times - 1).unwrap_or(u32::MAX).min(16);
-        LOGIN_DELAY.saturating_mul(1 << doublings).min(LOGIN_DELAY_MAX)
+        self.delay.saturating_mul(1 << (times - 1).min(LOGIN_DELAY_DOUBLINGS_MAX))
     }
 
     fn is_forgotten(&self, failed: Failed) -> bool {
@@ -212,7 +212,8 @@ mod tests {
     #[test]
     fn failed_logins_wait_longer_each_time_then_lock_their_network_out_for_a_while() {
         let clock = Arc::new(ManualClock::at(Timestamp::from_millis(0)));
-        let logins = FailedLogins::new(7, clock.clone());
+        let limits = Limits { login_failures_max: 7, ..Limits::default() };
+        let logins = FailedLogins::new(&limits, clock.clone());
         let peer = |text: &str| Some(text.parse().unwrap());
         let waits: Vec<u128> = (0..7).map(|_| logins.note(peer("192.0.2.1")).as_millis()).collect();
         assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 8000, 8000]);
@@ -220,7 +221,7 @@ mod tests {
         assert!(logins.may_try(peer("192.0.2.2")) && logins.may_try(None));
         clock.advance(REMEMBERED_FOR);
         assert!(logins.may_try(peer("192.0.2.1")));
-        assert_eq!(logins.note(peer("192.0.2.1")), LOGIN_DELAY);
+        assert_eq!(logins.note(peer("192.0.2.1")), limits.login_delay);
         for n in 0..2 * REMEMBERED_NETWORKS_MAX {
             logins.note(Some(IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(n).unwrap()))));
         }
