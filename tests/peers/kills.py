@@ -1,0 +1,176 @@
+"""An engine that is killed again and again while letters come in and answers go out. See kills.sh."""
+
+import argparse
+import collections
+import email
+import hashlib
+import os
+import pathlib
+import random
+import smtplib
+import socketserver
+import sqlite3
+import subprocess
+import tempfile
+import threading
+import time
+
+from first_letter import HOUSE, Engine, check
+from sinks import free_port
+
+CLIENTS = 4
+
+
+class Smarthost(socketserver.StreamRequestHandler):
+    """Takes everything and keeps the bytes; some replies to the final dot come late, so that kills fall before them."""
+
+    kept, lock, chance = [], threading.Lock(), random.Random(7)
+
+    def handle(self):
+        try:
+            self.talk()
+        except OSError:
+            pass  # The engine died in the middle; that is what this is about.
+
+    def say(self, line):
+        self.wfile.write(line.encode() + b"\r\n")
+
+    def talk(self):
+        self.say("220 sink.test")
+        while line := self.rfile.readline():
+            verb = line[:4].upper()
+            if verb == b"QUIT":
+                return self.say("221 bye")
+            if verb != b"DATA":
+                self.say("250 yes")
+                continue
+            self.say("354 go on")
+            mail = bytearray()
+            while not mail.endswith(b"\r\n.\r\n"):
+                more = self.rfile.readline()
+                if not more:
+                    return
+                mail += more
+            with self.lock:
+                self.kept.append(bytes(mail))
+                late = self.chance.random() < 0.2
+            if late:
+                time.sleep(0.05)
+            self.say("250 taken")
+
+
+class Clients:
+    """Writes letters, each until it gets its yes."""
+
+    def __init__(self, port):
+        self.port, self.taken, self.closed, self.lock = port, [], False, threading.Lock()
+        self.threads = [threading.Thread(target=self.write, args=(number,)) for number in range(CLIENTS)]
+        for thread in self.threads:
+            thread.start()
+
+    def write(self, number):
+        count = 0
+        while not self.closed:
+            name, count = f"{number}-{count}@traveller.example", count + 1
+            letter = f"From: guest@traveller.example\nTo: {HOUSE}\nSubject: Breakfast\nMessage-ID: <{name}>\n\nWhen?\n"
+            while not self.closed:
+                try:
+                    with smtplib.SMTP("127.0.0.1", self.port, local_hostname="traveller.example", timeout=10) as session:
+                        session.sendmail("guest@traveller.example", HOUSE, letter)
+                except (OSError, smtplib.SMTPException):
+                    time.sleep(0.01)
+                    continue
+                with self.lock:
+                    self.taken.append(name)
+                break
+
+    def close(self):
+        self.closed = True
+        for thread in self.threads:
+            thread.join()
+
+
+def serve(binary, house, environment):
+    command = [binary, "--workspace", str(house), "serve"]
+    log = open(house / "serve.log", "a")
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
+    check("the engine starts again", "listening" in process.stdout.readline(), (house / "serve.log").read_text()[-2000:])
+    return process
+
+
+def under_fire(engine, kills):
+    """Kills the engine at random instants; the clients and the smarthost go on."""
+    chance, clients, process = random.Random(kills), Clients(engine.port), engine.process
+    try:
+        for _ in range(kills):
+            time.sleep(chance.uniform(0.02, 0.4))
+            process.kill()
+            process.wait()
+            process = serve(engine.binary, engine.folder, engine.environment)
+    finally:
+        clients.close()
+        process.kill()
+        process.wait()
+    return clients.taken
+
+
+def judge(house, taken):
+    rows = sqlite3.connect(house / "data" / "attache.db")
+    column = lambda sql: [row[0] for row in rows.execute(sql)]
+    check("the database is whole", column("PRAGMA integrity_check") == ["ok"])
+    stored = column("SELECT message_id FROM messages WHERE direction = 'inbound'")
+    check("every letter with a yes is stored, and none twice", len(set(stored)) == len(stored) and set(taken) <= set(stored),
+          [len(taken), len(stored), sorted(set(taken) - set(stored))[:5]])
+    runs = collections.Counter(column("SELECT trigger_message_id FROM runs"))
+    check("every stored letter has one run", len(runs) == len(stored) and set(runs.values()) == {1})
+    states = collections.Counter(column("SELECT state FROM runs"))
+    check("every run came to its end", set(states) == {"succeeded"}, states)
+    deliveries = rows.execute("SELECT d.state, d.possible_duplicate, m.message_id, d.bytes FROM deliveries d "
+                              "JOIN messages m ON m.id = d.message_id WHERE d.kind = 'mail'").fetchall()
+    check("every run has one answer, and every answer is out", len(deliveries) == len(stored)
+          and all(state == "done" for state, *_ in deliveries), collections.Counter(state for state, *_ in deliveries))
+    copies = collections.defaultdict(list)
+    for mail in Smarthost.kept:
+        copies[email.message_from_bytes(mail)["Message-ID"].strip("<>")].append(hashlib.sha256(mail).hexdigest())
+    check("nothing came that is not in the outbox", set(copies) <= {name for _, _, name, _ in deliveries})
+    doubled = flagged = 0
+    for _, possible_duplicate, name, frozen in deliveries:
+        came = copies[name]
+        check("an answer that is out came at least once", came, name)
+        check("copies are the same bytes", len(set(came)) == 1, name)
+        check("a second copy was announced", len(came) == 1 or possible_duplicate, name)
+        doubled, flagged = doubled + (len(came) > 1), flagged + bool(possible_duplicate)
+    return len(deliveries), doubled, flagged, max((len(came) for came in copies.values()), default=0)
+
+
+def story(binary, scratch, kills):
+    socketserver.ThreadingTCPServer.allow_reuse_address = True
+    socketserver.ThreadingTCPServer.daemon_threads = True
+    sink = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Smarthost)
+    threading.Thread(target=sink.serve_forever, daemon=True).start()
+    house = pathlib.Path(scratch) / "house"
+    engine = Engine(binary, house, sink.server_address[1], port=free_port())
+    taken = under_fire(engine, kills)
+    # The same engine, until nothing is left to do.
+    for _ in range(10):
+        engine.run("drain")
+        if engine.json("outbox", "list") == []:
+            break
+        for mail in engine.json("outbox", "list"):
+            engine.run("outbox", "retry", mail["id"])
+    answered, doubled, flagged, most = judge(house, taken)
+    sink.shutdown()
+    print(f"ok: {kills} kills, {len(taken)} letters with a yes, all stored once, {answered} runs and answers; "
+          f"{doubled} answers came twice or more ({most} at most), all of them among the {flagged} that are marked")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--attache", required=True)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="attache-kills-") as scratch:
+        story(args.attache, scratch, int(os.environ.get("KILLS", "10")))
+
+
+if __name__ == "__main__":
+    main()
