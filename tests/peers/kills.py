@@ -82,6 +82,8 @@ class Clients:
                     continue
                 with self.lock:
                     self.taken.append(name)
+                # Slower than the engine, so that kills strike deliveries as well.
+                time.sleep(0.02)
                 break
 
     def close(self):

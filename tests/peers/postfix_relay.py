@@ -20,7 +20,7 @@ class Postfix:
     """An instance with a queue of its own, from the files in postfix/."""
 
     def __init__(self, scratch, house_port, more=""):
-        """`more`: lines that win over those of main.cf."""
+        """`more`: lines in place of those of main.cf."""
         self.folder, self.port = pathlib.Path(scratch) / "postfix", free_port()
         self.etc = self.folder / "etc"
         for name in ("etc", "spool", "lib", "log"):
@@ -31,7 +31,12 @@ class Postfix:
         known = {"DIR": self.folder, "FRONT": self.port, "HOUSE": house_port, "DAEMONS": daemons.stdout.strip()}
         for name in ("main.cf", "master.cf"):
             text = (pathlib.Path(__file__).parent / "postfix" / name).read_text()
-            text += more if name == "main.cf" else ""
+            if name == "main.cf":
+                # A parameter given twice is a warning of every process, and those of the first fill the socket to a
+                # logger that is not there yet: Postfix would not come up.
+                given = {line.split(" = ")[0].rstrip("= ") for line in more.splitlines() if line}
+                kept = [line for line in text.splitlines() if line.split(" = ")[0].rstrip("= ") not in given]
+                text = "\n".join(kept) + more
             (self.etc / name).write_text(re.sub(r"@([A-Z]+)@", lambda match: str(known[match[1]]), text))
         self.command("postfix", "start")
         wait_for("Postfix to listen", lambda: answers(self.port))

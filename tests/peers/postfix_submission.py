@@ -102,18 +102,22 @@ def story(binary, scratch):
         resting(refused, "auth_failed", "authentication failed")
         # A probe would find out within a quarter of an hour; the owner who mended it need not wait.
         waiting = refused.json("outbox", "list")
-        check("everything is kept", len(waiting) == LETTERS and all(mail["state"] == "queued" for mail in waiting), waiting)
+        check("everything is kept", len(waiting) >= LETTERS and all(mail["state"] == "queued" for mail in waiting), waiting)
         for mail in waiting:
             refused.run("outbox", "retry", mail["id"])
         right = start(trusted=True, password=PASSWORD)
-        wait_for("every answer at the sink", lambda: len(sink.letters()) == LETTERS, seconds=90)
-        wait_for("the outbox to know", lambda: len(right.json("outbox", "list", "--state", "done")) == LETTERS)
+        # Beside the answers there may be a notice to the owner, about the password.
+        is_answer = lambda mail: mail["subject"].startswith("Re: Question")
+        wait_for("every answer at the sink", lambda: sum(b"\nSubject: Re: Question" in raw for raw in sink.letters()) == LETTERS,
+                 seconds=60)
+        done = lambda: [mail for mail in right.json("outbox", "list", "--state", "done") if is_answer(mail)]
+        wait_for("the outbox to know", lambda: len(done()) == LETTERS)
         check("the way out is well", right.json("outbox", "health")["state"] == "well")
         check("no copy was announced", not any(m["possible_duplicate"] for m in right.json("outbox", "list", "--all")))
         right.stop()
         log = postfix.log()
         check("with the password, in TLS", f"sasl_username=house" in log and "Anonymous TLS connection established" in log, log)
-        logins, connections = log.count("sasl_method="), len(re.findall(r"\bconnect from", log))
+        logins, connections = log.count("sasl_method="), len(re.findall(r" connect from", log))
         check("connections are used again", connections < LETTERS, connections)
         print(f"ok: {LETTERS} answers through Postfix with STARTTLS and AUTH ({logins} mails with a login, {connections} connections "
               "in all); an unknown certificate and a wrong password kept all of them and sent none")
