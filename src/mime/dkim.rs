@@ -191,8 +191,8 @@ impl<'x> Iterator for Fields<'x> {
             return None;
         }
         let is_folded = |end: &usize| matches!(self.0.get(end + 1), Some(b' ' | b'\t'));
-        let ends = self.0.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at);
-        let end = ends.skip_while(is_folded).next()?;
+        let mut ends = self.0.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at);
+        let end = ends.find(|end| !is_folded(end))?;
         let (field, rest) = self.0.split_at(end + 1);
         let colon = field.iter().position(|byte| *byte == b':')?;
         self.0 = rest;

@@ -13,6 +13,7 @@ const TOP_LEVEL: &[&str] = &[
     "Cargo.lock",
     "src",
     "migrations",
+    "fuzz",
     "configs",
     "personas",
     "tests",
