@@ -56,7 +56,7 @@ fn main() {
 }
 
 fn workspace() -> Workspace {
-    Workspace::new(&json!({ "rules": [{ "say": "Thank you, noted." }] }))
+    Workspace::new(&json!({ "rules": [{ "say": "Thank you, noted." }] })).talkative()
 }
 
 async fn open(workspace: &Workspace) -> Engine {

@@ -1,11 +1,11 @@
-//! `attache runs list|show|cancel|retry`: what personas did, and what an operator may do about it.
+//! `attache runs list|show|cancel|retry|answer`: what personas did, and what an operator may do about it.
 
 use super::output::Screen;
 use super::replay::{find_run, not_found};
 use super::threads::{id_arg, number, page_args, persona_of};
 use super::{Command, Context, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
-use crate::domain::{ErrorClass, RunId, RunState, StopReason, Timestamp, Usage};
+use crate::domain::{ErrorClass, MessageId, RunId, RunState, StopReason, Timestamp, Usage};
 use crate::replay::{RunRecord, load_run};
 use crate::store::{Cancellation, FailedRuns, RunFilter, RunSummary, Store};
 use clap::{Arg, ArgAction, ArgMatches, builder::PossibleValuesParser};
@@ -35,7 +35,7 @@ impl Command for RunsCommand {
                 .arg(id_arg().help("Its id, the first characters of it, or `last`"))
         };
         clap::Command::new("runs")
-            .about("List, show, cancel and retry runs")
+            .about("List, show, cancel and retry runs, and answer what was filed")
             .subcommand_required(true)
             .arg_required_else_help(true)
             .subcommand(
@@ -47,6 +47,11 @@ impl Command for RunsCommand {
             )
             .subcommand(named("show", "Show what is known of a run, in tables; `replay` tells it as a story"))
             .subcommand(named("cancel", "End a run that has not ended"))
+            .subcommand(
+                clap::Command::new("answer")
+                    .about("Answer a letter that a rule has filed")
+                    .arg(id_arg().help("The letter's id, or the first characters of it")),
+            )
             .subcommand(retry_command())
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
@@ -60,6 +65,12 @@ impl Command for RunsCommand {
                 return retry_failed(context, &store, args).await;
             }
             let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
+            if command == "answer" {
+                let found = store.find_message(id).await;
+                let message = found.map_err(|error| not_found(error, "`attache threads show`"))?;
+                answer(context, &store, &message).await?;
+                return Ok(Exit::Ok);
+            }
             let run = find_run(&store, id).await.map_err(|error| not_found(error, "`attache runs list`"))?;
             match command {
                 "show" => show(context, &load_run(&store, &run).await?)?,
@@ -318,6 +329,16 @@ async fn retry_failed(context: &Context, store: &Store, args: &ArgMatches) -> an
         }
     })?;
     Ok(Exit::Ok)
+}
+
+async fn answer(context: &Context, store: &Store, message: &MessageId) -> anyhow::Result<()> {
+    let run = store.answer_message(message).await?;
+    if context.json() {
+        let queued = json!({ "message": message.as_str(), "run": run.as_str(), "outcome": "queued" });
+        return context.screen.json(&queued);
+    }
+    let next = "a serving engine takes it within about a second, `attache drain` now";
+    Ok(context.screen.line(format!("queued run {run} for letter {message}; {next}"))?)
 }
 
 async fn retry(context: &Context, store: &Store, run: &RunId) -> anyhow::Result<()> {

@@ -115,11 +115,12 @@ async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
             thread.messages.to_string(),
             thread.runs.to_string(),
             thread.open_runs.to_string(),
+            thread.held.clone().unwrap_or_default(),
             thread.participants.join(", "),
             thread.subject.clone(),
         ]
     });
-    let headings = ["ID", "ACTIVE", "PERSONA", "MSGS", "RUNS", "OPEN", "WITH", "SUBJECT"];
+    let headings = ["ID", "ACTIVE", "PERSONA", "MSGS", "RUNS", "OPEN", "HELD", "WITH", "SUBJECT"];
     context.screen.table(&headings, &rows.collect::<Vec<_>>())?;
     Ok(Exit::Ok)
 }
@@ -134,6 +135,7 @@ fn shown(thread: &ThreadSummary) -> Value {
         "messages": thread.messages,
         "runs": thread.runs,
         "open_runs": thread.open_runs,
+        "held": thread.held,
         "created_at": thread.created_at.to_string(),
         "updated_at": thread.updated_at.to_string(),
     })

@@ -57,6 +57,14 @@ pub struct Typed {
     #[schemars(range(min = 1))]
     attachments_bytes_max: Option<usize>,
     free_disk_bytes_min: Option<u64>,
+    #[schemars(range(min = 1))]
+    replies_per_hour_max: Option<usize>,
+    #[schemars(range(min = 1))]
+    replies_per_day_max: Option<usize>,
+    #[schemars(range(min = 1))]
+    alternations_max: Option<usize>,
+    #[schemars(range(min = 1))]
+    persona_hops_max: Option<usize>,
     duplicate_window: Option<Span>,
     drain_max: Option<Span>,
 }
@@ -86,6 +94,10 @@ pub fn settle(typed: &Typed) -> Limits {
         (&mut limits.file_bytes_max, typed.file_bytes_max),
         (&mut limits.memory_bytes_max, typed.memory_bytes_max),
         (&mut limits.attachments_bytes_max, typed.attachments_bytes_max),
+        (&mut limits.replies_per_hour_max, typed.replies_per_hour_max),
+        (&mut limits.replies_per_day_max, typed.replies_per_day_max),
+        (&mut limits.alternations_max, typed.alternations_max),
+        (&mut limits.persona_hops_max, typed.persona_hops_max),
     ];
     for (limit, size) in sizes {
         *limit = size.unwrap_or(*limit);

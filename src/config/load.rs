@@ -6,11 +6,14 @@ use super::problem::{ConfigErrors, Problem};
 use super::secrets::{self, Secrets};
 use super::settings::{Config, Gateway, Inference, Persona, Personas};
 use super::{context, gateway, inference, persona, security};
-use crate::domain::{Address, PersonaId};
+use crate::domain::{Address, LoopKey, PersonaId};
+use secrecy::ExposeSecret;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+/// The secret that engines share to know each other's mail.
+const LOOP_KEY_VARIABLE: &str = "ATTACHE_LOOP_KEY";
 /// Folders below `personas/` that are read; more are a mistake.
 const PERSONAS_MAX: usize = 10_000;
 
@@ -75,6 +78,7 @@ pub fn load_with(
         security: security.ok_or_else(|| unsaid("the security file is missing"))?,
         limits,
         personas: personas.map_err(|error| unsaid(&error.to_string()))?,
+        loop_key: secrets.get(LOOP_KEY_VARIABLE).map(|key| LoopKey::new(key.expose_secret().as_bytes())),
     })
 }
 
@@ -110,7 +114,8 @@ impl Desk<'_> {
         let keys = self.vocabulary.key_variables.iter().map(|(_, variable)| *variable);
         let mailboxes = gateway.iter().flat_map(|page| page.typed.mailbox_variables());
         let submission = gateway.into_iter().flat_map(|page| page.typed.submission_variables());
-        let known = keys.chain([password]).chain(mailboxes).chain(submission).collect::<Vec<_>>();
+        let known =
+            keys.chain([password, LOOP_KEY_VARIABLE]).chain(mailboxes).chain(submission).collect::<Vec<_>>();
         self.problems.extend(self.secrets.unknown(&known));
     }
     fn read_personas(&mut self, domain: &str) -> Vec<(Page<persona::Typed>, Persona)> {

@@ -6,7 +6,7 @@ pub use listeners::{ListenAddress, ListenerKind, ListenerTls, SmtpListener, Subm
 
 use super::authentication::Authentication;
 use super::mailboxes::ImapMailbox;
-use crate::domain::{Address, PersonaId};
+use crate::domain::{Address, LoopKey, PersonaId};
 use crate::mime::Signers;
 use secrecy::SecretString;
 use std::collections::BTreeMap;
@@ -25,6 +25,8 @@ pub struct Config {
     pub security: Security,
     pub limits: Limits,
     pub personas: Personas,
+    /// The key that engines share to know each other's mail; `None`: each database has its own.
+    pub loop_key: Option<LoopKey>,
 }
 
 /// `configs/gateway.json`.
@@ -279,6 +281,13 @@ pub struct Limits {
     pub attachments_bytes_max: usize,
     /// Free disk space under which letters are refused with 452.
     pub free_disk_bytes_min: u64,
+    /// Automatic mails that a persona may send to one person in an hour, and in a day; verified owners do not count.
+    pub replies_per_hour_max: usize,
+    pub replies_per_day_max: usize,
+    /// Changes of direction that a thread may see in a day without a letter of a verified owner.
+    pub alternations_max: usize,
+    /// Mails in a row that personas may write to each other.
+    pub persona_hops_max: usize,
     /// A letter seen again within this time is the same letter.
     pub duplicate_window: Duration,
     /// Time for running work to end after SIGTERM.
@@ -315,6 +324,10 @@ impl Default for Limits {
             memory_bytes_max: 16 * 1024,
             attachments_bytes_max: 10 * 1024 * 1024,
             free_disk_bytes_min: 64 * 1024 * 1024,
+            replies_per_hour_max: 6,
+            replies_per_day_max: 20,
+            alternations_max: 10,
+            persona_hops_max: 4,
             duplicate_window: Duration::from_secs(7 * 24 * 3600),
             drain_max: Duration::from_secs(10),
         }

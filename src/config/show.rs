@@ -142,6 +142,10 @@ fn show_limits(limits: &Limits) -> Value {
         "memory_bytes_max": limits.memory_bytes_max,
         "attachments_bytes_max": limits.attachments_bytes_max,
         "free_disk_bytes_min": limits.free_disk_bytes_min,
+        "replies_per_hour_max": limits.replies_per_hour_max,
+        "replies_per_day_max": limits.replies_per_day_max,
+        "alternations_max": limits.alternations_max,
+        "persona_hops_max": limits.persona_hops_max,
         "duplicate_window": spell(limits.duplicate_window),
         "drain_max": spell(limits.drain_max),
     })

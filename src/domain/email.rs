@@ -117,7 +117,8 @@ pub struct Attachment {
 /// The header facts by which automatic mail is recognised (RFC 3834 section 2, `mail.md` section 5).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AutomaticSigns {
-    /// The token of `Auto-Submitted` before any `;`, lower case; empty when the field has none.
+    /// The token of `Auto-Submitted` before any `;`, lower case; empty when the field has none. Of several fields one
+    /// that is not `no`.
     pub auto_submitted: Option<String>,
     /// `Precedence`, lower case.
     pub precedence: Option<String>,
@@ -131,6 +132,17 @@ pub struct AutomaticSigns {
     pub is_report: bool,
     /// Number of `Received` headers.
     pub received_count: usize,
+    /// Two `Delivered-To` fields name the same address.
+    pub delivered_twice: bool,
+    /// What stands in the field by which our own mail is known again.
+    pub loop_token: Option<String>,
+}
+
+impl AutomaticSigns {
+    /// Whether a word of `Precedence` says that nobody wrote this to anybody in particular.
+    pub fn is_bulk(word: &str) -> bool {
+        ["list", "bulk", "junk"].contains(&word)
+    }
 }
 
 /// A parsed letter.
@@ -149,6 +161,8 @@ pub struct Email {
     pub reply_to: Vec<Mailbox>,
     pub to: Vec<Mailbox>,
     pub cc: Vec<Mailbox>,
+    /// Whom somebody sent the letter on to: `Resent-To` and `Resent-Cc` (RFC 5322 section 3.6.6).
+    pub resent: Vec<Mailbox>,
     /// Decoded, unfolded; empty when absent.
     pub subject: String,
     pub date: Option<Timestamp>,

@@ -8,6 +8,7 @@ pub mod digest;
 pub mod email;
 pub mod id;
 pub mod identity;
+pub mod loop_token;
 pub mod notice;
 pub mod report;
 pub mod network;
@@ -23,12 +24,13 @@ pub use id::{
     RunId, ThreadId,
 };
 pub use identity::{DomainPolicy, Identity};
+pub use loop_token::{LoopKey, LoopToken, OwnMail};
 pub use network::{BadNetwork, Network};
 pub use notice::{NoticeKind, NoticeSubject};
 pub use report::{
     BounceReason, DIAGNOSTIC_CHARS_MAX, Report, ReportAction, ReportKind, ReportedRecipient, bounce_address,
     bounce_token,
 };
-pub use run::{ErrorClass, RunState, StopReason, Trigger};
+pub use run::{ErrorClass, RunState, StopReason, Trigger, Withheld};
 pub use time::Timestamp;
 pub use usage::{CostSource, Usage};

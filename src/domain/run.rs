@@ -1,4 +1,4 @@
-//! The states, triggers, stop reasons and error classes of a run, with their one spelling in rows and on screens.
+//! The states, triggers, stop reasons and error classes of a run, and why its text is not sent, with their one spelling in rows and on screens.
 
 use std::fmt;
 
@@ -68,8 +68,28 @@ word_enum!(
         LimitTokens = "limit_tokens",
         LimitCost = "limit_cost",
         LimitTime = "limit_time",
+        /// Whoever it would have answered has had as many mails as they may have; the model was not asked.
+        RateLimited = "rate_limited",
         Failed = "failed",
         Cancelled = "cancelled",
+    }
+);
+
+word_enum!(
+    /// Why a text of a run is stored and not sent.
+    Withheld {
+        /// The run had replied by a tool.
+        AlreadyReplied = "already_replied",
+        /// The persona sends by tools only.
+        ToolOnly = "tool_only",
+        OutboundNotConfigured = "outbound_not_configured",
+        NoRecipient = "no_recipient",
+        /// A recipient has had as many automatic mails as they may have in an hour or a day.
+        RateLimited = "rate_limited",
+        /// The thread has gone to and fro as often as it may without a word of the owner.
+        Alternations = "alternations",
+        /// The mail has come from persona to persona as often as a mail may.
+        HopLimit = "hop_limit",
     }
 );
 

@@ -3,6 +3,7 @@
 
 mod admission;
 mod draft;
+mod records;
 mod returns;
 mod room;
 mod trace;
@@ -13,7 +14,7 @@ use super::identity::{Stopping, Verifier};
 use super::judge;
 use crate::clock::Clock;
 use crate::config::{Config, Mode, Persona};
-use crate::domain::{Address, Email, Envelope, Identity, Letter, MessageId, PersonaId};
+use crate::domain::{Address, Email, Letter, MessageId, PersonaId};
 use crate::mime::{self, ParseError, ParseLimits};
 use crate::store::{NewInbound, Store, StoredInbound};
 use draft::{Dedup, Draft};
@@ -44,7 +45,7 @@ pub struct Intake {
 /// A letter understood, or filed as it is.
 struct Understood {
     email: Email,
-    /// Why no run is started; `None` when one is.
+    /// Why no run is started for anybody; `None` leaves it to the rules for each persona.
     held_by: Option<String>,
 }
 
@@ -77,7 +78,8 @@ impl Intake {
         let mut decisions = admission::by_name(&security, sender.as_ref(), &envelope)?;
         let identity = self.verifier.identify(&envelope, email.as_ref(), &bytes).await?;
         decisions.extend(admission::by_identity(&security, sender.as_ref(), &envelope, &identity)?);
-        let understood = self.judge(&envelope, email, &identity, &returned);
+        let records = records::of(&self.store, &self.config, email.as_ref()).await?;
+        let understood = understand(email, &returned);
         let dedup = Dedup::of(&understood.email, &bytes, envelope.mail_from.as_ref(), identity.trust);
         let draft = Draft {
             intake: self,
@@ -86,20 +88,21 @@ impl Intake {
             understood,
             returned,
             identity,
+            records,
             decisions,
             dedup,
         };
         let copies: Vec<NewInbound> = personas.iter().map(|persona| draft.copy(persona)).collect();
         let messages = copies.iter().map(|copy| copy.id.clone()).collect::<Vec<_>>();
         let needs_confirmation = copies.iter().any(|copy| !copy.ack_confirmed);
-        let held_by = draft.understood.held_by.clone();
         self.allowance.take(copies.iter().filter(|copy| copy.run.is_some()).count());
         let stored = self.store.accept_letter(copies).await?;
         self.runs_queued.notify_one();
         let outcomes = stored.into_iter().zip(messages).map(|(stored, id)| match stored {
             StoredInbound::New { run: Some(run), .. } => (id, CopyOutcome::Run(run)),
-            StoredInbound::New { run: None, .. } => {
-                (id, CopyOutcome::Filed(held_by.clone().unwrap_or_default()))
+            StoredInbound::New { run: None, disposition, .. } => {
+                let rule = disposition.strip_prefix("filed:").unwrap_or_default();
+                (id, CopyOutcome::Filed(rule.to_owned()))
             }
             StoredInbound::Duplicate { message } => (message, CopyOutcome::Duplicate),
         });
@@ -138,25 +141,6 @@ impl Intake {
         }
     }
 
-    fn judge(
-        &self,
-        envelope: &Envelope,
-        email: Option<Email>,
-        _identity: &Identity,
-        returned: &Returned,
-    ) -> Understood {
-        let Some(email) = email else {
-            let subject = "(a letter that could not be read)".to_owned();
-            let email = Email { subject, ..Email::default() };
-            return Understood { email, held_by: Some(returned.rule().unwrap_or("unreadable").to_owned()) };
-        };
-        let own = |address: &Address| self.config.personas.by_address(address).is_some();
-        let hops_max = self.config.limits.received_headers_max;
-        let rule = || judge::automatic_mail_rule(envelope, &email, own, hops_max);
-        let held_by = returned.rule().or_else(rule).map(str::to_owned);
-        Understood { email, held_by }
-    }
-
     fn parse_limits(&self) -> ParseLimits {
         let limits = &self.config.limits;
         ParseLimits {
@@ -169,6 +153,18 @@ impl Intake {
             references_max: limits.references_max,
         }
     }
+}
+
+/// Bytes that are no email are kept under a name of their own, for nobody to answer; so is what came back to us.
+fn understand(email: Option<Email>, returned: &Returned) -> Understood {
+    let (email, unreadable) = match email {
+        Some(email) => (email, None),
+        None => {
+            let subject = "(a letter that could not be read)".to_owned();
+            (Email { subject, ..Email::default() }, Some("unreadable"))
+        }
+    };
+    Understood { email, held_by: returned.rule().or(unreadable).map(str::to_owned) }
 }
 
 impl From<Stopping> for Refusal {

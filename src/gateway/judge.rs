@@ -1,19 +1,23 @@
 //! Who may write, who is written to, and whom no machine may answer. Pure.
 //!
-//! Absent on purpose: SPF, DKIM and DMARC. Until a sender is authenticated, every rule here takes a forged name
-//! at its word, so none of them raises trust.
+//! Absent on purpose: SPF, DKIM and DMARC, whose outcome is an argument, and the count of mails to somebody, which only
+//! the transaction that stores a letter or queues a mail can know (`store/correspondence.rs`).
 
-use crate::config::{Access, Decision, Personas};
-use crate::domain::{Address, Email, Envelope};
+use crate::config::{Access, Decision, Limits, Persona, Personas};
+use crate::domain::{Address, AutomaticSigns, Email, Envelope, Identity, LoopToken, Mailbox, OwnMail};
 use crate::gateway::door::{RecipientVerdict, SenderVerdict};
 
 /// What an automatic answer must not be given to, in the order in which the rules are asked.
 ///
-/// From RFC 3834 section 2, RFC 5321 section 4.5.5 and the headers that senders use in practice.
+/// From RFC 3834 section 2, RFC 5321 section 4.5.5 and the headers that senders use in practice. A letter with more
+/// `Received` than the limit is not here: it is refused before anybody judges it (RFC 5321 section 6.3).
 static RULES: &[Rule] = &[
     Rule { name: "malformed", forbids: |m| m.email.sender().is_none() },
     Rule { name: "null_sender", forbids: |m| m.envelope.mail_from.is_none() },
-    Rule { name: "received_loop", forbids: |m| m.email.automatic.received_count > m.received_headers_max },
+    Rule { name: "own_persona", forbids: |m| m.origin == Origin::Forged },
+    Rule { name: "own_mail", forbids: |m| m.origin == Origin::Returned },
+    Rule { name: "hop_limit", forbids: |m| m.origin.hops() as usize >= m.limits.persona_hops_max },
+    Rule { name: "delivered_twice", forbids: |m| m.email.automatic.delivered_twice },
     Rule { name: "report", forbids: |m| m.email.automatic.is_report },
     Rule { name: "auto_submitted", forbids: auto_submitted },
     Rule { name: "list", forbids: |m| m.email.automatic.has_list_header || m.email.list_id.is_some() },
@@ -21,7 +25,8 @@ static RULES: &[Rule] = &[
     Rule { name: "auto_response_suppress", forbids: suppresses_replies },
     Rule { name: "autoreply_header", forbids: |m| m.email.automatic.has_autoreply_header },
     Rule { name: "robot_sender", forbids: |m| m.senders().any(|sender| is_robot(sender.local())) },
-    Rule { name: "own_persona", forbids: |m| m.senders().any(|sender| (m.own)(&sender)) },
+    Rule { name: "not_addressed", forbids: |m| !is_addressed(m) },
+    Rule { name: "unauthenticated", forbids: unauthenticated },
 ];
 
 struct Rule {
@@ -29,12 +34,16 @@ struct Rule {
     forbids: fn(&Matter<'_>) -> bool,
 }
 
-/// A letter before the judge.
-struct Matter<'a> {
-    envelope: &'a Envelope,
-    email: &'a Email,
-    own: &'a dyn Fn(&Address) -> bool,
-    received_headers_max: usize,
+/// A letter before the judge, for one of the personas that it came to.
+pub struct Matter<'a> {
+    pub envelope: &'a Envelope,
+    pub email: &'a Email,
+    pub identity: &'a Identity,
+    pub persona: &'a Persona,
+    pub origin: Origin,
+    pub personas: &'a Personas,
+    pub access: &'a Access,
+    pub limits: &'a Limits,
 }
 
 impl Matter<'_> {
@@ -44,31 +53,118 @@ impl Matter<'_> {
     }
 }
 
-/// The rule that forbids an automatic answer to a letter; `None` when it may be answered.
-///
-/// `own` tells whether an address belongs to a persona of this engine.
-pub fn automatic_mail_rule(
-    envelope: &Envelope,
-    email: &Email,
-    own: impl Fn(&Address) -> bool,
-    received_headers_max: usize,
-) -> Option<&'static str> {
-    let matter = Matter { envelope, email, own: &own, received_headers_max };
-    RULES.iter().find(|rule| (rule.forbids)(&matter)).map(|rule| rule.name)
+/// Whose letter it is, as far as our records and our seal can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// No persona's.
+    Elsewhere,
+    /// A persona of this engine wrote it, to this persona; `hops` mails in a row are by personas.
+    Persona { hops: u32 },
+    /// A persona of an engine that shares our key wrote it.
+    Sealed { hops: u32 },
+    /// It bears a persona's address, and no persona sent it.
+    Forged,
+    /// A mail of ours that came back by somebody's hand.
+    Returned,
 }
 
+impl Origin {
+    /// Mails in a row that personas wrote, this one included.
+    pub fn hops(self) -> u32 {
+        match self {
+            Origin::Persona { hops } | Origin::Sealed { hops } => hops,
+            Origin::Elsewhere | Origin::Forged | Origin::Returned => 0,
+        }
+    }
+    fn is_a_personas(self) -> bool {
+        matches!(self, Origin::Persona { .. } | Origin::Sealed { .. })
+    }
+}
+
+/// What our records hold of a letter.
+#[derive(Debug, Clone, Default)]
+pub struct Records {
+    /// The mail of ours that has the letter's Message-ID.
+    pub by_id: Option<OwnMail>,
+    /// What the letter's note says, if we (or an engine with our key) sealed it.
+    pub token: Option<LoopToken>,
+    /// The mail of ours that the note is about.
+    pub by_token: Option<OwnMail>,
+}
+
+/// Whose letter it is that came to `persona`.
+///
+/// A Message-ID alone proves little, since everybody who got the mail knows it: the mail must have gone to this very
+/// persona. What is believed then is a count, never a word of the letter.
+pub fn origin(
+    envelope: &Envelope,
+    email: &Email,
+    persona: &Persona,
+    personas: &Personas,
+    records: &Records,
+) -> Origin {
+    let reaches = |text: &String| Address::parse(text).is_ok_and(|to| is(persona, personas, &to));
+    if let Some(writer) = email.sender().as_ref().and_then(|from| personas.by_address(from)) {
+        return match &records.by_id {
+            None => Origin::Forged,
+            Some(mail) if mail.persona != writer.id || writer.id == persona.id => Origin::Returned,
+            Some(mail) if !mail.recipients.iter().any(reaches) => Origin::Returned,
+            Some(mail) => Origin::Persona { hops: mail.hops },
+        };
+    }
+    if envelope.mail_from.as_ref().is_some_and(|from| personas.by_address(from).is_some()) {
+        return Origin::Forged;
+    }
+    match (&records.token, &records.by_token) {
+        (None, _) => Origin::Elsewhere,
+        (Some(token), None) if email.message_id.as_ref() == Some(&token.message_id) => {
+            Origin::Sealed { hops: token.hops }
+        }
+        (Some(_), _) => Origin::Returned,
+    }
+}
+
+/// Whether an address is one of this persona.
+fn is(persona: &Persona, personas: &Personas, address: &Address) -> bool {
+    personas.by_address(address).is_some_and(|found| found.id == persona.id)
+}
+
+/// The rule that forbids an automatic answer to a letter; `None` when it may be answered.
+pub fn automatic_mail_rule(matter: &Matter<'_>) -> Option<&'static str> {
+    RULES.iter().find(|rule| (rule.forbids)(matter)).map(|rule| rule.name)
+}
+
+/// What personas write is marked too. Between them the count of hops stands in for the mark, which would end every
+/// word after the first.
 fn auto_submitted(matter: &Matter<'_>) -> bool {
     let token = matter.email.automatic.auto_submitted.as_deref();
-    token.is_some_and(|token| !token.trim().eq_ignore_ascii_case("no"))
+    token.is_some_and(|token| token != "no") && !matter.origin.is_a_personas()
 }
 
 fn bulk_precedence(matter: &Matter<'_>) -> bool {
-    let precedence = matter.email.automatic.precedence.as_deref().unwrap_or_default().trim();
-    ["list", "bulk", "junk"].iter().any(|word| precedence.eq_ignore_ascii_case(word))
+    matter.email.automatic.precedence.as_deref().is_some_and(AutomaticSigns::is_bulk)
+}
+
+/// A personal responder answers only what names it: blind copies, forwarded and redirected mail were meant for others
+/// (RFC 3834 section 2).
+fn is_addressed(matter: &Matter<'_>) -> bool {
+    let Matter { email, persona, personas, .. } = matter;
+    let named = email.to.iter().chain(&email.cc).chain(&email.resent).filter_map(Mailbox::address);
+    named.into_iter().any(|address| is(persona, personas, &address))
+}
+
+/// An answer to a forged sender goes to somebody who never wrote. Whom `access.allow` names is answered all the same,
+/// because somebody decided so.
+fn unauthenticated(matter: &Matter<'_>) -> bool {
+    let is_allowed = matter.email.sender().is_some_and(|sender| matter.access.allows(&sender));
+    !matter.identity.is_believable(is_allowed) && !matches!(matter.origin, Origin::Persona { .. })
 }
 
 /// `DR`, `NDR`, `RN` and `NRN` speak of other kinds of answers (MS-OXCMAIL section 2.1.3.2.20).
 fn suppresses_replies(matter: &Matter<'_>) -> bool {
+    if matter.origin.is_a_personas() {
+        return false;
+    }
     let words = matter.email.automatic.auto_response_suppress.as_deref().unwrap_or_default();
     let ours = |word: &str| ["all", "autoreply", "oof"].iter().any(|w| word.trim().eq_ignore_ascii_case(w));
     words.split([',', ';']).any(ours)
@@ -88,11 +184,9 @@ fn is_robot(local: &str) -> bool {
         "do-not-reply",
         "do_not_reply",
         "do.not.reply",
-        "bounce",
-        "bounces",
     ];
     let local = local.to_ascii_lowercase();
-    // `bounces+token`, `no-reply-7f3a`, `noreply.news`: the name stands at the start, cut off by a separator or digit.
+    // `daemon+token`, `no-reply-7f3a`, `noreply.news`: the name stands at the start, cut off by a separator or digit.
     let ends_word = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphabetic());
     let starts_with_name = |name: &str| local.strip_prefix(name).is_some_and(ends_word);
     NAMES.iter().any(|name| starts_with_name(name))
@@ -102,6 +196,7 @@ fn is_robot(local: &str) -> bool {
         || local.ends_with("-owner")
         || local.starts_with("owner-")
         || local.contains("-bounces")
+        || local.starts_with("bounce")
 }
 
 /// Judges the sender of a letter whose header is known: `deny` wins over `allow` wins over the default.

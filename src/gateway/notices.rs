@@ -10,7 +10,7 @@
 pub mod letter;
 
 use crate::config::{Config, Persona};
-use crate::domain::{Address, ConversationId, DeliveryId, MessageId, ThreadId, Trust};
+use crate::domain::{Address, ConversationId, DeliveryId, LoopToken, MessageId, ThreadId, Trust};
 use crate::mime::{self, Automatic, ComposeError, Outgoing, SignError};
 use crate::store::{
     Content, DeliveryKind, NewDelivery, NoticeMail, Place, Result, Store, StoreError, Untold,
@@ -131,8 +131,11 @@ impl Notices {
         let clock = self.store.clock();
         let id = MessageId::new(clock.new_id());
         let before = untold.before.as_ref();
+        let message_id = mime::new_message_id(id.as_str(), persona.address.domain());
+        let key = self.config.loop_key.as_ref().unwrap_or(self.store.loop_key());
         let outgoing = Outgoing {
-            message_id: mime::new_message_id(id.as_str(), persona.address.domain()),
+            loop_token: Some(key.seal(&LoopToken { hops: 1, message_id: message_id.clone() })),
+            message_id,
             date: clock.now(),
             from_name: DISPLAY_NAME.to_owned(),
             from: persona.address.clone(),

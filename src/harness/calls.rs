@@ -2,9 +2,10 @@
 
 use super::desk::RunError;
 use super::providers::{Block, Response, Stop, ToolArgs};
+use super::quota;
 use super::reply;
 use super::work::Work;
-use crate::domain::ErrorClass;
+use crate::domain::{ErrorClass, Withheld};
 use crate::store::{Entry, Step, StepKind};
 use crate::tools::{self, MailPolicy, Tool, ToolCall, ToolClass, ToolError, ToolLimits, ToolOutcome};
 use serde_json::{Value, json};
@@ -149,7 +150,13 @@ async fn execute(
         }
     };
     Ok(match outcome {
-        Ok(outcome) => Verdict::Done(outcome),
+        Ok(outcome) => match &outcome.mail {
+            Some(draft) => match quota::forbidden(work, draft).await? {
+                Some(rule) => Verdict::Failed { code: rule.as_str(), message: told(rule) },
+                None => Verdict::Done(outcome),
+            },
+            None => Verdict::Done(outcome),
+        },
         Err(ToolError::Mendable { code, message }) => Verdict::Failed { code, message },
         Err(ToolError::UnsupportedAction(action)) => Verdict::Terminal {
             class: ErrorClass::UnsupportedAction,
@@ -161,6 +168,16 @@ async fn execute(
         },
         Err(ToolError::Store(error)) => return Err(RunError::Store(error)),
     })
+}
+
+/// Why a draft is not queued, for the model.
+fn told(rule: Withheld) -> String {
+    let why = match rule {
+        Withheld::HopLimit => "this mail has gone from persona to persona as often as a mail may",
+        Withheld::Alternations => "this thread has had as many answers as it may have for today",
+        _ => "one of its recipients has had as many mails from you as they may have for now",
+    };
+    format!("not sent: {why}; another try in this run will not help, so finish without it")
 }
 
 type Settled = (String, Option<ToolOutcome>, Option<(ErrorClass, String)>);

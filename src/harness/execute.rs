@@ -9,8 +9,8 @@ use super::meter;
 use super::providers::{Message, Response, Role, Stop, ToolChoice};
 use super::work::Work;
 use super::{reply, turn};
-use crate::domain::{ErrorClass, RunState, StopReason};
-use crate::store::{ClaimedRun, Entry, Finished};
+use crate::domain::{ErrorClass, RunState, StopReason, Withheld};
+use crate::store::{ClaimedRun, Entry, Fate, Finished};
 use tokio_util::sync::CancellationToken;
 
 /// What the model is told when its answer was cut off.
@@ -27,6 +27,10 @@ pub async fn execute(
     cancel: &CancellationToken,
 ) -> Result<StopReason, RunError> {
     let mut work = Work::begin(desk, run, cancel).await?;
+    if let Some(rule) = work.unasked {
+        work.store.file_unasked(&work.key, rule).await?;
+        return Ok(StopReason::RateLimited);
+    }
     let (text, stop) = converse(&mut work).await?;
     finish(&mut work, &text, stop).await?;
     Ok(stop)
@@ -96,8 +100,9 @@ async fn finish(work: &mut Work<'_>, text: &str, stop: StopReason) -> Result<(),
         }
         _ => {
             let mail = reply::final_reply(work, text)?;
-            let unsendable =
-                mail.as_ref().is_some_and(|m| m.disposition == "withheld:outbound_not_configured");
+            let unsendable = mail
+                .as_ref()
+                .is_some_and(|mail| matches!(mail.fate, Fate::Withhold(Withheld::OutboundNotConfigured)));
             work.pending.extend(mail.map(|mail| Entry::Mail(Box::new(mail))));
             match unsendable {
                 true => {

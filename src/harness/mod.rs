@@ -10,6 +10,7 @@ pub mod preflight;
 pub mod work;
 pub mod turn;
 pub mod calls;
+pub mod quota;
 pub mod reply;
 pub mod execute;
 pub mod worker;

@@ -1,13 +1,14 @@
 //! Drafts become mails: identity, threading headers and frozen bytes; and what may become of the final text.
 
 use super::desk::RunError;
+use super::quota;
 use super::work::Work;
 use crate::config::{BounceAddress, ReplyMode};
 use crate::domain::{
-    Address, ConversationId, DeliveryId, ErrorClass, MessageId, ThreadId, Trigger, bounce_address,
+    Address, ConversationId, DeliveryId, ErrorClass, MessageId, ThreadId, Trigger, Withheld, bounce_address,
 };
 use crate::mime::{self, Automatic, Outgoing, OutgoingAttachment};
-use crate::store::{Content, DeliveryKind, NewDelivery, NewOutbound, Place};
+use crate::store::{Content, DeliveryKind, Fate, NewDelivery, NewOutbound, Place};
 use crate::tools::{self, Answered, DraftAttachment, MailDraft, MailPolicy};
 use serde_json::json;
 
@@ -15,9 +16,11 @@ use serde_json::json;
 pub async fn mail_policy(work: &Work<'_>) -> Result<MailPolicy, RunError> {
     let config = &work.desk.config;
     let people = work.store.thread_participants(&work.subject.message.thread).await?;
-    let is_persona = |address: &Address| config.personas.by_address(address).is_some();
+    // Another persona on the letter is somebody like anybody else; the limit of hops ends what they may start.
+    let is_self =
+        |address: &Address| config.personas.by_address(address).is_some_and(|p| p.id == work.persona.id);
     let participants =
-        people.iter().filter_map(|text| Address::parse(text).ok()).filter(|a| !is_persona(a)).collect();
+        people.iter().filter_map(|text| Address::parse(text).ok()).filter(|a| !is_self(a)).collect();
     Ok(MailPolicy {
         outbound_configured: config.gateway.outbound.is_some(),
         persona_address: work.persona.address.clone(),
@@ -51,17 +54,10 @@ fn answered(work: &Work<'_>) -> Option<Answered> {
 
 /// Makes a draft a mail with frozen bytes, queued with its delivery. Counts it.
 pub fn outbound(work: &mut Work<'_>, draft: MailDraft) -> Result<NewOutbound, RunError> {
-    let mail = freeze(work, draft, Fate::Send)?;
+    let mail = freeze(work, draft, None)?;
     work.mails_sent += 1;
     work.replied |= mail.place.is_none();
     Ok(mail)
-}
-
-/// What becomes of a text.
-enum Fate {
-    Send,
-    /// By this rule.
-    Withhold(&'static str),
 }
 
 /// To whom an answer goes: `From`, or a `Reply-To` that is the same mailbox under another tag or that the configuration
@@ -85,35 +81,42 @@ pub fn final_reply(work: &mut Work<'_>, text: &str) -> Result<Option<NewOutbound
         Some(letter) => (writer(letter, &config.security.send_allow).into_iter().collect(), true),
         None => (config.gateway.owners.clone(), false),
     };
-    let fate = if work.replied {
-        Fate::Withhold("already_replied")
+    let withheld = if work.replied {
+        Some(Withheld::AlreadyReplied)
     } else if work.persona.reply == ReplyMode::ToolOnly {
-        Fate::Withhold("tool_only")
+        Some(Withheld::ToolOnly)
     } else if config.gateway.outbound.is_none() {
-        Fate::Withhold("outbound_not_configured")
+        Some(Withheld::OutboundNotConfigured)
     } else if to.is_empty() {
-        Fate::Withhold("no_recipient")
+        Some(Withheld::NoRecipient)
+    } else if quota::exceeds_hops(work) {
+        Some(Withheld::HopLimit)
     } else {
-        Fate::Send
+        None
     };
     let subject = work.subject.message.subject.clone();
     let draft = MailDraft { to, subject, body: text.to_owned(), is_reply, ..MailDraft::default() };
-    if let Fate::Send = fate {
+    if withheld.is_none() {
         work.mails_sent += 1;
         work.replied = true;
     }
     // The answer of a scheduled run goes to the owners and belongs to the responsibility's own thread.
-    let mut mail = freeze(work, draft, fate)?;
+    let mut mail = freeze(work, draft, withheld)?;
     mail.place = None;
     Ok(Some(mail))
 }
 
-fn freeze(work: &Work<'_>, draft: MailDraft, fate: Fate) -> Result<NewOutbound, RunError> {
+fn freeze(work: &Work<'_>, draft: MailDraft, withheld: Option<Withheld>) -> Result<NewOutbound, RunError> {
     let clock = work.desk.clock.as_ref();
     let id = MessageId::new(clock.new_id());
     let letter = answered(work).filter(|_| draft.is_reply);
+    let everybody = || draft.to.iter().chain(&draft.cc).chain(&draft.bcc);
+    let recipients: Vec<String> = everybody().map(Address::to_string).collect();
+    let reservation = quota::reservation(work, everybody());
+    let message_id = mime::new_message_id(id.as_str(), work.persona.address.domain());
     let outgoing = Outgoing {
-        message_id: mime::new_message_id(id.as_str(), work.persona.address.domain()),
+        loop_token: Some(quota::loop_token(work, &message_id)),
+        message_id,
         date: clock.now(),
         from_name: work.persona.name.clone(),
         from: work.persona.address.clone(),
@@ -132,8 +135,6 @@ fn freeze(work: &Work<'_>, draft: MailDraft, fate: Fate) -> Result<NewOutbound, 
         attachments: draft.attachments.into_iter().map(attachment).collect(),
     };
     let mut participants: Vec<String> = outgoing.to.iter().chain(&outgoing.cc).map(Address::key).collect();
-    let recipients: Vec<String> =
-        outgoing.to.iter().chain(&outgoing.cc).chain(&draft.bcc).map(Address::to_string).collect();
     participants.dedup();
     let place = (!draft.is_reply).then(|| Place {
         mentioned: Vec::new(),
@@ -144,9 +145,9 @@ fn freeze(work: &Work<'_>, draft: MailDraft, fate: Fate) -> Result<NewOutbound, 
         new_conversation: ConversationId::new(clock.new_id()),
         new_thread: ThreadId::new(clock.new_id()),
     });
-    let (delivery, disposition) = match fate {
-        Fate::Withhold(rule) => (None, format!("withheld:{rule}")),
-        Fate::Send => {
+    let fate = match withheld {
+        Some(rule) => Fate::Withhold(rule),
+        None => {
             let unmailable = |why: String| RunError::Fatal {
                 class: ErrorClass::BadRequest,
                 message: format!("the answer cannot be made a mail: {why}"),
@@ -162,10 +163,10 @@ fn freeze(work: &Work<'_>, draft: MailDraft, fate: Fate) -> Result<NewOutbound, 
                 recipients,
                 bytes: sealed.map_err(|error| unmailable(error.to_string()))?,
             };
-            (Some(delivery), "sent".to_owned())
+            Fate::Send { delivery, reservation }
         }
     };
-    Ok(NewOutbound { id, place, participants, content: content(&outgoing), delivery, disposition })
+    Ok(NewOutbound { id, place, participants, content: content(&outgoing), hops: quota::hops(work), fate })
 }
 
 /// Where the mail systems of the world report to when this mail does not arrive.

@@ -4,11 +4,12 @@ use super::context::{self, Sources};
 use super::desk::{Desk, RunError};
 use super::meter::Meter;
 use super::providers::{Message, Provider, Request, Response, Role, Stop, ToolChoice, ToolSpec};
+use super::quota;
 use super::resolvers::Subject;
 use crate::config::{Budget, Persona};
-use crate::domain::{ErrorClass, Usage};
+use crate::domain::{ErrorClass, Usage, Withheld};
 use crate::store::{
-    AssembledContext, ClaimedRun, Entry, JournalSoFar, PersonaStore, RunKey, Step, TriggerMessage,
+    AssembledContext, ClaimedRun, Entry, Fate, JournalSoFar, PersonaStore, RunKey, Step, TriggerMessage,
 };
 use crate::tools::Tool;
 use cap_std::fs_utf8::Dir;
@@ -47,6 +48,8 @@ pub struct Work<'a> {
     pub mails_sent: usize,
     /// Some mail of this run answered the trigger.
     pub replied: bool,
+    /// Why the model need not be asked: its answer could not be sent.
+    pub unasked: Option<Withheld>,
     began: Duration,
 }
 
@@ -65,7 +68,7 @@ impl<'a> Work<'a> {
         };
         let provider = desk.providers.get(provider_name).ok_or_else(no_provider)?;
         let store = desk.store.persona(&run.persona);
-        let TriggerMessage { message, attachments, has_past } =
+        let TriggerMessage { message, attachments, has_past, sent } =
             store.trigger_message(&run.trigger_message).await?;
         let subject = Subject { trigger: run.trigger, message, attachments, has_past };
         let tools = desk.tools(persona);
@@ -100,6 +103,7 @@ impl<'a> Work<'a> {
             pending: Vec::new(),
             mails_sent: 0,
             replied: false,
+            unasked: None,
             began: desk.clock.monotonic(),
         };
         let journal = match run.has_journal {
@@ -108,7 +112,12 @@ impl<'a> Work<'a> {
         };
         match &journal.first_request_json {
             Some(json) => work.resume(json, &journal)?,
-            None => work.assemble().await?,
+            None => {
+                work.unasked = quota::unasked(&work, sent);
+                if work.unasked.is_none() {
+                    work.assemble().await?;
+                }
+            }
         }
         Ok(work)
     }
@@ -196,8 +205,9 @@ impl<'a> Work<'a> {
         if entries.is_empty() {
             return Ok(());
         }
-        let has_mail =
-            entries.iter().any(|entry| matches!(entry, Entry::Mail(mail) if mail.delivery.is_some()));
+        let has_mail = entries
+            .iter()
+            .any(|entry| matches!(entry, Entry::Mail(mail) if matches!(mail.fate, Fate::Send { .. })));
         self.store.journal(&self.key, entries).await?;
         if has_mail {
             self.desk.mail_queued.notify_one();

@@ -22,6 +22,9 @@ pub enum Automatic {
     Generated,
 }
 
+/// The field by which we know our own mail again, and how many personas had a hand in it (see [`crate::domain::LoopKey`]).
+pub const LOOP_FIELD: &str = "Attache-Loop";
+
 /// A file that goes with a mail. `message/*` and `multipart/*` are sent as `application/octet-stream`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutgoingAttachment {
@@ -46,6 +49,8 @@ pub struct Outgoing {
     pub in_reply_to: Option<String>,
     pub references: Vec<String>,
     pub automatic: Automatic,
+    /// A sealed note for ourselves, of [`LOOP_FIELD`].
+    pub loop_token: Option<String>,
     pub body_markdown: String,
     pub attachments: Vec<OutgoingAttachment>,
 }
@@ -110,6 +115,7 @@ fn headers(mail: &Outgoing) -> Result<String, ComposeError> {
         ("References", references.join("\r\n ")),
         ("Auto-Submitted", automatic.to_owned()),
         ("X-Auto-Response-Suppress", "All".to_owned()),
+        (LOOP_FIELD, mail.loop_token.clone().unwrap_or_default()),
         ("MIME-Version", "1.0".to_owned()),
     ];
     let written = fields.iter().filter(|(name, value)| !value.is_empty() || *name == "Subject");

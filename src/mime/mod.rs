@@ -27,7 +27,7 @@ mod threading;
 mod transfer;
 mod wire;
 
-pub use compose::{Automatic, ComposeError, Outgoing, OutgoingAttachment, compose};
+pub use compose::{Automatic, ComposeError, LOOP_FIELD, Outgoing, OutgoingAttachment, compose};
 pub use dkim::{KeyError, KeyRecord, SignError, Signer, Signers};
 pub use filename::safe_filename;
 pub use header::Header;

@@ -80,6 +80,7 @@ fn headers(letter: &Part<'_>, limits: &ParseLimits) -> Email {
         reply_to: fields.recipients("reply-to"),
         to: fields.recipients("to"),
         cc: fields.recipients("cc"),
+        resent: ["resent-to", "resent-cc"].into_iter().flat_map(|name| fields.recipients(name)).collect(),
         subject: fields.text("subject").unwrap_or_default(),
         date: fields.date("date"),
         ..Email::default()

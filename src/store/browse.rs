@@ -8,7 +8,7 @@ use super::threads::json_list;
 use super::{PersonaStore, Result, Store, StoreError};
 use crate::domain::{
     ConversationId, DeliveryId, ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadId,
-    Timestamp, Trigger, Usage,
+    Timestamp, Trigger, Usage, Withheld,
 };
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
@@ -41,6 +41,8 @@ pub struct ThreadSummary {
     pub runs: u32,
     /// Runs that are queued, running or waiting.
     pub open_runs: u32,
+    /// The rule that holds the newest message: `filed:<rule>` or `withheld:<rule>`.
+    pub held: Option<String>,
     pub created_at: Timestamp,
     /// Last activity.
     pub updated_at: Timestamp,
@@ -108,7 +110,8 @@ pub(super) const THREAD_SUMMARIES: &str = "
       (SELECT count(*) FROM messages m WHERE m.thread_id = t.id) AS messages,
       (SELECT count(*) FROM runs r WHERE r.thread_id = t.id) AS runs,
       (SELECT count(*) FROM runs r WHERE r.thread_id = t.id
-        AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')) AS open_runs
+        AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')) AS open_runs,
+      (SELECT m.disposition FROM messages m WHERE m.thread_id = t.id ORDER BY m.seq DESC LIMIT 1) AS disposition
     FROM threads t WHERE t.id IN (SELECT value FROM json_each($1)) ORDER BY t.updated_at DESC, t.id DESC";
 pub(super) const THREADS_LIKE: &str =
     "SELECT id FROM threads WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
@@ -116,7 +119,7 @@ pub(super) const DELIVERIES_LIKE: &str =
     "SELECT id FROM deliveries WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
 pub(super) const MESSAGES_OF_THREAD: &str = "
     SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
-      text_body, fresh_text, received_at, trust, run_id, disposition, metadata_json
+      text_body, fresh_text, received_at, trust, run_id, disposition, hops, metadata_json
     FROM messages WHERE thread_id = $1 AND persona_id = $2 ORDER BY seq DESC LIMIT $3";
 pub(super) const ATTACHMENTS_OF: &str = "
     SELECT message_id, filename, content_type, size_bytes FROM attachments
@@ -306,9 +309,20 @@ fn thread_summary(row: &SqliteRow) -> Result<ThreadSummary> {
         messages: row.get("messages"),
         runs: row.get("runs"),
         open_runs: row.get("open_runs"),
+        held: row.get::<Option<String>, _>("disposition").filter(|disposition| is_held(disposition)),
         created_at: timestamp(row, "created_at")?,
         updated_at: timestamp(row, "updated_at")?,
     })
+}
+
+/// Whether a rule keeps a message from what its writer wanted. A text beside a reply that was sent is not such a case.
+fn is_held(disposition: &str) -> bool {
+    let by_design = [Withheld::AlreadyReplied, Withheld::ToolOnly];
+    match disposition.split_once(':') {
+        Some(("filed", _)) => true,
+        Some(("withheld", rule)) => Withheld::parse(rule).is_none_or(|rule| !by_design.contains(&rule)),
+        _ => false,
+    }
 }
 
 fn run_summary(row: &SqliteRow) -> Result<RunSummary> {

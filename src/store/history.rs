@@ -2,6 +2,7 @@
 //!
 //! Every query is bounded by a number of rows found through an index, so its work does not grow with the thread.
 
+use super::correspondence::{DAY, HOUR, Sent, since};
 use super::journal::{Step, StepKind};
 use super::threads::json_list;
 use super::{PersonaStore, Result, StoreError};
@@ -31,6 +32,8 @@ pub struct StoredMessage {
     /// The run that wrote an outbound message.
     pub run: Option<RunId>,
     pub disposition: String,
+    /// Mails in a row that personas wrote, this one included.
+    pub hops: u32,
     pub metadata_json: String,
 }
 
@@ -62,13 +65,19 @@ pub struct PastMessage {
 
 pub(super) const MESSAGE: &str = "
     SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
-      text_body, fresh_text, received_at, trust, run_id, disposition, metadata_json
+      text_body, fresh_text, received_at, trust, run_id, disposition, hops, metadata_json
     FROM messages WHERE id = $1 AND persona_id = $2";
 /// What a run is about, in one row: the message's columns, its attachments, and whether its thread has a past.
 pub(super) const TRIGGER: &str = "
     SELECT m.seq, m.id, m.thread_id, m.direction, m.message_id, m.in_reply_to, m.references_json, m.sender,
       m.recipients_json, m.subject, m.text_body, m.fresh_text, m.received_at, m.trust, m.run_id, m.disposition,
-      m.metadata_json,
+      m.hops, m.metadata_json,
+      (SELECT coalesce(sum(mails), 0) FROM correspondence WHERE persona_id = $2 AND minute >= $3
+         AND counterparty = lower(m.metadata_json ->> '$.sender')) AS in_hour,
+      (SELECT coalesce(sum(mails), 0) FROM correspondence WHERE persona_id = $2 AND minute >= $4
+         AND counterparty = lower(m.metadata_json ->> '$.sender')) AS in_day,
+      (SELECT coalesce(sum(mails), 0) FROM correspondence WHERE persona_id = $2 AND minute >= $4
+         AND counterparty = 'thread:' || m.thread_id) AS in_thread,
       (SELECT json_group_array(json_object('filename', filename, 'content_type', content_type,
          'size_bytes', size_bytes)) FROM attachments WHERE message_id = m.id ORDER BY id) AS attachments,
       (EXISTS (SELECT 1 FROM messages p WHERE p.thread_id = m.thread_id AND p.seq < m.seq)
@@ -109,6 +118,8 @@ pub struct TriggerMessage {
     pub attachments: Vec<AttachmentInfo>,
     /// The thread has messages that the run may see.
     pub has_past: bool,
+    /// Automatic mails of late to whoever wrote the message, and in its thread.
+    pub sent: Sent,
 }
 
 impl PersonaStore {
@@ -129,13 +140,20 @@ impl PersonaStore {
 
     /// The message that triggered a run.
     pub async fn trigger_message(&self, id: &MessageId) -> Result<TriggerMessage> {
+        let now = self.store.clock().now();
         let row = sqlx::query(TRIGGER).bind(id.as_str()).bind(self.persona.as_str());
+        let row = row.bind(since(now, HOUR)).bind(since(now, DAY));
         let row = row.fetch_optional(self.store.readers()).await?;
         let row = row.ok_or_else(|| StoreError::Missing { kind: "message", id: id.to_string() })?;
         Ok(TriggerMessage {
             message: stored_message(&row)?,
             attachments: from_json(row.get("attachments"), "attachments")?,
             has_past: row.get("has_past"),
+            sent: Sent {
+                in_hour: row.get("in_hour"),
+                in_day: row.get("in_day"),
+                in_thread: row.get("in_thread"),
+            },
         })
     }
 
@@ -231,6 +249,7 @@ pub(super) fn stored_message(row: &SqliteRow) -> Result<StoredMessage> {
         trust: row.get("trust"),
         run: row.get::<Option<String>, _>("run_id").map(RunId::new),
         disposition: row.get("disposition"),
+        hops: row.get("hops"),
         metadata_json: row.get("metadata_json"),
     })
 }

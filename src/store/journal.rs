@@ -3,13 +3,14 @@
 //! What makes a run survivable and replayable is the order of these commits: a request before it is sent, a
 //! response before any of its calls starts, a call before its tool runs, a result together with its effect.
 
+use super::correspondence::{self, Reservation};
 use super::deliveries::{self, NewDelivery};
 use super::messages::{self, Content, MessageRow, Place};
 use super::runs::fenced;
 use super::{PersonaStore, Result, facts};
 use crate::clock::Clock;
 use crate::domain::{
-    CostSource, ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, Timestamp, Usage,
+    CostSource, ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, Timestamp, Usage, Withheld,
 };
 use sqlx::{Row, SqliteConnection};
 use std::sync::Arc;
@@ -107,10 +108,20 @@ pub struct NewOutbound {
     /// Added to the thread's participants.
     pub participants: Vec<String>,
     pub content: Content,
-    /// `None` when it is withheld.
-    pub delivery: Option<NewDelivery>,
-    /// `sent` (queued to be) or `withheld:<rule>`.
-    pub disposition: String,
+    /// Mails in a row that personas wrote, this one included.
+    pub hops: u32,
+    pub fate: Fate,
+}
+
+/// What becomes of a message that a run writes.
+#[derive(Debug, Clone)]
+pub enum Fate {
+    /// Queued, unless the transaction finds that it is one mail too many: then it is withheld.
+    Send {
+        delivery: NewDelivery,
+        reservation: Reservation,
+    },
+    Withhold(Withheld),
 }
 
 #[derive(Debug, Clone)]
@@ -265,6 +276,18 @@ impl Scribe {
             }
             None => None,
         };
+        let (delivery, withheld) = match &mail.fate {
+            Fate::Withhold(rule) => (None, Some(*rule)),
+            Fate::Send { delivery, reservation } => {
+                let place = (&self.key.run, elsewhere.as_ref());
+                let over = correspondence::reserve(conn, &self.persona, place, reservation, self.now);
+                match over.await? {
+                    None => (Some(delivery), None),
+                    over => (None, over),
+                }
+            }
+        };
+        let disposition = withheld.map_or_else(|| "sent".to_owned(), |rule| format!("withheld:{rule}"));
         let row = MessageRow {
             id: &mail.id,
             thread: elsewhere.as_ref(),
@@ -275,16 +298,17 @@ impl Scribe {
             run: Some(&self.key.run),
             dedup_key: None,
             ack_confirmed: true,
-            disposition: &mail.disposition,
+            disposition: &disposition,
+            hops: mail.hops,
             // Who is not sent to does not become a participant.
-            joining: if mail.delivery.is_some() { &mail.participants } else { &[] },
+            joining: if delivery.is_some() { &mail.participants } else { &[] },
         };
         messages::insert_message(conn, &row, self.now).await?;
-        match &mail.delivery {
+        match delivery {
             Some(delivery) => deliveries::insert(conn, delivery, self.now).await,
             None => {
                 let subject = ("message", mail.id.as_str());
-                messages::audit(conn, Some(&self.persona), subject, &mail.disposition, self.now).await
+                messages::audit(conn, Some(&self.persona), subject, &disposition, self.now).await
             }
         }
     }

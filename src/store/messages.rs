@@ -1,9 +1,10 @@
 //! Messages: letters on their way in, synthetic prompts, and what a persona sends.
 
+use super::correspondence::{self, DAY, HOUR, Quota, Sent, since};
 use super::mailboxes;
 use super::reports::{self, NewReport};
 use super::runs::{self, NewRun};
-use super::threads::{self, Placing, json_list};
+use super::threads::{self, Placed, Placing, json_list};
 use super::{PersonaStore, Result, Store};
 use crate::domain::{
     AttachmentId, ConversationId, MailboxUid, MessageId, PersonaId, RawLetterId, RunId, ThreadId, Timestamp,
@@ -27,6 +28,9 @@ pub struct NewInbound {
     pub attachments: Vec<NewAttachment>,
     /// Equal for two arrivals of the same letter.
     pub dedup_key: String,
+    /// The letter bears a Message-ID: it is the same letter for the whole window. One without may be sent twice on
+    /// purpose once its sender has seen the first yes.
+    pub has_own_id: bool,
     /// Arrivals before this instant are other letters.
     pub duplicates_since: Timestamp,
     /// When it came, or came to the mailbox that it was fetched from.
@@ -43,6 +47,12 @@ pub struct NewInbound {
     pub disposition: String,
     /// Further decisions about it for `audit_log`, `verb:rule` each.
     pub decisions: Vec<String>,
+    /// Mails in a row that personas wrote, this one included.
+    pub hops: u32,
+    /// The sender was proved to be an owner: the thread's alternations count from here.
+    pub from_owner: bool,
+    /// Past which no run is queued for the letter, and it is filed; `None` is no bound.
+    pub quota: Option<Quota>,
 }
 
 /// What decides the conversation and the thread of a message.
@@ -100,18 +110,22 @@ pub enum StoredInbound {
     New {
         message: MessageId,
         run: Option<RunId>,
+        /// `run` or `filed:<rule>`.
+        disposition: String,
     },
     /// The letter was here before, as this message.
-    Duplicate {
-        message: MessageId,
-    },
+    Duplicate { message: MessageId },
 }
 
-/// What is known of a letter before it is stored: the same letter, and the conversations it is linked to.
+/// What is known of a letter before it is stored: the same letter, what its sender was sent of late, and the conversations it is linked to.
 pub(super) const ARRIVAL: &str = "
     SELECT
       (SELECT id FROM messages WHERE persona_id = $1 AND dedup_key = $3 AND received_at >= $4
          AND (ack_confirmed = 0 OR $5) ORDER BY seq DESC LIMIT 1),
+      (SELECT coalesce(sum(mails), 0) FROM correspondence
+         WHERE persona_id = $1 AND counterparty = $6 AND minute >= $7),
+      (SELECT coalesce(sum(mails), 0) FROM correspondence
+         WHERE persona_id = $1 AND counterparty = $6 AND minute >= $8),
       (SELECT json_group_array(conversation_id) FROM (SELECT DISTINCT conversation_id FROM message_links
          WHERE persona_id = $1 AND rfc_message_id IN (SELECT value FROM json_each($2)) ORDER BY 1))";
 /// A message with its raw bytes, if it has any. One that a run adds to its own thread (`$2` is NULL) takes the thread
@@ -127,9 +141,9 @@ pub(super) const INSERT_MESSAGE: &str = "
       WHERE $2 IS NULL AND id = (SELECT thread_id FROM runs WHERE id = $17);
     INSERT INTO messages (id, thread_id, persona_id, direction, message_id, in_reply_to, references_json, sender,
       recipients_json, subject, text_body, fresh_text, html_body, received_at, trust, raw_id, run_id, dedup_key,
-      ack_confirmed, disposition, metadata_json)
+      ack_confirmed, disposition, metadata_json, hops)
     VALUES ($1, coalesce($2, (SELECT thread_id FROM runs WHERE id = $17)), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
-      $13, $14, $15, $16, $17, $18, $19, $20, $21)";
+      $13, $14, $15, $16, $17, $18, $19, $20, $21, $27)";
 pub(super) const INSERT_ATTACHMENT: &str = "
     INSERT INTO attachments (id, message_id, persona_id, filename, declared_name, content_type, size_bytes, sha256,
       content_id, bytes) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
@@ -177,18 +191,23 @@ async fn accept_copy(
     copy: &NewInbound,
     now: Timestamp,
 ) -> Result<StoredInbound> {
-    let stamp = copy.received_at.to_string();
-    let placing = placing(&copy.persona, &copy.place, &copy.content, &stamp);
-    // A letter with a Message-ID of its own is the same letter for the whole window; one without may be sent twice
-    // on purpose once its sender has seen the first yes.
-    let has_own_id = copy.dedup_key.starts_with("mid:");
+    let (stamp, today) = (copy.received_at.to_string(), since(now, DAY));
+    let placing = placing(&copy.persona, &copy.place, &copy.content, (&stamp, &today));
     let arrival = sqlx::query(ARRIVAL).bind(copy.persona.as_str()).bind(placing.ids()).bind(&copy.dedup_key);
-    let arrival =
-        arrival.bind(copy.duplicates_since.to_string()).bind(has_own_id).fetch_one(&mut *conn).await?;
+    let arrival = arrival.bind(copy.duplicates_since.to_string()).bind(copy.has_own_id);
+    let arrival = arrival.bind(copy.quota.as_ref().map(|quota| quota.counterparty.as_str()));
+    let arrival = arrival.bind(since(now, HOUR)).bind(since(now, DAY)).fetch_one(&mut *conn).await?;
     if let Some(id) = arrival.get::<Option<String>, _>(0) {
         return Ok(StoredInbound::Duplicate { message: MessageId::new(id) });
     }
-    let thread = threads::place_among(conn, &placing, arrival.get(1)).await?;
+    let Placed { thread, answers } = threads::place_among(conn, &placing, arrival.get(3)).await?;
+    if copy.from_owner {
+        correspondence::owner_wrote(conn, &copy.persona, &thread).await?;
+    }
+    let sent = Sent { in_hour: arrival.get(1), in_day: arrival.get(2), in_thread: answers };
+    let over = copy.quota.as_ref().and_then(|quota| quota.bounds.exceeded_by(sent.one_more()));
+    let run = copy.run.as_ref().filter(|_| over.is_none());
+    let disposition = over.map_or_else(|| copy.disposition.clone(), |rule| format!("filed:{rule}"));
     let row = MessageRow {
         id: &copy.id,
         thread: Some(&thread),
@@ -205,7 +224,8 @@ async fn accept_copy(
         run: None,
         dedup_key: Some(&copy.dedup_key),
         ack_confirmed: copy.ack_confirmed,
-        disposition: &copy.disposition,
+        disposition: &disposition,
+        hops: copy.hops,
         joining: &[],
     };
     insert_message(conn, &row, copy.received_at).await?;
@@ -215,23 +235,24 @@ async fn accept_copy(
     if let Some(report) = &copy.report {
         reports::record(conn, &copy.persona, &copy.id, report, now).await?;
     }
-    match &copy.run {
+    match run {
         Some(run) => runs::insert(conn, run, &copy.persona, &thread, &copy.id, now).await?,
         None => {
-            audit(conn, Some(&copy.persona), ("message", copy.id.as_str()), &copy.disposition, now).await?;
+            audit(conn, Some(&copy.persona), ("message", copy.id.as_str()), &disposition, now).await?;
         }
     }
     for decision in &copy.decisions {
         audit(conn, Some(&copy.persona), ("message", copy.id.as_str()), decision, now).await?;
     }
-    Ok(StoredInbound::New { message: copy.id.clone(), run: copy.run.as_ref().map(|run| run.id.clone()) })
+    let run = run.map(|run| run.id.clone());
+    Ok(StoredInbound::New { message: copy.id.clone(), run, disposition })
 }
 
 fn placing<'a>(
     persona: &'a PersonaId,
     place: &'a Place,
     content: &'a Content,
-    stamp: &'a str,
+    (now, answers_since): (&'a str, &'a str),
 ) -> Placing<'a> {
     Placing {
         persona: persona.as_str(),
@@ -242,7 +263,8 @@ fn placing<'a>(
         vouched: place.vouched,
         replaces: place.replaces.as_deref(),
         subject: &content.subject,
-        now: stamp,
+        now,
+        answers_since,
         new_conversation: place.new_conversation.clone(),
         new_thread: place.new_thread.clone(),
     }
@@ -256,7 +278,8 @@ pub(super) async fn place_message(
     content: &Content,
     now: Timestamp,
 ) -> Result<ThreadId> {
-    threads::place(conn, &placing(persona, place, content, &now.to_string())).await
+    let now = now.to_string();
+    Ok(threads::place(conn, &placing(persona, place, content, (&now, &now))).await?.thread)
 }
 
 /// A row of `messages`, whichever way it travels.
@@ -273,6 +296,8 @@ pub(super) struct MessageRow<'a> {
     pub dedup_key: Option<&'a str>,
     pub ack_confirmed: bool,
     pub disposition: &'a str,
+    /// Mails in a row that personas wrote, this one included.
+    pub hops: u32,
     /// Who becomes a participant of the run's thread by this message.
     pub joining: &'a [String],
 }
@@ -320,6 +345,7 @@ pub(super) async fn insert_message(
         .bind(row.raw.as_ref().map(|raw| raw.bytes))
         .bind(json_list(row.joining.iter().map(String::as_str)))
         .bind(row.raw.as_ref().and_then(|raw| raw.trace))
+        .bind(row.hops)
         .execute(conn)
         .await?;
     Ok(())
@@ -401,6 +427,7 @@ pub(super) async fn insert_synthetic(
         dedup_key: None,
         ack_confirmed: true,
         disposition: "run",
+        hops: 0,
         joining: &[],
     };
     insert_message(conn, &row, now).await?;

@@ -9,6 +9,7 @@ mod writer;
 mod mailboxes;
 mod messages;
 mod threads;
+mod correspondence;
 mod runs;
 mod journal;
 mod history;
@@ -28,11 +29,12 @@ mod reports;
 mod steer;
 
 pub use browse::{ID_PREFIX_CHARS_MIN, RunFilter, RunSummary, ThreadFilter, ThreadMessage, ThreadSummary};
+pub use correspondence::{Bounds, Quota, Reservation, Sent};
 pub use deliveries::{ClaimedDelivery, DeliveryOutcome, NewDelivery, RecipientOutcome, RecoveredDeliveries};
 pub use delivery_state::{DeliveryKind, DeliveryState, RecipientState};
 pub use history::{AttachmentInfo, PastMessage, StoredMessage, TriggerMessage};
 pub use journal::{
-    AssembledContext, Entry, Finished, JournalSoFar, NewOutbound, RunKey, Step, StepKind, TurnAnswered,
+    AssembledContext, Entry, Fate, Finished, JournalSoFar, NewOutbound, RunKey, Step, StepKind, TurnAnswered,
     TurnFailed, TurnStarted,
 };
 pub use knowledge::{KnowledgeChunk, KnowledgeFile, KnowledgeHit};

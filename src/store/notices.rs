@@ -301,6 +301,7 @@ async fn insert_mail(conn: &mut SqliteConnection, mail: &NoticeMail, now: Timest
         run: None,
         dedup_key: None,
         ack_confirmed: true,
+        hops: 0,
         disposition: "notice",
         joining: &[],
     };

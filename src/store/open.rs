@@ -3,6 +3,7 @@
 use super::Result;
 use super::writer::Writer;
 use crate::clock::Clock;
+use crate::domain::LoopKey;
 use futures_util::future::BoxFuture;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
@@ -50,6 +51,7 @@ struct Inner {
     readers: SqlitePool,
     clock: Arc<dyn Clock>,
     epoch: i64,
+    loop_key: LoopKey,
     /// Held for as long as the store is open; the operating system frees it when the process dies.
     _lock: Option<File>,
 }
@@ -85,7 +87,8 @@ impl Store {
         // `run` would take the connection by sqlx's `Acquire`, which makes this future `Send` for one lifetime only.
         sqlx::migrate!("./migrations").run_direct(None, &mut conn, false).await?;
         let raise = i64::from(lock.is_some());
-        let epoch = sqlx::query(RAISE_EPOCH).bind(raise).fetch_one(&mut conn).await?.get(0);
+        let engine = sqlx::query(RAISE_EPOCH).bind(raise).fetch_one(&mut conn).await?;
+        let (epoch, loop_key) = (engine.get(0), LoopKey::new(engine.get(1)));
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS_MAX)
             .min_connections(0)
@@ -93,7 +96,7 @@ impl Store {
             .test_before_acquire(false)
             .connect_lazy_with(options.pragma("query_only", "ON"));
         let writer = Writer::start(conn);
-        Ok(Self { inner: Arc::new(Inner { writer, readers, clock, epoch, _lock: lock }) })
+        Ok(Self { inner: Arc::new(Inner { writer, readers, clock, epoch, loop_key, _lock: lock }) })
     }
 
     /// Runs one named transaction; resolves after it is on disk. The closure must await nothing but statements.
@@ -124,6 +127,11 @@ impl Store {
         self.inner.epoch
     }
 
+    /// This database's key for the note in the header of our own mail.
+    pub fn loop_key(&self) -> &LoopKey {
+        &self.inner.loop_key
+    }
+
     /// Closes the read connections, then waits for the write connection to close, if no other clone holds it.
     pub async fn close(self) {
         self.inner.readers.close().await;
@@ -133,7 +141,8 @@ impl Store {
     }
 }
 
-pub(super) const RAISE_EPOCH: &str = "UPDATE engine SET epoch = epoch + $1 WHERE id = 1 RETURNING epoch";
+pub(super) const RAISE_EPOCH: &str =
+    "UPDATE engine SET epoch = epoch + $1 WHERE id = 1 RETURNING epoch, loop_key";
 
 fn connect_options(data: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()

@@ -40,7 +40,7 @@ pub(super) const TIMED_STEPS: &str = "
     WHERE run_id = $1 AND persona_id = $2 ORDER BY step_index";
 pub(super) const MAILS_OF_RUN: &str = "
     SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
-      text_body, fresh_text, received_at, trust, run_id, disposition, metadata_json
+      text_body, fresh_text, received_at, trust, run_id, disposition, hops, metadata_json
     FROM messages WHERE run_id = $1 AND persona_id = $2 ORDER BY seq";
 pub(super) const CONTEXT_REPORT: &str =
     "SELECT context_report_json FROM runs WHERE id = $1 AND persona_id = $2";

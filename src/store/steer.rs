@@ -1,9 +1,9 @@
-//! What an operator may do with a run: ask for its end, or queue it once more.
+//! What an operator may do with a run: ask for its end, queue it once more, or start one for a letter that was filed.
 
 use super::messages::audit;
-use super::runs::persona_id;
+use super::runs::{self, NewRun, persona_id};
 use super::{Result, Store, StoreError};
-use crate::domain::{ErrorClass, PersonaId, RunId, Timestamp};
+use crate::domain::{ErrorClass, MessageId, PersonaId, RunId, ThreadId, Timestamp, Trigger};
 use sqlx::{Row, SqliteConnection};
 
 /// What became of the wish to end a run.
@@ -48,7 +48,55 @@ pub struct FailedRuns {
 /// Runs that one call looks at; more are found by calling again.
 const FAILED_MAX: i64 = 10_000;
 
+pub(super) const FILED_MESSAGE: &str = "
+    SELECT persona_id, thread_id, direction, disposition,
+      (SELECT id FROM runs WHERE trigger_message_id = m.id ORDER BY seq DESC LIMIT 1) AS run
+    FROM messages m WHERE id = $1";
+pub(super) const ANSWERED_AFTER_ALL: &str = "UPDATE messages SET disposition = 'run' WHERE id = $1";
+/// The letter of a run that is tried again is no longer held by a rule.
+pub(super) const RETRIED_AFTER_ALL: &str = "
+    UPDATE messages SET disposition = 'run' WHERE direction = 'inbound'
+      AND id = (SELECT trigger_message_id FROM runs WHERE id = $1)";
+
 impl Store {
+    /// Queues a run for a letter that a rule holds, because its owner decides so. The bounds of what may be sent hold
+    /// all the same.
+    ///
+    /// Errors: [`StoreError::Missing`]; [`StoreError::WrongState`] for what is no letter or has a run.
+    pub async fn answer_message(&self, message: &MessageId) -> Result<RunId> {
+        let (message, now) = (message.clone(), self.clock().now());
+        let run = NewRun {
+            id: RunId::new(self.clock().new_id()),
+            trigger: Trigger::Email,
+            profile: "thread".to_owned(),
+        };
+        self.write(move |conn| {
+            Box::pin(async move {
+                let row =
+                    sqlx::query(FILED_MESSAGE).bind(message.as_str()).fetch_optional(&mut *conn).await?;
+                let missing = || StoreError::Missing { kind: "message", id: message.to_string() };
+                let row = row.ok_or_else(missing)?;
+                let wrong = |state, hint| {
+                    Err(StoreError::WrongState { kind: "message", id: message.to_string(), state, hint })
+                };
+                if row.get::<&str, _>("direction") != "inbound" {
+                    return wrong(row.get("direction"), "only letters can be answered");
+                }
+                if let Some(run) = row.get::<Option<String>, _>("run") {
+                    let hint = "`attache runs retry` queues a run that has ended once more";
+                    return wrong(format!("the letter of run {run}"), hint);
+                }
+                let persona = persona_id(&row)?;
+                let thread = ThreadId::new(row.get::<String, _>("thread_id"));
+                runs::insert(conn, &run, &persona, &thread, &message, now).await?;
+                sqlx::query(ANSWERED_AFTER_ALL).bind(message.as_str()).execute(&mut *conn).await?;
+                audit(conn, Some(&persona), ("message", message.as_str()), "answer:operator", now).await?;
+                Ok(run.id)
+            })
+        })
+        .await
+    }
+
     /// The failed runs that match, oldest first; at most ten thousand.
     pub async fn failed_runs(&self, which: &FailedRuns) -> Result<Vec<RunId>> {
         let find = sqlx::query_scalar(FAILED_RUNS).bind(which.class.map(ErrorClass::as_str));
@@ -111,6 +159,7 @@ impl Store {
                     let hint = "only failed and cancelled runs, and runs waiting for a retry, can be retried";
                     return Err(refused(conn, &run, hint).await?);
                 }
+                sqlx::query(RETRIED_AFTER_ALL).bind(run.as_str()).execute(&mut *conn).await?;
                 note(conn, &run, "retry:operator", now).await
             })
         })

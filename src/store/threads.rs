@@ -27,6 +27,8 @@ pub(super) struct Placing<'a> {
     pub replaces: Option<&'a str>,
     pub subject: &'a str,
     pub now: &'a str,
+    /// From when on answers in its thread are counted.
+    pub answers_since: &'a str,
     /// Ids to use if a conversation or a thread has to be made.
     pub new_conversation: ConversationId,
     pub new_thread: ThreadId,
@@ -36,11 +38,14 @@ pub(super) struct Placing<'a> {
 pub(super) const LINKED_CONVERSATIONS: &str = "
     SELECT json_group_array(conversation_id) FROM (SELECT DISTINCT conversation_id FROM message_links
       WHERE persona_id = $1 AND rfc_message_id IN (SELECT value FROM json_each($2)) ORDER BY 1)";
+/// The thread that a message joins, and how often it was answered there of late.
 pub(super) const FIND_THREAD: &str = "
-    SELECT t.id FROM threads t JOIN thread_participants p ON p.thread_id = t.id
-    WHERE t.conversation_id = $1 AND p.address = $2
-    ORDER BY EXISTS (SELECT 1 FROM messages m WHERE m.persona_id = $4 AND m.message_id = $3 AND m.thread_id = t.id) DESC,
-      t.updated_at DESC, t.id DESC LIMIT 1";
+    SELECT id, (SELECT coalesce(sum(mails), 0) FROM correspondence
+      WHERE persona_id = $4 AND counterparty = 'thread:' || id AND minute >= $5)
+    FROM (SELECT t.id FROM threads t JOIN thread_participants p ON p.thread_id = t.id
+      WHERE t.conversation_id = $1 AND p.address = $2
+      ORDER BY EXISTS (SELECT 1 FROM messages m WHERE m.persona_id = $4 AND m.message_id = $3 AND m.thread_id = t.id)
+        DESC, t.updated_at DESC, t.id DESC LIMIT 1)";
 /// Makes what is missing and touches what is there. One text, because every text that is sent to SQLite costs a
 /// change of threads, and this is the hottest road of the store.
 pub(super) const PLACE: &str = "
@@ -75,8 +80,15 @@ pub(super) const FOLD_MEMORY: &str = "DELETE FROM thread_memory WHERE thread_id 
 pub(super) const FOLD_PARTICIPANTS: &str = "DELETE FROM thread_participants WHERE thread_id = $1";
 pub(super) const FOLD_THREAD: &str = "DELETE FROM threads WHERE id = $1";
 
+/// Where a message was put.
+pub(super) struct Placed {
+    pub thread: ThreadId,
+    /// Answers in that thread within a day, since its owner last wrote.
+    pub answers: i64,
+}
+
 /// Finds or makes the conversation and the thread of a message, joining conversations that it ties together.
-pub(super) async fn place(conn: &mut SqliteConnection, placing: &Placing<'_>) -> Result<ThreadId> {
+pub(super) async fn place(conn: &mut SqliteConnection, placing: &Placing<'_>) -> Result<Placed> {
     let found = sqlx::query_scalar(LINKED_CONVERSATIONS).bind(placing.persona).bind(placing.ids());
     let found: String = found.fetch_one(&mut *conn).await?;
     place_among(conn, placing, &found).await
@@ -87,7 +99,7 @@ pub(super) async fn place_among(
     conn: &mut SqliteConnection,
     placing: &Placing<'_>,
     linked_json: &str,
-) -> Result<ThreadId> {
+) -> Result<Placed> {
     let linked: Vec<String> =
         serde_json::from_str(linked_json).map_err(|_| StoreError::Unreadable { what: "message links" })?;
     let (conversation, thread) = match linked.split_first() {
@@ -101,12 +113,12 @@ pub(super) async fn place_among(
         }
     };
     let joining = if thread.is_some() && !placing.vouched { &[] } else { placing.participants };
-    let thread = thread.unwrap_or_else(|| placing.new_thread.as_str().to_owned());
+    let (thread, answers) = thread.unwrap_or_else(|| (placing.new_thread.as_str().to_owned(), 0));
     let root = placing.mentioned.first().map_or(placing.own_id, String::as_str);
     let place = sqlx::query(PLACE).bind(placing.persona).bind(placing.ids()).bind(conversation);
     let place = place.bind(placing.subject).bind(root).bind(placing.now).bind(&thread);
     place.bind(json_list(joining.iter().map(String::as_str))).bind(placing.replaces).execute(conn).await?;
-    Ok(ThreadId::new(thread))
+    Ok(Placed { thread: ThreadId::new(thread), answers })
 }
 
 impl Placing<'_> {
@@ -120,11 +132,13 @@ async fn existing_thread(
     conn: &mut SqliteConnection,
     placing: &Placing<'_>,
     conversation: &str,
-) -> Result<Option<String>> {
+) -> Result<Option<(String, i64)>> {
     let Some(joins_as) = placing.joins_as else { return Ok(None) };
     let nearest = placing.mentioned.last().map(String::as_str);
-    let find = sqlx::query_scalar(FIND_THREAD).bind(conversation).bind(joins_as);
-    Ok(find.bind(nearest).bind(placing.persona).fetch_optional(conn).await?)
+    let find = sqlx::query(FIND_THREAD).bind(conversation).bind(joins_as);
+    let find = find.bind(nearest).bind(placing.persona).bind(placing.answers_since);
+    let found = find.fetch_optional(conn).await?;
+    Ok(found.map(|row| (row.get(0), row.get(1))))
 }
 
 /// A late letter ties conversations together: they become the oldest of them, and threads among exactly the same

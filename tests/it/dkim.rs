@@ -95,6 +95,7 @@ fn mail() -> Vec<u8> {
         subject: "Frühstück  mit   Lücken".to_owned(),
         in_reply_to: Some("q1@guest.example".to_owned()),
         references: (0..20).map(|n| format!("q{n}@guest.example")).collect(),
+        loop_token: None,
         automatic: Automatic::Replied,
         body_markdown: "From seven to ten. \n\n\n.\nBest  regards,\t\nAda\n\n\n".to_owned(),
         attachments: Vec::new(),

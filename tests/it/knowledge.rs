@@ -84,6 +84,7 @@ impl Bench {
                 trust: "contact".into(),
                 run: None,
                 disposition: "run".into(),
+                hops: 0,
                 metadata_json: "{}".into(),
             },
             attachments: Vec::new(),

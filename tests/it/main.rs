@@ -1,6 +1,7 @@
 //! The one integration binary: one module per capability.
 
 mod app;
+mod automatic;
 mod archives;
 mod arrival;
 mod corpora;

@@ -9,7 +9,8 @@ use crate::domain::{
     Address, Attachment, AttachmentId, ConversationId, Email, Envelope, Identity, Mailbox, MessageId,
     NoticeId, RawLetterId, RunId, ThreadId, Timestamp, Trigger, Trust, Via, sha256_hex,
 };
-use crate::store::{Content, NewAttachment, NewInbound, NewRun, Place};
+use crate::gateway::judge::{self, Records};
+use crate::store::{Bounds, Content, NewAttachment, NewInbound, NewRun, Place, Quota};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ const PARTICIPANTS_MAX: usize = 200;
 
 /// By what a second arrival of the same letter is known.
 pub(super) struct Dedup {
-    pub key: String,
+    digest: String,
     /// The letter names itself.
     pub has_own_id: bool,
 }
@@ -32,17 +33,18 @@ impl Dedup {
                 let from = email.sender().map(|sender| sender.key()).unwrap_or_default();
                 let proven: &[u8] = if trust > Trust::Unauthenticated { b"proven" } else { b"" };
                 let parts = [id.as_bytes(), &[0], from.as_bytes(), &[0], proven, &[0], body_of(bytes)];
-                let digest = sha256_hex(&parts);
-                Self { key: format!("mid:{digest}"), has_own_id: true }
+                Self { digest: sha256_hex(&parts), has_own_id: true }
             }
             None => {
                 let from = mail_from.map(Address::key).unwrap_or_default();
-                Self {
-                    key: format!("raw:{}", sha256_hex(&[from.as_bytes(), &[0], bytes])),
-                    has_own_id: false,
-                }
+                Self { digest: sha256_hex(&[from.as_bytes(), &[0], bytes]), has_own_id: false }
             }
         }
+    }
+
+    /// The digests of the two kinds never meet.
+    fn key(&self) -> String {
+        format!("{}:{}", if self.has_own_id { "mid" } else { "raw" }, self.digest)
     }
 }
 
@@ -61,12 +63,18 @@ pub(super) struct Draft<'a> {
     pub identity: Identity,
     /// What was decided on the way in and must be written down, `verb:rule` each.
     pub decisions: Vec<Decision>,
+    pub records: Records,
     pub dedup: Dedup,
 }
 
 impl Draft<'_> {
     pub fn copy(&self, persona: &Persona) -> NewInbound {
         let (clock, email) = (self.intake.clock.as_ref(), &self.understood.email);
+        let (held_by, hops) = self.verdict(persona);
+        let is_answerable = held_by.is_none();
+        let from_owner = is_answerable && self.identity.trust == Trust::Owner;
+        let bounds = Bounds::new(&self.intake.config.limits);
+        let quota = |sender: Address| Quota { counterparty: sender.key(), bounds };
         let new_run = || NewRun {
             id: RunId::new(clock.new_id()),
             trigger: Trigger::Email,
@@ -86,18 +94,18 @@ impl Draft<'_> {
             decisions: self.decisions.clone(),
             content: self.content(persona),
             attachments: email.attachments.iter().map(|a| new_attachment(a, clock)).collect(),
-            dedup_key: self.dedup.key.clone(),
+            dedup_key: self.dedup.key(),
+            has_own_id: self.dedup.has_own_id,
             duplicates_since: self.duplicates_since(clock.now()),
             received_at: self.envelope.arrival.arrived_at.unwrap_or_else(|| clock.now()),
             fetched_from: self.envelope.arrival.mailbox.clone(),
             ack_confirmed: self.dedup.has_own_id,
             report: self.returned.report_for(&persona.id, || NoticeId::new(clock.new_id())),
-            run: self.understood.held_by.is_none().then(new_run),
-            disposition: self
-                .understood
-                .held_by
-                .as_ref()
-                .map_or("run".to_owned(), |rule| format!("filed:{rule}")),
+            run: is_answerable.then(new_run),
+            disposition: held_by.map_or("run".to_owned(), |rule| format!("filed:{rule}")),
+            hops,
+            from_owner,
+            quota: email.sender().filter(|_| is_answerable && !from_owner).map(quota),
         }
     }
 
@@ -108,6 +116,24 @@ impl Draft<'_> {
             Via::Imap | Via::Import => Timestamp::from_millis(0),
             _ => now.minus(self.intake.config.limits.duplicate_window),
         }
+    }
+
+    /// The rule that holds the letter for this persona, if one does, and how many personas in a row wrote it.
+    fn verdict(&self, persona: &Persona) -> (Option<&str>, u32) {
+        let (config, email) = (&self.intake.config, &self.understood.email);
+        let origin = judge::origin(self.envelope, email, persona, &config.personas, &self.records);
+        let matter = judge::Matter {
+            envelope: self.envelope,
+            email,
+            identity: &self.identity,
+            persona,
+            origin,
+            personas: &config.personas,
+            access: &config.security.access,
+            limits: &config.limits,
+        };
+        let held_by = self.understood.held_by.as_deref();
+        (held_by.or_else(|| judge::automatic_mail_rule(&matter)), origin.hops())
     }
 
     fn envelope_json(&self) -> String {
@@ -158,7 +184,7 @@ impl Draft<'_> {
         let email = &self.understood.email;
         let spelled = |people: &[Mailbox]| people.iter().map(ToString::to_string).collect::<Vec<_>>();
         let own_id = email.message_id.clone();
-        let generated = || format!("generated.{}@{}", &self.dedup.key[4..36], persona.address.domain());
+        let generated = || format!("generated.{}@{}", &self.dedup.digest[..32], persona.address.domain());
         let sender = match email.from.first() {
             Some(from) => from.to_string(),
             None => self.envelope.mail_from.as_ref().map(Address::to_string).unwrap_or_default(),

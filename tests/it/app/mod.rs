@@ -65,6 +65,17 @@ impl Workspace {
         self.write(&format!("personas/{id}/knowledge/house.md"), "# Breakfast\n\nFrom seven to ten.\n");
     }
 
+    /// Lets one person have as many answers as they like, for tests of something else with many letters.
+    pub fn talkative(self) -> Self {
+        let many = 1_000_000;
+        self.set(
+            "configs/gateway.json",
+            "/limits",
+            json!({ "replies_per_hour_max": many, "replies_per_day_max": many, "alternations_max": many }),
+        );
+        self
+    }
+
     pub fn path(&self) -> &Path {
         self.dir.path()
     }

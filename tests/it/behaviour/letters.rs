@@ -170,7 +170,10 @@ async fn an_answer_goes_to_reply_to_only_when_it_is_the_senders_own_or_allowed()
     ];
     for (reply_to, wanted) in cases {
         let workspace = Workspace::new(&yes());
-        workspace.write_json("configs/security.json", &json!({ "send_allow": ["*@partner.example"] }));
+        workspace.write_json(
+            "configs/security.json",
+            &json!({ "access": { "allow": ["*"] }, "send_allow": ["*@partner.example"] }),
+        );
         let app = workspace.start().await;
         app.run_of(&note("a@guest.example", &format!("Reply-To: {reply_to}\n"), "Hello?")).await;
         app.drain().await;

@@ -42,7 +42,7 @@ fn reading() -> Value {
 async fn a_long_letter_costs_history_nothing_while_there_is_room() {
     let mut histories = Vec::new();
     for last in ["Short.".to_owned(), "five thousand letters ".repeat(230)] {
-        let app = TestApp::start(reading()).await;
+        let app = Workspace::new(&reading()).talkative().start().await;
         let run = correspondence(&app, 6, &last).await;
         let entries = report(&app, &run).await;
         histories.push((entry(&entries, "thread-history")["tokens"].clone(), entries.len()));
@@ -53,7 +53,7 @@ async fn a_long_letter_costs_history_nothing_while_there_is_room() {
 
 #[tokio::test]
 async fn a_budget_drops_whole_old_exchanges_and_never_a_call_without_its_result() {
-    let workspace = Workspace::new(&reading());
+    let workspace = Workspace::new(&reading()).talkative();
     workspace.set("configs/inference.json", "/budget", json!({ "context_tokens_max": 2500 }));
     let app = workspace.start().await;
     let long = "five thousand letters ".repeat(230);
@@ -279,7 +279,7 @@ async fn a_model_that_hangs_costs_its_time_limit_and_the_run_waits_for_a_better_
 
 #[tokio::test]
 async fn history_says_where_a_long_letter_was_cut_and_that_a_long_thread_has_more() {
-    let app = TestApp::start(json!({ "rules": [{ "say": "Yes." }] })).await;
+    let app = Workspace::new(&json!({ "rules": [{ "say": "Yes." }] })).talkative().start().await;
     app.run_of(&note("q0@guest.example", "", &format!("{} unseen", "five thousand letters ".repeat(400))))
         .await;
     app.drain().await;

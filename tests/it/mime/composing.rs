@@ -24,6 +24,7 @@ fn mail() -> Outgoing {
         in_reply_to: Some("q1@guest.example".into()),
         references: vec!["q0@guest.example".into(), "q1@guest.example".into()],
         automatic: Automatic::Replied,
+        loop_token: Some("hops=1; seal=0; id=0190-a@engine.test".into()),
         body_markdown: "Hello **Bo**,\n\n- one\n- two\n\n.\nBest,\nAda".into(),
         attachments: vec![],
     }
@@ -51,7 +52,7 @@ fn field_names(wire: &[u8]) -> Vec<String> {
     fields.map(|line| line.split_once(':').expect("a field").0.to_owned()).collect()
 }
 
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 13] = [
     "Date",
     "From",
     "To",
@@ -62,6 +63,7 @@ const FIELDS: [&str; 12] = [
     "References",
     "Auto-Submitted",
     "X-Auto-Response-Suppress",
+    "Attache-Loop",
     "MIME-Version",
     "Content-Type",
 ];

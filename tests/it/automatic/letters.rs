@@ -1,0 +1,140 @@
+//! Every letter of `tests/fixtures/automatic`: filed by its rule, or answered because it only looks like one of those.
+
+use super::{model_calls, word, yes};
+use crate::app::{TestApp, Workspace};
+use crate::corpora::files;
+use attache::domain::{Address, Arrival, Envelope, Letter, Via};
+use attache::gateway::door::Refusal;
+use attache::store::ThreadFilter;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Every rule of the judge, with what else may become of a letter.
+const WORDS: [&str; 18] = [
+    "answered",
+    "auto_response_suppress",
+    "auto_submitted",
+    "autoreply_header",
+    "delivered_twice",
+    "list",
+    "malformed",
+    "not_addressed",
+    "null_sender",
+    "own_persona",
+    "precedence",
+    "refused",
+    "report",
+    "robot_sender",
+    "unauthenticated",
+    "unreadable",
+    // Only mail that personas really sent can meet these: see `personas.rs`.
+    "own_mail",
+    "hop_limit",
+];
+
+struct Case {
+    name: String,
+    expected: String,
+    letter: Letter,
+}
+
+/// The first line of a file is the envelope, the second what is expected, the rest the letter.
+fn case(path: &Path) -> Case {
+    let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+    let text = std::fs::read_to_string(path).expect("a letter");
+    let (envelope, rest) = text.split_once('\n').expect("an envelope");
+    let (expected, letter) = rest.split_once('\n').expect("an expectation");
+    let envelope = envelope.strip_prefix("Envelope: <").and_then(|line| line.split_once("> -> "));
+    let (mail_from, rcpt_to) = envelope.unwrap_or_else(|| panic!("{name}: no envelope"));
+    let expected = expected.strip_prefix("Expect: ").expect("an expectation").to_owned();
+    assert!(name.starts_with(&expected), "{name} expects {expected}");
+    let address = |text: &str| Address::parse(text).expect("an address");
+    let envelope = Envelope {
+        mail_from: (!mail_from.is_empty()).then(|| address(mail_from)),
+        rcpt_to: vec![address(rcpt_to)],
+        helo: "client.example".into(),
+        peer: None,
+        via: Via::File,
+        arrival: Arrival::default(),
+    };
+    let bytes = letter.replace('\n', "\r\n").into_bytes();
+    Case { name, expected, letter: Letter { envelope, bytes } }
+}
+
+fn cases() -> Vec<Case> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/automatic");
+    files(&folder, "eml").iter().map(|path| case(path)).collect()
+}
+
+async fn engine() -> TestApp {
+    let workspace = Workspace::new(&yes());
+    workspace.persona("ben", "Ben");
+    workspace.set("configs/gateway.json", "/limits", json!({ "received_headers_max": 50 }));
+    workspace.set("personas/ada/persona.json", "/aliases", json!(["desk"]));
+    let allow = json!(["*@guest.example", "*@*.guest.example"]);
+    workspace.write_json("configs/security.json", &json!({ "access": { "allow": allow } }));
+    workspace.start().await
+}
+
+#[tokio::test]
+async fn no_automatic_letter_is_answered_and_each_is_filed_with_its_rule_while_near_misses_are_answered() {
+    let app = engine().await;
+    let mut wrong = Vec::new();
+    let mut filed = BTreeMap::new();
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for Case { name, expected, letter } in cases() {
+        *seen.entry(expected.clone()).or_default() += 1;
+        let found = match app.engine.door().accept(letter).await {
+            Err(Refusal::Hostile(_)) => "refused".to_owned(),
+            Err(other) => panic!("{name}: {other}"),
+            Ok(accepted) => {
+                let copy = &accepted.copies[0];
+                let found = word(&copy.outcome);
+                filed.extend(found.strip_prefix("filed:").map(|_| (copy.message.to_string(), found.clone())));
+                found.trim_start_matches("filed:").replace("run", "answered")
+            }
+        };
+        if found != expected {
+            wrong.push(format!("{name}: {found}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let machines: usize = seen.iter().filter(|(word, _)| *word != "answered").map(|(_, n)| n).sum();
+    assert!(machines >= 72 && seen["answered"] >= 30, "{machines} machines, {} people", seen["answered"]);
+    let known: BTreeSet<&str> = WORDS[..16].iter().copied().collect();
+    assert_eq!(seen.keys().map(String::as_str).collect::<BTreeSet<_>>(), known);
+
+    app.drain().await;
+    assert_eq!(app.sent().len(), seen["answered"]);
+    assert_eq!(model_calls(&app).await as usize, seen["answered"]);
+    // Each is where its owner looks, with its rule.
+    let all = ThreadFilter { limit: 1000, ..ThreadFilter::default() };
+    let threads = app.engine.store.list_threads(&all).await.expect("threads");
+    assert_eq!(threads.iter().filter(|thread| thread.held.is_some()).count(), filed.len());
+    for thread in &threads {
+        let store = app.engine.store.persona(&thread.persona);
+        let messages = store.thread_messages(&thread.id, 10).await.expect("messages");
+        for shown in messages.iter().filter(|shown| shown.message.direction == "inbound") {
+            let expected = filed.remove(shown.message.id.as_str());
+            assert_eq!(thread.held, expected, "{}", shown.message.sender);
+            assert_eq!(shown.message.disposition, expected.unwrap_or("run".to_owned()));
+        }
+    }
+    assert!(filed.is_empty(), "in no thread: {filed:?}");
+    app.check().await;
+}
+
+#[tokio::test]
+async fn a_letter_to_two_personas_is_answered_by_the_one_that_it_names() {
+    let app = engine().await;
+    let mut letter = crate::app::letter(&super::from("carl@guest.example", "c@guest.example", ""));
+    letter.envelope.rcpt_to.push(Address::parse("ben@engine.test").expect("an address"));
+    let accepted = app.engine.door().accept(letter).await.expect("taken");
+    let became: Vec<(&str, String)> =
+        accepted.copies.iter().map(|copy| (copy.persona.as_str(), word(&copy.outcome))).collect();
+    assert_eq!(became, [("ada", "run".to_owned()), ("ben", "filed:not_addressed".to_owned())]);
+    app.drain().await;
+    assert_eq!(app.sent().len(), 1);
+    app.check().await;
+}
