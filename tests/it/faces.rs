@@ -41,6 +41,8 @@ impl Workspace {
         workspace.ok(&["init", "."]);
         // Tests run side by side: the system chooses the port.
         workspace.edit("configs/gateway.json", "127.0.0.1:2525", "127.0.0.1:0");
+        workspace.edit("configs/security.json", "*@traveller.example", "*@*.example");
+        workspace.edit("configs/security.json", "*@spam.example", "*@spam.test");
         workspace
     }
     fn path(&self) -> &Path {

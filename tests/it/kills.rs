@@ -174,8 +174,10 @@ fn workspace(sink: u16) -> tempfile::TempDir {
             "mail_domain": "guesthouse.example",
             "listeners": [{ "kind": "smtp", "address": "127.0.0.1:0" }],
             "outbound": { "kind": "smarthost", "host": "127.0.0.1", "port": sink, "tls": "none" },
+            "limits": { "replies_per_hour_max": 1_000_000, "replies_per_day_max": 1_000_000 },
         }),
     );
+    write("configs/security.json", json!({ "access": { "allow": ["*@guest.example"] } }));
     let turns = json!([{ "call": [{ "tool": "list_files", "args": {} }] }, { "say": "From seven to ten." }]);
     write("configs/demo-script.json", json!({ "turns": turns }));
     dir
