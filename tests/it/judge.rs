@@ -211,96 +211,73 @@ fn the_null_sender_our_own_personas_and_malformed_letters_are_not_answered() {
     }
 }
 
+const OURS: &str = "From: bob@engine.test\nMessage-ID: <m@x>";
+const THEIRS: &str = "From: bob@client.example\nMessage-ID: <m@x>";
+
+fn own_mail(from: &str, hops: u32, to: &str) -> Option<OwnMail> {
+    let recipients = vec!["x@y.test".into(), to.into()];
+    Some(OwnMail { persona: PersonaId::parse(from).unwrap(), hops, recipients })
+}
+
+fn noted(id: &str, hops: u32) -> Records {
+    Records { token: Some(LoopToken { hops, message_id: id.into() }), ..Records::default() }
+}
+
+fn known(mail: Option<OwnMail>) -> Records {
+    Records { by_id: mail, ..Records::default() }
+}
+
 #[test]
 fn mail_between_personas_is_told_from_forged_and_returned_mail_by_our_own_records() {
-    let persona = |id: &str| PersonaId::parse(id).unwrap();
-    let mail = |from: &str, hops: u32, to: &str| {
-        Some(OwnMail { persona: persona(from), hops, recipients: vec!["x@y.test".into(), to.into()] })
-    };
-    let token = |id: &str, hops: u32| Some(LoopToken { hops, message_id: id.into() });
-    let none = Records::default;
-    let (ours, theirs) =
-        ("From: bob@engine.test\nMessage-ID: <m@x>", "From: bob@client.example\nMessage-ID: <m@x>");
+    let returned = Records { by_token: own_mail("ada", 1, "bob@client.example"), ..noted("o@x", 1) };
+    let to_herself = "From: ada@engine.test\nMessage-ID: <m@x>";
     let cases = [
-        ("forged", ours, none(), Origin::Forged),
-        (
-            "ours",
-            ours,
-            Records { by_id: mail("bob", 3, "ada@engine.test"), ..none() },
-            Origin::Persona { hops: 3 },
-        ),
-        (
-            "to an alias",
-            ours,
-            Records { by_id: mail("bob", 1, "Helper+x@engine.test"), ..none() },
-            Origin::Persona { hops: 1 },
-        ),
-        (
-            "to somebody else",
-            ours,
-            Records { by_id: mail("bob", 3, "bob@engine.test"), ..none() },
-            Origin::Returned,
-        ),
-        (
-            "by another persona",
-            ours,
-            Records { by_id: mail("ada", 3, "ada@engine.test"), ..none() },
-            Origin::Returned,
-        ),
-        (
-            "to itself",
-            "From: ada@engine.test\nMessage-ID: <m@x>",
-            Records { by_id: mail("ada", 1, "ada@engine.test"), ..none() },
-            Origin::Returned,
-        ),
-        ("a stranger's", theirs, none(), Origin::Elsewhere),
-        (
-            "with our note",
-            theirs,
-            Records { token: token("o@x", 1), by_token: mail("ada", 1, "bob@client.example"), ..none() },
-            Origin::Returned,
-        ),
-        (
-            "with a note of an engine that shares our key",
-            theirs,
-            Records { token: token("m@x", 2), ..none() },
-            Origin::Sealed { hops: 2 },
-        ),
-        (
-            "with a note on another mail",
-            theirs,
-            Records { token: token("o@x", 2), ..none() },
-            Origin::Returned,
-        ),
+        ("forged", OURS, Records::default(), Origin::Forged),
+        ("ours", OURS, known(own_mail("bob", 3, "ada@engine.test")), Origin::Persona { hops: 3 }),
+        ("to an alias", OURS, known(own_mail("bob", 1, "Helper+x@engine.test")), Origin::Persona { hops: 1 }),
+        ("to somebody else", OURS, known(own_mail("bob", 3, "bob@engine.test")), Origin::Returned),
+        ("by another persona", OURS, known(own_mail("ada", 3, "ada@engine.test")), Origin::Returned),
+        ("to herself", to_herself, known(own_mail("ada", 1, "ada@engine.test")), Origin::Returned),
+        ("a stranger's", THEIRS, Records::default(), Origin::Elsewhere),
+        ("with our note", THEIRS, returned, Origin::Returned),
+        ("of an engine that shares our key", THEIRS, noted("m@x", 2), Origin::Sealed { hops: 2 }),
+        ("with a note on another mail", THEIRS, noted("o@x", 2), Origin::Returned),
     ];
+    let envelope = Envelope {
+        mail_from: Some(address("relay@client.example")),
+        rcpt_to: vec![],
+        helo: String::new(),
+        peer: None,
+        via: Via::Smtp,
+        arrival: Arrival::default(),
+    };
+    let door = RecordingDoor::new();
+    let ada = door.personas.by_address(&address("ada@engine.test")).unwrap();
     for (what, header, records, expected) in cases {
-        let email = read(header);
-        let door = RecordingDoor::new();
-        let ada = door.personas.by_address(&address("ada@engine.test")).unwrap();
-        let envelope = Envelope {
-            mail_from: Some(address("relay@client.example")),
-            rcpt_to: vec![],
-            helo: String::new(),
-            peer: None,
-            via: Via::Smtp,
-            arrival: Arrival::default(),
-        };
-        assert_eq!(judge::origin(&envelope, &email, ada, &door.personas, &records), expected, "{what}");
+        let found = judge::origin(&envelope, &read(header), ada, &door.personas, &records);
+        assert_eq!(found, expected, "{what}");
     }
-    let marked = format!("{ours}\nAuto-Submitted: auto-replied\nX-Auto-Response-Suppress: All");
-    let between = |hops| {
-        let records = Records { by_id: mail("bob", hops, "ada@engine.test"), ..none() };
-        judged(Some("bob@engine.test"), &read(&marked), &records)
+}
+
+#[test]
+fn the_marks_of_our_own_mail_hold_it_only_at_the_limit_of_hops() {
+    let marks = "Auto-Submitted: auto-replied\nX-Auto-Response-Suppress: All";
+    let between = |hops, more: &str| {
+        let email = read(&format!("{OURS}\n{marks}\n{more}"));
+        judged(Some("bob@engine.test"), &email, &known(own_mail("bob", hops, "ada@engine.test")))
     };
-    assert_eq!([1, 3, 4, 99].map(between), [None, None, Some("hop_limit"), Some("hop_limit")]);
-    let sealed = |hops| {
-        let marked = format!("{theirs}\nAuto-Submitted: auto-replied");
-        judged(Some("bob@client.example"), &read(&marked), &Records { token: token("m@x", hops), ..none() })
-    };
+    assert_eq!(
+        [1, 3, 4, 99].map(|hops| between(hops, "")),
+        [None, None, Some("hop_limit"), Some("hop_limit")]
+    );
+    assert_eq!(between(1, "List-Id: <l.test>"), Some("list"));
+    let sealed =
+        |hops| judged(Some("bob@client.example"), &read(&format!("{THEIRS}\n{marks}")), &noted("m@x", hops));
     assert_eq!([1, 3, 4].map(sealed), [None, None, Some("hop_limit")]);
-    let listed = format!("{marked}\nList-Id: <l.test>");
-    let records = Records { by_id: mail("bob", 1, "ada@engine.test"), ..none() };
-    assert_eq!(judged(Some("bob@engine.test"), &read(&listed), &records), Some("list"));
+    assert_eq!(
+        judged(Some("bob@client.example"), &read(&format!("{THEIRS}\n{marks}")), &Records::default()),
+        Some("auto_submitted")
+    );
 }
 
 #[test]

@@ -19,7 +19,11 @@ impl House {
         let house = Self(TempDir::new().expect("a temporary folder"));
         house.ok(&["init", "."]);
         house.set("configs/gateway.json", "listeners", json!([]));
-        house.set("configs/security.json", "access", json!({ "allow": ["*@guest.example"] }));
+        house.set(
+            "configs/security.json",
+            "access",
+            json!({ "allow": ["*@guest.example", "*@traveller.example"] }),
+        );
         house
     }
     fn path(&self, path: &str) -> PathBuf {
