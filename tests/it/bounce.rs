@@ -37,7 +37,7 @@ fn shape(name: &str, to: &str, id: &str) -> String {
 }
 
 fn workspace() -> Workspace {
-    Workspace::new(&json!({ "rules": [{ "say": "From seven to ten." }] }))
+    Workspace::new(&json!({ "rules": [{ "say": "From seven to ten." }] })).talkative()
 }
 
 /// Lets Ada answer Bob, and gives the answer as it left.
