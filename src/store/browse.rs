@@ -35,7 +35,7 @@ pub struct ThreadSummary {
     pub conversation: ConversationId,
     pub persona: PersonaId,
     pub subject: String,
-    /// Addresses, and lists as `list:<List-Id>`.
+    /// Addresses, lists as `list:<List-Id>`, and names that nobody proved as `unverified:<address>`.
     pub participants: Vec<String>,
     pub messages: u32,
     pub runs: u32,
