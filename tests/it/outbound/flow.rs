@@ -48,6 +48,30 @@ async fn the_wire_carries_the_frozen_bytes_dot_stuffed_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn no_arrangement_of_dots_and_line_ends_changes_a_mail_or_ends_it_early() {
+    const PIECES: [&str; 8] = [".", "..", "\r\n", "\r\n.", "\r\n.\r\n", "a", " .", "MAIL FROM:<x@y.test>"];
+    let house = House::new().await;
+    let server = Server::start(Script::default()).await;
+    let mut wanted = BTreeSet::new();
+    for n in 0..400_u64 {
+        // A number stands for an arrangement: its digits to the base of the pieces.
+        let chance = attache::domain::stable_seed(&n.to_string());
+        let body: String = (0..20).map(|digit| PIECES[(chance >> (digit * 3)) as usize & 7]).collect();
+        let bytes = format!("Subject: {n}\r\n\r\n{body}");
+        house.mail_of(&format!("mail-{n}"), "ada@engine.test", &["you@example.test"], bytes.as_bytes()).await;
+        let ended = if bytes.ends_with("\r\n") { bytes } else { bytes + "\r\n" };
+        wanted.insert(ended.into_bytes());
+    }
+    let outbound = house.outbound(&server);
+    while outbound.work_once().await.expect("the store works") > 0 {}
+    server.heard(|heard| {
+        assert_eq!(heard.mails.len(), 400);
+        assert_eq!(heard.mails.iter().map(super::server::Mail::bytes).collect::<BTreeSet<_>>(), wanted);
+        assert_eq!(heard.count("MAIL"), 400, "nothing of a mail was taken for a command");
+    });
+}
+
+#[tokio::test]
 async fn parameters_are_used_only_when_they_are_offered() {
     let eight_bit = "Subject: x\r\n\r\nZoë\r\n".as_bytes();
     let offered = [
