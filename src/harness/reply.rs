@@ -163,7 +163,7 @@ fn freeze(work: &Work<'_>, draft: MailDraft, withheld: Option<Withheld>) -> Resu
                 recipients,
                 bytes: sealed.map_err(|error| unmailable(error.to_string()))?,
             };
-            Fate::Send { delivery, reservation }
+            Fate::Send { delivery: Box::new(delivery), reservation }
         }
     };
     Ok(NewOutbound { id, place, participants, content: content(&outgoing), hops: quota::hops(work), fate })

@@ -118,7 +118,7 @@ pub struct NewOutbound {
 pub enum Fate {
     /// Queued, unless the transaction finds that it is one mail too many: then it is withheld.
     Send {
-        delivery: NewDelivery,
+        delivery: Box<NewDelivery>,
         reservation: Reservation,
     },
     Withhold(Withheld),

@@ -65,7 +65,9 @@ class Engine:
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith(("ATTACHE_", "OPENAI_"))}
         self.environment.update(environment or {})
         self.run("init", str(folder))
-        self.edit("configs/gateway.json", listeners=[{"kind": "smtp", "address": f"127.0.0.1:{port}"}],
+        # The clients write from few addresses and are to be answered however often they write.
+        often = {name: 1_000_000 for name in ("replies_per_hour_max", "replies_per_day_max", "alternations_max")}
+        self.edit("configs/gateway.json", listeners=[{"kind": "smtp", "address": f"127.0.0.1:{port}"}], limits=often,
                   outbound={"kind": "smarthost", "host": "127.0.0.1", "port": smarthost_port, "tls": "none",
                             **(outbound or {})})
         if model_url:
