@@ -178,3 +178,45 @@ async fn the_outbox_is_listed_shown_and_changed_from_the_command_line() {
     assert_eq!(attache(&house, &["outbox", "show", "nobody"]).0, 66);
     assert_eq!(attache(&house, &["outbox", "list", "--state", "nowhere"]).0, 2);
 }
+
+#[tokio::test]
+async fn all_that_failed_or_is_held_is_retried_with_one_command_and_health_says_why_nothing_moves() {
+    let house = House::new().await;
+    std::fs::create_dir(house.folder.path().join("configs")).expect("a folder");
+    let server =
+        Server::start(Script { fault: Some((Verb::Rcpt, Fault::Permanent)), ..Script::default() }).await;
+    for id in ["fa11ed00-1", "fa11ed00-2"] {
+        house.mail(id, &["you@example.test"]).await;
+    }
+    let outbound = house.outbound_with(&server, super::house::patient(), |smarthost| {
+        smarthost.connections_max = 1;
+    });
+    outbound.work_once().await.expect("the store works");
+    let held = house.mail("0e1d0000-3", &["you@example.test"]).await;
+    house.store.hold_delivery(&held).await.expect("it is queued");
+    assert_eq!(json(attache(&house, &["outbox", "health", "--json"]))["state"], "well");
+
+    let retried = json(attache(&house, &["outbox", "retry", "--all-failed", "--json"]));
+    assert_eq!(retried, serde_json::json!(["fa11ed00-1", "fa11ed00-2"]));
+    assert_eq!(house.delivery(&held).await.state, DeliveryState::Held, "held mail is another matter");
+    assert_eq!(
+        json(attache(&house, &["outbox", "retry", "--held", "--json"])),
+        serde_json::json!(["0e1d0000-3"])
+    );
+    assert_eq!(json(attache(&house, &["outbox", "retry", "--held", "--json"])), serde_json::json!([]));
+    for usage in [&["outbox", "retry"][..], &["outbox", "retry", "fa11ed00-1", "--held"]] {
+        assert_eq!(attache(&house, usage).0, 2, "{usage:?}");
+    }
+
+    server.set(|script| script.fault = Some((Verb::Connect, Fault::Shutdown)));
+    // The connection that is kept meets the 421 at its next command, the others at the greeting.
+    server.set(|script| drop(script.replies.insert("MAIL", "421 4.3.2 closing".to_owned())));
+    // Those above are due by the command's clock, which is months ahead of this house's.
+    house.mails(3).await;
+    outbound.work_once().await.expect("the store works");
+    let health = json(attache(&house, &["outbox", "health", "--json"]));
+    assert_eq!((&health["state"], &health["reason"]), (&"unreachable".into(), &"4.3.2 closing".into()));
+    assert_eq!(health["next_probe_at"], start().plus(std::time::Duration::from_secs(60)).to_string());
+    let (code, _, remark) = attache(&house, &["outbox", "list"]);
+    assert!(code == 0 && remark.contains("mail out rests since") && remark.contains("closing"), "{remark}");
+}
