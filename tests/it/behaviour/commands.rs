@@ -239,3 +239,30 @@ fn an_engine_without_listeners_serves_and_keeps_others_off_its_workspace() {
     assert_eq!(second.code, 78, "{}", second.stderr);
     assert!(second.stderr.contains("hint: "), "{}", second.stderr);
 }
+
+#[test]
+fn what_a_rule_holds_is_seen_in_the_lists_and_answered_when_its_owner_says_so() {
+    let house = House::new();
+    let listed = "From: Carl <carl@guest.example>\nTo: concierge@guesthouse.example\nSubject: Offer\n\
+        Message-ID: <offer@guest.example>\nList-Id: <offers.guest.example>\n\nTen rooms, cheap.\n";
+    house.write("listed.eml", listed);
+    let copy = house.json(&["ingest", "listed.eml"])[0]["copies"][0].clone();
+    assert_eq!((copy["rule"].as_str(), copy["run"].as_str()), (Some("list"), None), "{copy}");
+    let thread = house.json(&["threads", "list"])[0].clone();
+    assert_eq!(thread["held"], "filed:list");
+    assert!(house.ok(&["threads", "list"]).contains("filed:list"));
+    let id = thread["id"].as_str().expect("an id");
+    let shown = house.json(&["threads", "show", id])["messages"][0].clone();
+    assert_eq!(shown["disposition"], "filed:list");
+
+    let message = shown["id"].as_str().expect("an id");
+    let queued = house.json(&["runs", "answer", message]);
+    assert_eq!(queued["outcome"], "queued", "{queued}");
+    house.ok(&["drain"]);
+    let sent = house.json(&["outbox", "list", "--state", "done"]);
+    assert_eq!(sent.as_array().map(Vec::len), Some(1), "{sent:#}");
+    assert!(house.json(&["threads", "list"])[0]["held"].is_null());
+    let again = house.run(&["runs", "answer", message]);
+    assert!(again.code != 0 && again.stderr.contains("runs retry"), "{}", again.stderr);
+    assert_eq!(house.run(&["runs", "answer", "0199aabbccdd"]).code, 66);
+}
