@@ -11,6 +11,7 @@ mod outbox;
 mod persona;
 mod schedule;
 mod ingest;
+mod import;
 mod mailboxes;
 mod drain;
 mod serve;
@@ -47,6 +48,7 @@ static COMMANDS: &[&dyn Command] = &[
     &demo::Demo,
     &serve::Serve,
     &ingest::Ingest,
+    &import::Import,
     &drain::Drain,
     // Looking.
     &threads::ThreadsCommand,

@@ -256,7 +256,7 @@ fn settle_one(place: &Place<'_>, typed: &Typed, desk: &mut Desk<'_>) -> Option<I
         from_now_on: !matches!(typed.since, Some(TypedSince::All)),
         fallback: settle_fallback(place, typed, desk),
         poll,
-        authserv_id: typed.authserv_id.clone(),
+        authserv_id: typed.authserv_id.as_ref().map(|id| id.to_ascii_lowercase()),
         login: login?,
     })
 }

@@ -5,6 +5,7 @@ mod admission;
 mod draft;
 mod records;
 mod returns;
+pub mod history;
 mod room;
 mod trace;
 

@@ -106,14 +106,21 @@ impl<'a> Fields<'a> {
         }
     }
     pub(super) fn date(&self, name: &str) -> Option<Timestamp> {
-        let value = self.first(name)?;
-        let terminated = terminated(value, STRUCTURED_BYTES_MAX);
-        match MessageStream::new(&terminated).parse_date() {
-            HeaderValue::DateTime(date) if date.is_valid() && date.year >= 1970 => {
-                Some(Timestamp::from_millis(date.to_timestamp().saturating_mul(1000)))
-            }
-            _ => Timestamp::parse(String::from_utf8_lossy(value).trim()),
+        date(self.first(name)?)
+    }
+    /// The time in the uppermost `Received` field.
+    pub(super) fn trace_date(&self) -> Option<Timestamp> {
+        date(self.first("received")?.rsplit(|byte| *byte == b';').next()?)
+    }
+}
+
+fn date(value: &[u8]) -> Option<Timestamp> {
+    let terminated = terminated(value, STRUCTURED_BYTES_MAX);
+    match MessageStream::new(&terminated).parse_date() {
+        HeaderValue::DateTime(date) if date.is_valid() && date.year >= 1970 => {
+            Some(Timestamp::from_millis(date.to_timestamp().saturating_mul(1000)))
         }
+        _ => Timestamp::parse(String::from_utf8_lossy(value).trim()),
     }
 }
 

@@ -26,6 +26,10 @@ impl<'a> Header<'a> {
     pub fn mailboxes(&self, name: &str) -> Vec<Mailbox> {
         self.fields.mailboxes(name)
     }
+    /// When the last server had the letter, by its `Received` field (RFC 5321 section 4.4).
+    pub fn arrival(&self) -> Option<Timestamp> {
+        self.fields.trace_date()
+    }
     /// When the letter says that it was written.
     pub fn date(&self) -> Option<Timestamp> {
         self.fields.date("date")

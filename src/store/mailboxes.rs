@@ -73,6 +73,7 @@ pub(super) const MAILBOX: &str = "
     SELECT source, uid_validity, last_uid, history_until, resync_uid FROM mailboxes WHERE name = $1";
 pub(super) const FIRST_CONTACT: &str = "
     DELETE FROM mailbox_letters WHERE mailbox = $1;
+    DELETE FROM mailbox_contents WHERE mailbox = $1;
     INSERT INTO mailboxes (name, source, uid_validity, last_uid, history_until) VALUES ($1, $2, $3, $4, $5)
       ON CONFLICT (name) DO UPDATE SET source = $2, uid_validity = $3, last_uid = $4, history_until = $5, resync_uid = 0,
         backlog = NULL, last_fetch_at = NULL";
@@ -80,8 +81,11 @@ pub(super) const RENUMBERED: &str = "
     DELETE FROM mailbox_letters WHERE mailbox = $1 AND uid_validity <> $2;
     UPDATE mailboxes SET uid_validity = $2, last_uid = 0, resync_uid = $3 WHERE name = $1";
 pub(super) const NOTE_TAKEN: &str = "
+    INSERT INTO mailbox_contents (mailbox, sha256) VALUES ($1, $5) ON CONFLICT DO NOTHING;
     INSERT INTO mailbox_letters (mailbox, uid_validity, uid, fate, marked, noted_at)
     VALUES ($1, $2, $3, 'taken', 0, $4) ON CONFLICT DO NOTHING";
+pub(super) const HAS_CONTENT: &str = "
+    SELECT EXISTS (SELECT 1 FROM mailbox_contents WHERE mailbox = $1 AND sha256 = $2)";
 pub(super) const NOTE_REFUSED: &str = "
     INSERT INTO mailbox_letters (mailbox, uid_validity, uid, fate, reason, marked, noted_at)
     VALUES ($1, $2, $3, 'refused', $4, $5, $6) ON CONFLICT DO NOTHING";
@@ -108,9 +112,14 @@ pub(super) const REFUSED: &str = "
     WHERE mailbox = $1 AND fate = 'refused' ORDER BY noted_at DESC LIMIT $2";
 
 /// Notes, in the commit that stores a letter, that it was taken.
-pub(super) async fn note_taken(conn: &mut SqliteConnection, from: &MailboxUid, now: Timestamp) -> Result<()> {
+pub(super) async fn note_taken(
+    conn: &mut SqliteConnection,
+    from: &MailboxUid,
+    sha256: &str,
+    now: Timestamp,
+) -> Result<()> {
     let note = sqlx::query(NOTE_TAKEN).bind(&from.mailbox).bind(from.uid_validity).bind(from.uid);
-    note.bind(now.to_string()).execute(conn).await?;
+    note.bind(now.to_string()).bind(sha256).execute(conn).await?;
     Ok(())
 }
 
@@ -119,6 +128,12 @@ impl Store {
     pub async fn contact_mailbox(&self, contact: MailboxContact) -> Result<MailboxCursor> {
         let now = self.clock().now();
         self.write(move |conn| Box::pin(async move { meet(conn, &contact, now).await })).await
+    }
+
+    /// Whether a letter of these bytes was ever taken out of the mailbox.
+    pub async fn mailbox_has_content(&self, mailbox: &str, sha256: &str) -> Result<bool> {
+        let asked = sqlx::query_scalar(HAS_CONTENT).bind(mailbox).bind(sha256);
+        Ok(asked.fetch_one(self.readers()).await?)
     }
 
     /// Letters after `cursor` with a fate already, and earlier ones that are still to be flagged or moved, in order.

@@ -28,6 +28,8 @@ pub struct NewInbound {
     pub attachments: Vec<NewAttachment>,
     /// Equal for two arrivals of the same letter.
     pub dedup_key: String,
+    /// Keys under which the same letter may be here already.
+    pub also_known_as: Vec<String>,
     /// The letter bears a Message-ID: it is the same letter for the whole window. One without may be sent twice on
     /// purpose once its sender has seen the first yes.
     pub has_own_id: bool,
@@ -53,6 +55,13 @@ pub struct NewInbound {
     pub from_owner: bool,
     /// Past which no run is queued for the letter, and it is filed; `None` is no bound.
     pub quota: Option<Quota>,
+}
+
+impl NewInbound {
+    /// Every key of the letter, as a JSON array.
+    pub(super) fn known_as(&self) -> String {
+        json_list(self.also_known_as.iter().chain([&self.dedup_key]).map(String::as_str))
+    }
 }
 
 /// What decides the conversation and the thread of a message.
@@ -120,7 +129,7 @@ pub enum StoredInbound {
 /// What is known of a letter before it is stored: the same letter, what its sender was sent of late, and the conversations it is linked to.
 pub(super) const ARRIVAL: &str = "
     SELECT
-      (SELECT id FROM messages WHERE persona_id = $1 AND dedup_key = $3 AND received_at >= $4
+      (SELECT id FROM messages WHERE persona_id = $1 AND dedup_key IN (SELECT value FROM json_each($3)) AND received_at >= $4
          AND (ack_confirmed = 0 OR $5) ORDER BY seq DESC LIMIT 1),
       (SELECT coalesce(sum(mails), 0) FROM correspondence
          WHERE persona_id = $1 AND counterparty = $6 AND minute >= $7),
@@ -164,8 +173,10 @@ impl Store {
                 for copy in &copies {
                     stored.push(accept_copy(conn, copy, now).await?);
                 }
-                if let Some(from) = copies.iter().find_map(|copy| copy.fetched_from.as_ref()) {
-                    mailboxes::note_taken(conn, from, now).await?;
+                for copy in copies.iter().take(1) {
+                    if let Some(from) = &copy.fetched_from {
+                        mailboxes::note_taken(conn, from, &copy.sha256, now).await?;
+                    }
                 }
                 Ok(stored)
             })
@@ -193,7 +204,7 @@ async fn accept_copy(
 ) -> Result<StoredInbound> {
     let (stamp, today) = (copy.received_at.to_string(), since(now, DAY));
     let placing = placing(&copy.persona, &copy.place, &copy.content, (&stamp, &today));
-    let arrival = sqlx::query(ARRIVAL).bind(copy.persona.as_str()).bind(placing.ids()).bind(&copy.dedup_key);
+    let arrival = sqlx::query(ARRIVAL).bind(copy.persona.as_str()).bind(placing.ids()).bind(copy.known_as());
     let arrival = arrival.bind(copy.duplicates_since.to_string()).bind(copy.has_own_id);
     let arrival = arrival.bind(copy.quota.as_ref().map(|quota| quota.counterparty.as_str()));
     let arrival = arrival.bind(since(now, HOUR)).bind(since(now, DAY)).fetch_one(&mut *conn).await?;
@@ -248,7 +259,7 @@ async fn accept_copy(
     Ok(StoredInbound::New { message: copy.id.clone(), run, disposition })
 }
 
-fn placing<'a>(
+pub(super) fn placing<'a>(
     persona: &'a PersonaId,
     place: &'a Place,
     content: &'a Content,
@@ -351,7 +362,7 @@ pub(super) async fn insert_message(
     Ok(())
 }
 
-async fn insert_attachment(
+pub(super) async fn insert_attachment(
     conn: &mut SqliteConnection,
     persona: &PersonaId,
     message: &MessageId,

@@ -6,6 +6,7 @@
 
 mod open;
 mod writer;
+mod imports;
 mod mailboxes;
 mod messages;
 mod threads;
@@ -33,6 +34,7 @@ pub use correspondence::{Bounds, Quota, Reservation, Sent};
 pub use deliveries::{ClaimedDelivery, DeliveryOutcome, NewDelivery, RecipientOutcome, RecoveredDeliveries};
 pub use delivery_state::{DeliveryKind, DeliveryState, RecipientState};
 pub use history::{AttachmentInfo, PastMessage, StoredMessage, TriggerMessage};
+pub use imports::ArchivedWay;
 pub use journal::{
     AssembledContext, Entry, Fate, Finished, JournalSoFar, NewOutbound, RunKey, Step, StepKind, TurnAnswered,
     TurnFailed, TurnStarted,

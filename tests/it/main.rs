@@ -31,6 +31,7 @@ mod replay;
 mod faces;
 mod folder;
 mod imap;
+mod import;
 mod judge;
 mod dns;
 mod identity;

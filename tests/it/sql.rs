@@ -32,6 +32,10 @@ const HOT: &[(&str, &[&str])] = &[
     ("deliveries::RECORD_DELIVERY", &["sqlite_autoindex_deliveries_1", "PRIMARY KEY"]),
     ("reports::BY_TOKEN", &["deliveries_by_bounce_token"]),
     ("reports::NAMED", &["messages_by_rfc_id", "deliveries_by_message"]),
+    ("mailboxes::HAS_CONTENT", &["PRIMARY KEY"]),
+    ("mailboxes::FATES", &["PRIMARY KEY"]),
+    ("imports::KNOWN", &["messages_by_dedup"]),
+    ("imports::WRITTEN_HERE", &["messages_by_rfc_id"]),
     ("schedules::DUE_RESPONSIBILITIES", &["responsibilities_due"]),
     ("notices::DUE_CAUSES", &["notices_untold", "notices_told", "INTEGER PRIMARY KEY"]),
     ("notices::UNTOLD", &["notices_untold"]),
@@ -54,6 +58,7 @@ const WALKS: &[(&str, &str)] = &[
         "messages::INSERT_MESSAGE",
         "planned for the foreign key of `raw_letters`, skipped while no key is broken",
     ),
+    ("imports::INSERT_IMPORTED", "as for `messages::INSERT_MESSAGE`"),
 ];
 
 /// Indexes that hold only rows that somebody still works on: walking one whole is bounded by the work at hand.

@@ -111,7 +111,7 @@ impl Verifier {
             report.add("auth", "pass", "", &[("smtp.auth", &claim.from.key())]);
             return Evidence { is_submitted: true, ..Evidence::default() };
         }
-        let relay = relays::word(&self.settings.trusted_relays, envelope.peer, claim);
+        let relay = relays::word(&self.settings.trusted_relays, envelope, claim);
         let is_fresh = claim.date.is_some_and(|date| claim.is_fresh(date));
         let mut evidence = Evidence { relay, is_fresh, ..Evidence::default() };
         // A relay's address says nothing about who handed the letter to the relay.

@@ -7,6 +7,7 @@ use super::claim::Claim;
 use super::results::{Method, Results};
 use super::signatures::is_same_or_above;
 use crate::config::TrustedRelay;
+use crate::domain::Envelope;
 use std::net::IpAddr;
 
 /// A relay's word about the sender.
@@ -22,14 +23,13 @@ pub enum RelayWord {
     Failed,
 }
 
-/// `None`: no trusted relay handed the letter over.
-pub fn word(relays: &[TrustedRelay], peer: Option<IpAddr>, claim: &Claim<'_>) -> Option<RelayWord> {
-    let peer = peer?;
-    let ids: Vec<&str> = relays
-        .iter()
-        .filter(|relay| relay.peers.iter().any(|network| network.contains(peer)))
-        .map(|relay| relay.authserv_id.as_str())
-        .collect();
+/// `None`: no trusted relay handed the letter over. The server that delivers into a mailbox of ours is one, too.
+pub fn word(relays: &[TrustedRelay], envelope: &Envelope, claim: &Claim<'_>) -> Option<RelayWord> {
+    let holds =
+        |peer: IpAddr| move |relay: &&TrustedRelay| relay.peers.iter().any(|network| network.contains(peer));
+    let by_peer = envelope.peer.iter().flat_map(|peer| relays.iter().filter(holds(*peer)));
+    let by_peer = by_peer.map(|relay| relay.authserv_id.as_str());
+    let ids: Vec<&str> = by_peer.chain(envelope.arrival.authserv_id.as_deref()).collect();
     (!ids.is_empty()).then(|| read(&ids, claim))
 }
 

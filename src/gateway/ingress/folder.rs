@@ -284,13 +284,17 @@ pub fn with_crlf(bytes: Vec<u8>) -> Vec<u8> {
 /// How many letters the file holds as an mbox (RFC 4155): a line `From SENDER DATE` begins it, and each further one
 /// after an empty line. One such line alone is what delivery agents put before a letter.
 pub fn letters_of_mbox(bytes: &[u8]) -> usize {
-    let begins_letter = |line: &[u8]| line.starts_with(b"From ") && has_time_of_day(line);
     let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
-    if !begins_letter(lines[0]) {
+    if !is_mbox_separator(lines[0]) {
         return 1;
     }
-    let follows = |pair: &&[&[u8]]| pair[0].trim_ascii().is_empty() && begins_letter(pair[1]);
+    let follows = |pair: &&[&[u8]]| pair[0].trim_ascii().is_empty() && is_mbox_separator(pair[1]);
     1 + lines.windows(2).filter(follows).count()
+}
+
+/// Whether a line begins a letter of an mbox.
+pub(super) fn is_mbox_separator(line: &[u8]) -> bool {
+    line.starts_with(b"From ") && has_time_of_day(line)
 }
 
 /// `hh:mm` somewhere after a blank, by which the line is told from a sentence that begins with `From`.

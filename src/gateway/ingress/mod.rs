@@ -1,5 +1,6 @@
 //! How letters come in: one folder or file per way. Each ends at [`crate::gateway::door::Door`].
 
+pub mod archive;
 pub mod folder;
 pub mod imap;
 pub mod smtp;

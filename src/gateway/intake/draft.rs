@@ -15,36 +15,48 @@ use serde_json::json;
 use std::sync::Arc;
 
 /// People of one letter that become participants; a longer list is a mailing list without the header.
-const PARTICIPANTS_MAX: usize = 200;
+pub(super) const PARTICIPANTS_MAX: usize = 200;
 
 /// By what a second arrival of the same letter is known.
 pub(super) struct Dedup {
-    digest: String,
+    pub key: String,
+    /// Keys of arrivals by other ways that count as the same letter.
+    pub also: Vec<String>,
     /// The letter names itself.
     pub has_own_id: bool,
 }
 
+/// How a letter came to be known, as far as that makes another letter of it.
+const IMPORTED: &[u8] = b"imported";
+const PROVEN: &[u8] = b"proven";
+const UNPROVEN: &[u8] = b"";
+
 impl Dedup {
     /// A Message-ID alone never suppresses: somebody else may have used it first. The body must be the same too, and
-    /// so must be who sent it: a copy that proves nothing must not keep the genuine letter away.
+    /// so must be who sent it: a copy that proves nothing must not keep the genuine letter away. The operator's own
+    /// archive may.
     pub fn of(email: &Email, bytes: &[u8], mail_from: Option<&Address>, trust: Trust) -> Self {
-        match &email.message_id {
-            Some(id) => {
-                let from = email.sender().map(|sender| sender.key()).unwrap_or_default();
-                let proven: &[u8] = if trust > Trust::Unauthenticated { b"proven" } else { b"" };
-                let parts = [id.as_bytes(), &[0], from.as_bytes(), &[0], proven, &[0], body_of(bytes)];
-                Self { digest: sha256_hex(&parts), has_own_id: true }
-            }
-            None => {
-                let from = mail_from.map(Address::key).unwrap_or_default();
-                Self { digest: sha256_hex(&[from.as_bytes(), &[0], bytes]), has_own_id: false }
-            }
-        }
+        let known = if trust > Trust::Unauthenticated { PROVEN } else { UNPROVEN };
+        Self::by(email, bytes, mail_from, known, &[IMPORTED])
     }
 
-    /// The digests of the two kinds never meet.
-    fn key(&self) -> String {
-        format!("{}:{}", if self.has_own_id { "mid" } else { "raw" }, self.digest)
+    /// A letter of an archive is the same letter however it came.
+    pub fn of_archived(email: &Email, bytes: &[u8], mail_from: Option<&Address>) -> Self {
+        Self::by(email, bytes, mail_from, IMPORTED, &[PROVEN, UNPROVEN])
+    }
+
+    fn by(email: &Email, bytes: &[u8], mail_from: Option<&Address>, known: &[u8], also: &[&[u8]]) -> Self {
+        let Some(id) = &email.message_id else {
+            let from = mail_from.map(Address::key).unwrap_or_default();
+            let key = format!("raw:{}", sha256_hex(&[from.as_bytes(), &[0], bytes]));
+            return Self { key, also: Vec::new(), has_own_id: false };
+        };
+        let from = email.sender().map(|sender| sender.key()).unwrap_or_default();
+        let key = |known: &[u8]| {
+            let parts = [id.as_bytes(), &[0], from.as_bytes(), &[0], known, &[0], body_of(bytes)];
+            format!("mid:{}", sha256_hex(&parts))
+        };
+        Self { key: key(known), also: also.iter().map(|known| key(known)).collect(), has_own_id: true }
     }
 }
 
@@ -94,7 +106,8 @@ impl Draft<'_> {
             decisions: self.decisions.clone(),
             content: self.content(persona),
             attachments: email.attachments.iter().map(|a| new_attachment(a, clock)).collect(),
-            dedup_key: self.dedup.key(),
+            dedup_key: self.dedup.key.clone(),
+            also_known_as: self.dedup.also.clone(),
             has_own_id: self.dedup.has_own_id,
             duplicates_since: self.duplicates_since(clock.now()),
             received_at: self.envelope.arrival.arrived_at.unwrap_or_else(|| clock.now()),
@@ -184,7 +197,7 @@ impl Draft<'_> {
         let email = &self.understood.email;
         let spelled = |people: &[Mailbox]| people.iter().map(ToString::to_string).collect::<Vec<_>>();
         let own_id = email.message_id.clone();
-        let generated = || format!("generated.{}@{}", &self.dedup.digest[..32], persona.address.domain());
+        let generated = || format!("generated.{}@{}", &self.dedup.key[4..36], persona.address.domain());
         let sender = match email.from.first() {
             Some(from) => from.to_string(),
             None => self.envelope.mail_from.as_ref().map(Address::to_string).unwrap_or_default(),

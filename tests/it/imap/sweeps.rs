@@ -302,3 +302,60 @@ async fn a_long_backlog_is_taken_in_batches() {
     assert!(state.marked.is_sorted(), "the oldest first");
     assert_eq!(app.workspace.clock.now(), began);
 }
+
+#[tokio::test]
+async fn results_of_the_mailboxes_own_server_are_believed_only_when_it_is_named() {
+    for (named, trust) in [
+        (Some("mx.mailbox.test"), "contact"),
+        (Some("mx.other.test"), "unauthenticated"),
+        (None, "unauthenticated"),
+    ] {
+        let (app, server) = (app().await, Server::start().await);
+        let results = "Authentication-Results: mx.mailbox.test; dmarc=pass header.from=guest.example\n\
+            Received: from a by mx.mailbox.test; Fri, 20 Nov 2026 08:59:30 +0000\n";
+        server.deliver(&format!("{results}{}", numbered(1)));
+        let mut mailbox = mailbox(&server);
+        mailbox.authserv_id = named.map(str::to_owned);
+        watch(&app, mailbox).sweep_once().await.expect("swept");
+        let row = app.row("SELECT trust FROM messages WHERE message_id = $1", "n1@guest.example").await;
+        assert_eq!(row[0].as_deref(), Some(trust), "{named:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_letter_that_can_no_longer_prove_who_sent_it_is_still_the_same_letter() {
+    let (app, server) = (app().await, Server::start().await);
+    let results = "Authentication-Results: mx.mailbox.test; dmarc=pass header.from=guest.example\n\
+        Received: from a by mx.mailbox.test; Fri, 20 Nov 2026 08:59:30 +0000\n";
+    let mut proven = mailbox(&server);
+    proven.authserv_id = Some("mx.mailbox.test".to_owned());
+    server.deliver(&format!("{results}{}", numbered(1)));
+    assert_eq!(watch(&app, proven).sweep_once().await.expect("swept").stored, 1);
+    server.state().uid_validity += 1;
+    // The same Message-ID and text by somebody who proves nothing is another letter, also here.
+    server.deliver(&numbered(1));
+    let report = sweep(&app, &server).await.expect("swept");
+    assert_eq!(report, SweepReport { stored: 1, duplicates: 1, ..SweepReport::default() });
+    assert_eq!(runs(&app).await, 2);
+}
+
+#[tokio::test]
+async fn an_imported_letter_is_not_run_when_its_mailbox_is_read_later() {
+    let (app, server) = (app().await, Server::start().await);
+    let letter = numbered(1);
+    let persona = app.engine.config.personas.iter().next().expect("Ada").clone();
+    let intake = attache::gateway::intake::Intake::new(
+        app.engine.store.clone(),
+        app.engine.config.clone(),
+        std::sync::Arc::default(),
+    );
+    let envelope = crate::app::letter(&letter);
+    let filed = intake.expect("an intake").file_history(envelope, &persona, &[]).await;
+    assert!(matches!(filed, Ok(attache::gateway::intake::history::Archived::Stored(_))), "{filed:?}");
+    let results = "Authentication-Results: mx.mailbox.test; dmarc=pass header.from=guest.example\n";
+    server.deliver(&format!("{results}{letter}"));
+    let mut proven = mailbox(&server);
+    proven.authserv_id = Some("mx.mailbox.test".to_owned());
+    let report = watch(&app, proven).sweep_once().await.expect("swept");
+    assert_eq!((report.duplicates, runs(&app).await), (1, 0));
+}

@@ -33,6 +33,8 @@ pub enum MailboxError {
     Unusable(&'static str),
     #[error("letters cannot be stored now")]
     NotStored(#[from] StoreError),
+    #[error("who sent a letter cannot be found out now")]
+    Unverifiable,
     #[error("there is no room for another letter")]
     NoRoom,
 }

@@ -7,7 +7,7 @@ use super::MailboxWatch;
 use super::error::MailboxError;
 use super::session::{Announced, Session};
 use crate::config::MailboxTls;
-use crate::domain::{Arrival, Letter, MailboxUid, Via};
+use crate::domain::{Arrival, Letter, MailboxUid, Via, sha256_hex};
 use crate::gateway::door::{CopyOutcome, Refusal};
 use crate::gateway::ingress::folder::{envelope_for_file, with_crlf};
 use crate::mime::Header;
@@ -178,6 +178,10 @@ impl Round<'_> {
             self.report.left_alone += 1;
             return Ok(false);
         }
+        if watch.store.mailbox_has_content(&watch.mailbox.name, &sha256_hex(&[&bytes])).await? {
+            self.report.duplicates += 1;
+            return Ok(true);
+        }
         let place = self.place(announced.uid);
         let envelope = envelope_for_file(&bytes, watch.door.as_ref(), watch.fallback.as_ref(), Via::Imap);
         let answer = match envelope {
@@ -202,6 +206,7 @@ impl Round<'_> {
                 Ok(true)
             }
             Err(Refusal::NotStored(cause)) => Err(MailboxError::NotStored(cause)),
+            Err(Refusal::Unverifiable) => Err(MailboxError::Unverifiable),
             Err(refusal) => {
                 let leave = !watch.mailbox.mark_refused;
                 self.refuse(announced.uid, &refusal, leave).await?;

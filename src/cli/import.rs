@@ -1,0 +1,275 @@
+//! `attache import PATH --persona ID`: letters of an archive become a persona's history. No run begins, nobody is
+//! answered. Works beside a running engine, and again after it was killed.
+
+use super::{Command, Context, Exit, Failure};
+use crate::config::{Config, Persona};
+use crate::domain::{Address, Arrival, Envelope, Letter, PersonaId, Via};
+use crate::gateway::door::{Door, Refusal};
+use crate::gateway::ingress::archive::{Archive, Entry, Format};
+use crate::gateway::ingress::folder::envelope_for_file;
+use crate::gateway::intake::Intake;
+use crate::gateway::intake::history::Archived;
+use crate::store::{ArchivedWay, StoreError};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgMatches};
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+pub struct Import;
+
+/// Letters that are on their way into the store at once: they share commits.
+const BURST_LETTERS_MAX: usize = 256;
+/// Bytes of letters in memory at once; a larger letter goes alone.
+const BURST_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Between two bursts, so that an engine at work beside us gets its turn to write.
+const BREATH: Duration = Duration::from_millis(15);
+/// Refused letters that are named one by one.
+const REFUSED_NAMED_MAX: usize = 20;
+
+impl Command for Import {
+    fn clap(&self) -> clap::Command {
+        clap::Command::new("import")
+            .about("Take an archive of letters as a persona's history, without answering any")
+            .arg(
+                Arg::new("path")
+                    .value_name("PATH")
+                    .required(true)
+                    .value_parser(clap::value_parser!(PathBuf))
+                    .help("An mbox file, a Maildir, a folder of .eml files, or one .eml file"),
+            )
+            .arg(
+                Arg::new("persona")
+                    .long("persona")
+                    .value_name("ID")
+                    .required(true)
+                    .help("Whose history it is"),
+            )
+            .arg(
+                Arg::new("format")
+                    .long("format")
+                    .value_name("FORMAT")
+                    .value_parser(PossibleValuesParser::new(Format::ALL.map(Format::as_str)))
+                    .help("How the letters lie on disk [default: what it looks like]"),
+            )
+            .arg(
+                Arg::new("owner")
+                    .long("mailbox-owner")
+                    .value_name("ADDRESS")
+                    .action(ArgAction::Append)
+                    .help("Letters from this address are the persona's own, too; may be given several times"),
+            )
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move { import(context, args).await })
+    }
+}
+
+/// What became of the letters so far.
+#[derive(Default)]
+struct Tally {
+    received: u64,
+    own: u64,
+    duplicates: u64,
+    /// Reason -> letters.
+    refused: BTreeMap<String, u64>,
+    /// The first ones: where they lie, and why.
+    named: Vec<(String, String)>,
+}
+
+async fn import(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
+    context.require_workspace()?;
+    let config = Arc::new(context.config()?);
+    let persona = named_persona(&config, args)?;
+    let owners: Vec<Address> = args
+        .get_many::<String>("owner")
+        .into_iter()
+        .flatten()
+        .map(|typed| address(typed))
+        .collect::<Result<_, _>>()?;
+    let archive = open(args, config.limits.letter_bytes_max)?;
+    let store = context.store_beside().await?;
+    let intake = Intake::new(store, config.clone(), Arc::new(Notify::new()))?;
+    let bar = match context.json() {
+        true => ProgressBar::hidden(),
+        false => progress(archive.total_bytes),
+    };
+    let mut tally = Tally::default();
+    let ended = file_all(archive, &intake, persona, &owners, &bar, &mut tally).await;
+    bar.finish_and_clear();
+    tell(context, &tally)?;
+    ended?;
+    Ok(if tally.refused.is_empty() { Exit::Ok } else { Exit::BadData })
+}
+
+fn named_persona<'c>(config: &'c Config, args: &ArgMatches) -> anyhow::Result<&'c Persona> {
+    let named = args.get_one::<String>("persona").map_or("", String::as_str);
+    let found = PersonaId::parse(named).ok().and_then(|id| config.personas.get(&id));
+    let unknown = || {
+        let failure = Failure::new(Exit::NoInput, format!("no persona `{named}`"));
+        failure.hint("`attache persona list` shows them").into()
+    };
+    found.ok_or_else(unknown)
+}
+
+fn address(typed: &str) -> anyhow::Result<Address> {
+    Address::parse(typed).map_err(|error| Failure::new(Exit::Usage, error.to_string()).into())
+}
+
+fn open(args: &ArgMatches, letter_bytes_max: usize) -> anyhow::Result<Archive> {
+    let path = args.get_one::<PathBuf>("path").map_or(Path::new(""), PathBuf::as_path);
+    let unreadable = |source: std::io::Error| {
+        Failure::new(Exit::NoInput, format!("`{}` cannot be read", path.display())).because(source)
+    };
+    let named = args.get_one::<String>("format").map(String::as_str);
+    let named = Format::ALL.into_iter().find(|format| Some(format.as_str()) == named);
+    let format = match named {
+        Some(format) => format,
+        None => Format::guess(path).map_err(unreadable)?,
+    };
+    Ok(Archive::open(path, format, letter_bytes_max).map_err(unreadable)?)
+}
+
+/// By bytes, since nobody knows beforehand how many letters an mbox has. Not drawn where stderr is no terminal.
+fn progress(total_bytes: u64) -> ProgressBar {
+    let bar = ProgressBar::new(total_bytes);
+    let shape = "{bar:30} {binary_bytes}/{binary_total_bytes}, {msg}, {eta} left";
+    match ProgressStyle::with_template(shape) {
+        Ok(style) => bar.with_style(style),
+        // The shape is a constant, and right.
+        Err(_) => bar,
+    }
+}
+
+/// Files letter after letter, many at once; ends at the first fault that is not a letter's own.
+async fn file_all(
+    mut archive: Archive,
+    intake: &Intake,
+    persona: &Persona,
+    owners: &[Address],
+    bar: &ProgressBar,
+    tally: &mut Tally,
+) -> anyhow::Result<()> {
+    loop {
+        if !intake.has_room() {
+            return Err(Failure::new(Exit::TryAgain, "there is no room for more letters").into());
+        }
+        let burst = gather(&mut archive)?;
+        if burst.is_empty() {
+            return Ok(());
+        }
+        let read_bytes: u64 = burst.iter().map(|entry| entry.archived_bytes).sum();
+        let filing = burst.into_iter().map(|entry| async move {
+            let Entry { place, bytes, received_at, .. } = entry;
+            let Some(bytes) = bytes else { return (place, None) };
+            let letter = letter(bytes, received_at, intake, persona);
+            (place, Some(intake.file_history(letter, persona, owners).await))
+        });
+        let filed: Vec<_> = stream::iter(filing).buffered(BURST_LETTERS_MAX).collect().await;
+        for (place, outcome) in filed {
+            tally.count(place, outcome)?;
+        }
+        bar.inc(read_bytes);
+        bar.set_message(format!("{} new, {} here already", tally.received + tally.own, tally.duplicates));
+        tokio::time::sleep(BREATH).await;
+    }
+}
+
+fn gather(archive: &mut Archive) -> anyhow::Result<Vec<Entry>> {
+    let (mut burst, mut bytes) = (Vec::new(), 0);
+    while burst.len() < BURST_LETTERS_MAX && bytes < BURST_BYTES_MAX {
+        let Some(entry) = archive.next() else { break };
+        let entry = entry.map_err(|source| {
+            Failure::new(Exit::NoInput, "the archive cannot be read to its end").because(source)
+        })?;
+        bytes += entry.bytes.as_ref().map_or(0, Vec::len);
+        burst.push(entry);
+    }
+    Ok(burst)
+}
+
+/// An archive says whose it is, not to whom each letter was sent.
+fn letter(
+    bytes: Vec<u8>,
+    received_at: Option<crate::domain::Timestamp>,
+    door: &dyn Door,
+    persona: &Persona,
+) -> Letter {
+    let found = envelope_for_file(&bytes, door, Some(&persona.address), Via::Import);
+    let envelope = Envelope {
+        mail_from: found.and_then(|envelope| envelope.mail_from),
+        rcpt_to: vec![persona.address.clone()],
+        helo: String::new(),
+        peer: None,
+        via: Via::Import,
+        arrival: Arrival { arrived_at: received_at, ..Arrival::default() },
+    };
+    Letter { envelope, bytes }
+}
+
+impl Tally {
+    /// Errors: the store does not take letters now.
+    fn count(&mut self, place: String, outcome: Option<Result<Archived, Refusal>>) -> anyhow::Result<()> {
+        let counter = match outcome {
+            Some(Ok(Archived::Stored(ArchivedWay::ToPersona))) => &mut self.received,
+            Some(Ok(Archived::Stored(ArchivedWay::FromPersona))) => &mut self.own,
+            Some(Ok(Archived::Duplicate)) => &mut self.duplicates,
+            Some(Err(Refusal::NotStored(cause))) => return Err(stopped(cause)),
+            Some(Err(refusal)) => {
+                self.refuse(place, refusal.to_string());
+                return Ok(());
+            }
+            None => {
+                self.refuse(place, "larger than letters may be".to_owned());
+                return Ok(());
+            }
+        };
+        *counter += 1;
+        Ok(())
+    }
+
+    fn refuse(&mut self, place: String, reason: String) {
+        if self.named.len() < REFUSED_NAMED_MAX {
+            self.named.push((place, reason.clone()));
+        }
+        *self.refused.entry(reason).or_default() += 1;
+    }
+}
+
+fn stopped(cause: StoreError) -> anyhow::Error {
+    let failure = Failure::new(Exit::TryAgain, "letters cannot be stored now");
+    failure.hint("import the archive again: what is stored is not stored twice").because(cause).into()
+}
+
+fn tell(context: &Context, tally: &Tally) -> anyhow::Result<()> {
+    if context.json() {
+        let refused: u64 = tally.refused.values().sum();
+        let letters = tally.named.iter().map(|(place, why)| json!({"letter": place, "why": why}));
+        return context.screen.json(&json!({
+            "imported": tally.received + tally.own,
+            "received": tally.received,
+            "own": tally.own,
+            "duplicates": tally.duplicates,
+            "refused": refused,
+            "refused_because": tally.refused,
+            "refused_letters": letters.collect::<Vec<_>>(),
+        }));
+    }
+    let (new, own) = (tally.received + tally.own, tally.own);
+    context.screen.line(format!("imported    {new} ({own} by the persona itself)"))?;
+    context.screen.line(format!("duplicates  {}", tally.duplicates))?;
+    for (why, letters) in &tally.refused {
+        context.screen.line(format!("refused     {letters}: {why}"))?;
+    }
+    for (place, why) in &tally.named {
+        context.screen.line(format!("  {place}: {why}"))?;
+    }
+    Ok(())
+}
