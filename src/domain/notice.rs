@@ -22,7 +22,7 @@ word_enum!(
         TransportDown = "transport_down",
         /// A mailbox that we fetch from does not accept our credentials.
         MailboxRefused = "mailbox_refused",
-        /// A mailbox that we fetch from has not been reachable for a while.
+        /// A mailbox that we fetch from could not be read for a while.
         MailboxDown = "mailbox_down",
         /// A responsibility's file cannot be used.
         ResponsibilityBroken = "responsibility_broken",

@@ -2,9 +2,14 @@
 //!
 //! A letter's fate is noted in the commit that stores it; flag or move on the server follows, then the cursor. So a
 //! crash between any two of them costs nothing but a look at what is there already.
+//!
+//! The owner is told in the transaction that notes what is wrong, once per outage: at once when a person has to act,
+//! after a while when waiting may do.
 
+use super::notices::{NewNotice, quoted, raise};
+use super::transport::DOWN_AFTER;
 use super::{Result, Store, StoreError};
-use crate::domain::{MailboxUid, Timestamp};
+use crate::domain::{MailboxUid, NoticeId, NoticeKind, NoticeSubject, Timestamp};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
@@ -61,6 +66,28 @@ pub struct MailboxHealth {
     pub refused: u32,
 }
 
+/// What keeps a mailbox from being read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MailboxTrouble {
+    /// Its name in the configuration.
+    pub mailbox: String,
+    /// User, host and folder.
+    pub source: String,
+    pub error: String,
+    pub cause: TroubleCause,
+}
+
+/// Who can end it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TroubleCause {
+    /// The server refuses our login: a person.
+    Login,
+    /// The connection or the server: time, mostly.
+    Server,
+    /// We have no room, or cannot write: said elsewhere.
+    Ourselves,
+}
+
 /// A letter that stays in its mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedLetter {
@@ -99,10 +126,11 @@ pub(super) const SETTLE: &str = "
     DELETE FROM mailbox_letters WHERE mailbox = $1 AND uid_validity = $2 AND fate = 'taken' AND marked = 1
       AND uid <= (SELECT last_uid FROM mailboxes WHERE name = $1)";
 pub(super) const NOTE_FETCH: &str = "
-    UPDATE mailboxes SET last_fetch_at = $2, backlog = $3 WHERE name = $1";
+    UPDATE mailboxes SET last_fetch_at = $2, backlog = $3, failing_since = NULL WHERE name = $1";
 pub(super) const NOTE_ERROR: &str = "
-    INSERT INTO mailboxes (name, source, last_error, last_error_at) VALUES ($1, $2, $3, $4)
-      ON CONFLICT (name) DO UPDATE SET last_error = $3, last_error_at = $4";
+    INSERT INTO mailboxes (name, source, last_error, last_error_at, failing_since) VALUES ($1, $2, $3, $4, $4)
+      ON CONFLICT (name) DO UPDATE SET last_error = $3, last_error_at = $4, failing_since = coalesce(failing_since, $4)
+    RETURNING failing_since";
 pub(super) const HEALTH: &str = "
     SELECT m.name, m.uid_validity, m.last_uid, m.backlog, m.last_fetch_at, m.last_error, m.last_error_at,
       (SELECT count(*) FROM mailbox_letters l WHERE l.mailbox = m.name AND l.fate = 'refused') AS refused
@@ -195,18 +223,18 @@ impl Store {
     }
 
     /// Something is wrong with a mailbox; it may never have been selected.
-    pub async fn note_mailbox_error(&self, mailbox: &str, source: &str, error: &str) -> Result<()> {
-        let (mailbox, source, error) = (mailbox.to_owned(), source.to_owned(), shortened(error));
-        let now = self.clock().now().to_string();
+    pub async fn note_mailbox_trouble(&self, trouble: MailboxTrouble) -> Result<()> {
+        let clock = self.clock().clone();
+        let now = clock.now();
         self.write(move |conn| {
             Box::pin(async move {
-                sqlx::query(NOTE_ERROR)
-                    .bind(mailbox)
-                    .bind(source)
-                    .bind(error)
-                    .bind(now)
-                    .execute(conn)
-                    .await?;
+                let note = sqlx::query_scalar(NOTE_ERROR).bind(&trouble.mailbox).bind(&trouble.source);
+                let note = note.bind(shortened(&trouble.error)).bind(now.to_string());
+                let since: String = note.fetch_one(&mut *conn).await?;
+                let since = instant(Some(&since))?.unwrap_or(now);
+                if let Some(news) = news(&trouble, since, now) {
+                    raise(conn, &NewNotice { id: NoticeId::new(clock.new_id()), ..news }, now).await?;
+                }
                 Ok(())
             })
         })
@@ -230,6 +258,38 @@ impl Store {
         };
         rows.iter().map(refused).collect()
     }
+}
+
+/// What the owner has to know: the same outage has the same `since`. The id is the caller's.
+fn news(trouble: &MailboxTrouble, since: Timestamp, now: Timestamp) -> Option<NewNotice> {
+    let MailboxTrouble { mailbox, source, error, cause } = trouble;
+    let (name, reason) = (quoted(mailbox), quoted(error));
+    let (kind, summary, hint) = match cause {
+        TroubleCause::Login => (
+            NoticeKind::MailboxRefused,
+            format!("the mailbox {name} ({}) refuses our login since {since}: {reason}", quoted(source)),
+            "put the right password or refresh token into `.secrets` or the environment and start the engine again",
+        ),
+        TroubleCause::Server if now.since(since) >= DOWN_AFTER => (
+            NoticeKind::MailboxDown,
+            format!("the mailbox {name} ({}) cannot be read since {since}: {reason}", quoted(source)),
+            "nothing has to be done if it comes back, it is tried again by itself",
+        ),
+        TroubleCause::Server | TroubleCause::Ourselves => return None,
+    };
+    Some(NewNotice {
+        id: NoticeId::new(String::new()),
+        persona: None,
+        kind,
+        detail: mailbox.clone(),
+        subject: NoticeSubject::Mailbox,
+        subject_id: mailbox.clone(),
+        occurrence: since.to_string(),
+        summary,
+        hint: format!(
+            "{hint}; `attache mailboxes check {mailbox}` tries it now, letters there wait meanwhile"
+        ),
+    })
 }
 
 async fn meet(

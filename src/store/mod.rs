@@ -41,7 +41,9 @@ pub use journal::{
 };
 pub use knowledge::{KnowledgeChunk, KnowledgeFile, KnowledgeHit};
 pub use letters::RawLetter;
-pub use mailboxes::{MailboxContact, MailboxCursor, MailboxFate, MailboxHealth, RefusedLetter};
+pub use mailboxes::{
+    MailboxContact, MailboxCursor, MailboxFate, MailboxHealth, MailboxTrouble, RefusedLetter, TroubleCause,
+};
 pub use messages::{Content, NewAttachment, NewInbound, NewSynthetic, Place, StoredInbound};
 pub use notices::{EarlierMail, NewNotice, Notice, NoticeFold, NoticeMail, Told, Untold, quoted};
 pub use open::{OpenError, Store};

@@ -11,8 +11,8 @@ use crate::domain::{NoticeId, NoticeKind, NoticeSubject, Timestamp};
 use sqlx::Row;
 use std::time::Duration;
 
-/// A smarthost that is away for less is no news: it restarts, or a line was down.
-const DOWN_AFTER: Duration = Duration::from_secs(15 * 60);
+/// A server that is away for less is no news: it restarts, or a line was down.
+pub(super) const DOWN_AFTER: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransportState {

@@ -3,6 +3,7 @@
 mod login;
 mod server;
 mod sweeps;
+mod trouble;
 mod waiting;
 
 use crate::app::{TestApp, note};

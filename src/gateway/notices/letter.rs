@@ -63,7 +63,7 @@ fn headline(untold: &Untold) -> String {
         NoticeKind::TransportRefused => format!("the mail server {subject} refuses our login"),
         NoticeKind::TransportDown => format!("the mail server {subject} cannot be reached"),
         NoticeKind::MailboxRefused => format!("the mailbox {subject} refuses our login"),
-        NoticeKind::MailboxDown => format!("the mailbox {subject} cannot be reached"),
+        NoticeKind::MailboxDown => format!("the mailbox {subject} cannot be read"),
         NoticeKind::ResponsibilityBroken => {
             format!("{} cannot be used", count("responsibility", "responsibilities"))
         }

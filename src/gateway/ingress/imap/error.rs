@@ -1,7 +1,7 @@
 //! Why a mailbox cannot be attended to now, in words for its operator.
 
 use super::token::TokenError;
-use crate::store::StoreError;
+use crate::store::{StoreError, TroubleCause};
 use std::io;
 
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +43,15 @@ impl MailboxError {
     /// Nothing will change until a person acts, and servers lock accounts that knock too often.
     pub fn is_login_refused(&self) -> bool {
         matches!(self, Self::LoginRefused(_) | Self::Token(TokenError::Refused { .. }))
+    }
+
+    /// Who can end it.
+    pub fn cause(&self) -> TroubleCause {
+        match self {
+            _ if self.is_login_refused() => TroubleCause::Login,
+            Self::NotStored(_) | Self::NoRoom => TroubleCause::Ourselves,
+            _ => TroubleCause::Server,
+        }
     }
 
     /// The whole chain on one line.

@@ -21,7 +21,7 @@ pub use token::TokenError;
 use crate::config::{ImapMailbox, Limits, MailboxLogin};
 use crate::domain::Address;
 use crate::gateway::door::Door;
-use crate::store::Store;
+use crate::store::{MailboxTrouble, Store};
 use session::{Session, Woken};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -183,12 +183,13 @@ impl MailboxWatch {
         format!("{user} at {}, {folder}", host.to_ascii_lowercase())
     }
 
-    /// Says what is wrong, in the log and where `attache mailboxes list` finds it.
+    /// Says what is wrong, in the log, where `attache mailboxes list` finds it, and to the owner if it lasts.
     async fn complain(&self, error: &MailboxError) {
         let words = error.in_words();
         tracing::warn!(mailbox = self.mailbox.name, error = words, "a mailbox has to wait");
-        if let Err(unnoted) = self.store.note_mailbox_error(&self.mailbox.name, &self.source(), &words).await
-        {
+        let (mailbox, source) = (self.mailbox.name.clone(), self.source());
+        let trouble = MailboxTrouble { mailbox, source, error: words, cause: error.cause() };
+        if let Err(unnoted) = self.store.note_mailbox_trouble(trouble).await {
             tracing::warn!(error = %unnoted, "cannot note what is wrong with a mailbox");
         }
     }
