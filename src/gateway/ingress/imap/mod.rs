@@ -122,9 +122,9 @@ impl MailboxWatch {
                 false_news = 0;
                 tracing::info!(report = ?swept, mailbox = self.mailbox.name, "swept a mailbox");
             }
-            tokio::select! {
-                () = stop.cancelled() => break,
-                waited = self.wait(&mut session, &mut false_news) => waited?,
+            self.wait(&mut session, &mut false_news, stop).await?;
+            if stop.is_cancelled() {
+                break;
             }
         }
         session.log_out().await;
@@ -135,15 +135,20 @@ impl MailboxWatch {
         dial::dial(&self.mailbox, self.letter_bytes_max, &self.patience, tokens).await
     }
 
-    /// Until the server tells of a letter or the poll is due.
-    async fn wait(&self, session: &mut Session, false_news: &mut u32) -> Result<(), MailboxError> {
+    /// Until the server tells of a letter, the poll is due, or `stop`.
+    async fn wait(
+        &self,
+        session: &mut Session,
+        false_news: &mut u32,
+        stop: &CancellationToken,
+    ) -> Result<(), MailboxError> {
         let poll = self.mailbox.poll;
         let believes = *false_news <= FALSE_NEWS_MAX;
         if believes && session.has_news() {
             return Ok(());
         }
         if believes && session.can("IDLE") {
-            match session.idle(poll.min(self.patience.idle_max)).await? {
+            match session.idle(poll.min(self.patience.idle_max), stop).await? {
                 Woken::News => return Ok(()),
                 Woken::Due => {
                     *false_news = 0;
@@ -152,7 +157,10 @@ impl MailboxWatch {
                 Woken::CannotIdle => {}
             }
         }
-        tokio::time::sleep(poll).await;
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = tokio::time::sleep(poll) => {}
+        }
         *false_news = 0;
         Ok(())
     }

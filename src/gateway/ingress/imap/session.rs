@@ -11,6 +11,7 @@ use imap_proto::{AttributeValue, Capability, MailboxDatum, Outcome, Response, Re
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 /// How a selected mailbox presents itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -265,9 +266,13 @@ impl Session {
         self.has_news
     }
 
-    /// Waits with IDLE (RFC 2177) until the server tells of a letter, but no longer than `patience`. Dropping this
-    /// future leaves a session that can only be dropped, too.
-    pub async fn idle(&mut self, patience: Duration) -> Result<Woken, MailboxError> {
+    /// Waits with IDLE (RFC 2177) until the server tells of a letter, but no longer than `patience` or until `stop`.
+    /// Dropping this future leaves a session that can only be dropped, too.
+    pub async fn idle(
+        &mut self,
+        patience: Duration,
+        stop: &CancellationToken,
+    ) -> Result<Woken, MailboxError> {
         self.commands = self.commands.wrapping_add(1);
         let ours = format!("A{}", self.commands);
         self.wire.send(&format!("{ours} IDLE")).await?;
@@ -289,7 +294,12 @@ impl Session {
             }
             Ok(Woken::News)
         };
-        match timeout(patience, listening).await {
+        let listened = tokio::select! {
+            biased;
+            listened = timeout(patience, listening) => listened,
+            () = stop.cancelled() => Ok(Ok(Woken::Due)),
+        };
+        match listened {
             Ok(Ok(Woken::CannotIdle)) => return Ok(Woken::CannotIdle),
             Ok(Ok(ended)) => woken = ended,
             // The deadline of one read is the deadline of all.
