@@ -49,7 +49,7 @@ impl MailboxError {
     pub fn cause(&self) -> TroubleCause {
         match self {
             _ if self.is_login_refused() => TroubleCause::Login,
-            Self::NotStored(_) | Self::NoRoom => TroubleCause::Ourselves,
+            Self::NotStored(_) | Self::NoRoom | Self::Unverifiable => TroubleCause::Ourselves,
             _ => TroubleCause::Server,
         }
     }
