@@ -94,3 +94,14 @@ async fn a_full_queue_has_no_room_until_runs_have_ended() {
     assert!(intake.has_room());
     app.check().await;
 }
+
+#[tokio::test]
+async fn a_disk_that_is_nearly_full_takes_no_letter() {
+    for (free_disk_bytes_min, has_room) in [(u64::MAX, false), (0, true)] {
+        let workspace = Workspace::new(&json!({ "rules": [{ "say": "Yes." }] }));
+        let limits = json!({ "free_disk_bytes_min": free_disk_bytes_min });
+        workspace.set("configs/gateway.json", "/limits", limits);
+        let app = workspace.start().await;
+        assert_eq!(app.engine.door().has_room(), has_room, "with {free_disk_bytes_min} bytes to keep free");
+    }
+}

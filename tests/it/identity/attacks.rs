@@ -250,6 +250,14 @@ async fn what_is_changed_or_added_beside_a_signature_voids_it() {
     for (what, letter) in changed {
         assert_eq!(world.trust(&letter).await, "unauthenticated", "{what}");
     }
+    // What nobody signed can be anybody's.
+    let unsigned_subject: Vec<&str> = USUAL.into_iter().filter(|field| *field != "Subject").collect();
+    let letter = world.plain(OWNER, "nosubject", "");
+    let letter = world.signed_with("home.test", &letter, &unsigned_subject, |signer| signer);
+    assert_eq!(
+        world.found(&letter, None).await,
+        ("unauthenticated".into(), "a field was added beside the signed ones".into())
+    );
     let without_from =
         world.signed_with("home.test", &world.plain(OWNER, "nofrom", ""), &["Subject", "Date"], |s| s);
     assert_eq!(world.trust(&without_from).await, "unauthenticated");
@@ -268,6 +276,25 @@ async fn keys_on_trial_and_expired_signatures_prove_nothing() {
     let short = world.signed_with("home.test", &short, &USUAL, |signer| signer.expiration(3600));
     world.app.workspace.clock.advance(Duration::from_secs(7200));
     assert_eq!(world.trust(&short).await, "unauthenticated");
+}
+
+#[tokio::test]
+async fn a_signature_by_sha_1_is_not_even_asked_about() {
+    let world = World::start().await;
+    // The hashes are those of the body, so that what is missing is the key.
+    let field = |algorithm: &str, selector: &str, hash: &str| {
+        format!(
+            "DKIM-Signature: v=1; a={algorithm}; c=relaxed/relaxed; d=home.test; s={selector};\r\n \
+             h=From:Subject:Date; bh={hash}; b=AAAA\r\n"
+        )
+    };
+    let old = field("rsa-sha1", "old", "3gkho7CwDX3DTB1YN95n44+s7fI=");
+    let new = field("rsa-sha256", "new", "wL2jWb/fhXtw+NMiTe8OikM+xcEHE8X3vmjA+BMABMk=");
+    let letter = format!("{old}{new}{}", world.plain(OWNER, "sha1", ""));
+    assert_eq!(world.trust(&letter).await, "unauthenticated");
+    let asked = world.dns.asked();
+    let about = |selector: &str| asked.iter().any(|question| question.contains(selector));
+    assert!(!about("old._domainkey") && about("new._domainkey"), "{asked:?}");
 }
 
 #[tokio::test]

@@ -185,6 +185,16 @@ async fn a_trusted_relays_word_counts_for_and_against() {
         let letter = format!("Authentication-Results: MX.relay.test; {results}\r\n{letter}");
         assert_eq!(world.found(&letter, Some(RELAY)).await.0, trust, "{results}");
     }
+    // A relay's word does not outlive the letter that it was given on.
+    let old = world.now().minus(Duration::from_secs(30 * 24 * 3600)).to_utc().to_rfc2822();
+    let letter = world.plain("carol@partner.test", "kept", "");
+    let letter = letter.replace(&world.now().to_utc().to_rfc2822(), &old);
+    let letter =
+        format!("Authentication-Results: mx.relay.test; dkim=pass header.d=partner.test\r\n{letter}");
+    assert_eq!(
+        world.found(&letter, Some(RELAY)).await,
+        ("unauthenticated".into(), "proven, but dated more than 7 days from its arrival".into())
+    );
     // What the relay disowns stays disowned, although the signature is good.
     let signed = world.signed("home.test", &world.plain(OWNER, "against", ""));
     let letter =
@@ -192,12 +202,34 @@ async fn a_trusted_relays_word_counts_for_and_against() {
     assert_eq!(world.found(&letter, Some(RELAY)).await.0, "unauthenticated");
 }
 
+#[tokio::test]
+async fn a_relays_own_address_is_held_against_nobody() {
+    let outside = "203.0.113.77";
+    let relays = json!([{ "peers": [outside], "authserv_id": "mx.relay.test" }]);
+    let world = World::with(json!({ "trusted_relays": relays })).await;
+    let letter = world.plain(OWNER, "behind", "");
+    // SPF of home.test names neither; only of the stranger is that known to be the letter's own way.
+    assert_eq!(world.found(&letter, Some(outside)).await.0, "unauthenticated");
+    assert_eq!(world.found(&letter.replace("behind", "before"), Some(STRANGER)).await.0, "refused");
+}
+
 /// A list that seals what it passes on, and says what it saw.
 fn sealed(world: &World, sealer: &'static str, letter: &str, from_domain: &str, saw: DmarcResult) -> String {
+    sealed_over(&USUAL, world, sealer, letter, (from_domain, saw))
+}
+
+fn sealed_over(
+    fields: &[&str],
+    world: &World,
+    sealer: &'static str,
+    letter: &str,
+    (from_domain, saw): (&str, DmarcResult),
+) -> String {
     let results = AuthenticationResults::new("mx.lists.test")
         .with_dmarc_result(&DmarcOutput::default().with_domain(from_domain).with_dkim_result(saw));
     let message = AuthenticatedMessage::parse(letter.as_bytes()).expect("a letter");
-    let sealer = ArcSealer::from_key(world.key(sealer)).domain(sealer).selector("s1").headers(USUAL);
+    let sealer =
+        ArcSealer::from_key(world.key(sealer)).domain(sealer).selector("s1").headers(fields.iter().copied());
     let set = sealer.seal(&message, &results, &ArcOutput::default()).expect("a seal");
     format!("{}{letter}", set.to_header())
 }
@@ -223,6 +255,10 @@ async fn seals_of_trusted_lists_carry_what_they_saw() {
     assert_eq!(world.found(&saw_nothing, Some(STRANGER)).await.0, "unauthenticated");
     let about_another = sealed(&world, "lists.test", &broken("arc4"), "evil.test", DmarcResult::Pass);
     assert_eq!(world.found(&about_another, Some(STRANGER)).await.0, "unauthenticated");
+    let beside = ["From", "To", "Date", "Message-ID"];
+    let beside =
+        sealed_over(&beside, &world, "lists.test", &broken("arc6"), ("partner.test", DmarcResult::Pass));
+    assert_eq!(world.found(&beside, Some(STRANGER)).await.0, "unauthenticated", "its subject is not sealed");
     let changed = vouched.replace("Hello, arc1", "Hello, arcX");
     assert_eq!(world.found(&changed, Some(STRANGER)).await.0, "unauthenticated");
     // A list vouches for correspondents, never for the owner.
