@@ -82,16 +82,17 @@ impl<R: BufRead> Letters<R> {
     }
 
     /// Whether the next line could begin a letter. Many programs leave `From` unquoted in texts, but few of those texts go
-    /// on with something like `Subject:`, and none has a whole date before a blank line (a letter without a header).
+    /// on with something like `Subject:`, and none has a whole date before anything else that may begin a letter.
     fn letter_follows(&mut self, separator: &Piece) -> io::Result<bool> {
         let Some(next) = self.piece()? else { return Ok(false) };
         let name = next.bytes.split(|byte| *byte == b':').next().unwrap_or_default();
         let is_field =
             name.len() < next.bytes.len() && !name.is_empty() && name.iter().all(u8::is_ascii_graphic);
-        let is_quoted_separator = next.bytes.starts_with(b">From ");
-        let is_without_header = next.bytes.trim_ascii().is_empty() && date_of(&separator.bytes).is_some();
+        // A separator of an archive inside the archive, or a letter without a header.
+        let is_unheaded = next.bytes.starts_with(b">From ") || next.bytes.trim_ascii().is_empty();
+        let is_dated = date_of(&separator.bytes).is_some();
         self.ahead = Some(next);
-        Ok(is_field || is_quoted_separator || is_without_header)
+        Ok(is_field || is_unheaded && is_dated)
     }
 
     fn piece(&mut self) -> io::Result<Option<Piece>> {
