@@ -178,6 +178,11 @@ async fn a_trusted_relays_word_counts_for_and_against() {
         ("dmarc=pass header.from=home.test", OWNER, "contact"),
         ("dkim=pass header.d=home.test", OWNER, "owner"),
         ("dmarc=fail header.from=home.test; dkim=pass header.d=home.test", OWNER, "unauthenticated"),
+        (
+            "dmarc=pass header.from=partner.test; dmarc=fail header.from=partner.test",
+            "carol@partner.test",
+            "unauthenticated",
+        ),
         ("garbage", OWNER, "unauthenticated"),
     ];
     for (n, (results, from, trust)) in cases.into_iter().enumerate() {
