@@ -48,6 +48,10 @@ pub struct State {
     pub repeats: bool,
     /// `RFC822.SIZE` of every letter, whatever is true.
     pub claims_bytes: Option<usize>,
+    /// Letters whose bytes are `NIL` in every FETCH.
+    pub withholds: Vec<u32>,
+    /// A letter that is deleted when its bytes are asked for.
+    pub vanishes: Option<u32>,
     /// Verbs that are answered with NO.
     pub refuses: Vec<&'static str>,
     /// IDLE is offered and answered with NO.
@@ -267,6 +271,8 @@ impl State {
             commands: Vec::new(),
             repeats: false,
             claims_bytes: None,
+            withholds: Vec::new(),
+            vanishes: None,
             refuses: Vec::new(),
             idle_is_refused: false,
             cries_wolf: false,
@@ -360,14 +366,21 @@ impl State {
         out
     }
 
-    fn fetch(&self, set: &str, what: &str, out: &mut Vec<u8>) {
+    fn fetch(&mut self, set: &str, what: &str, out: &mut Vec<u8>) {
+        if what.contains("BODY.PEEK[]")
+            && let Some(gone) = self.vanishes.take()
+        {
+            self.letters.retain(|letter| letter.uid != gone);
+        }
         let uids = self.chosen(set);
         for (index, letter) in self.letters.iter().enumerate().filter(|(_, l)| uids.contains(&l.uid)) {
             for _ in 0..if self.repeats { 2 } else { 1 } {
                 let size = self.claims_bytes.unwrap_or(letter.bytes.len());
                 let (uid, arrived) = (letter.uid, &letter.arrived);
                 out.extend(format!("* {} FETCH (UID {uid} ", index + 1).bytes());
-                if what.contains("BODY.PEEK[]") {
+                if what.contains("BODY.PEEK[]") && self.withholds.contains(&uid) {
+                    out.extend(b"BODY[] NIL");
+                } else if what.contains("BODY.PEEK[]") {
                     out.extend(format!("BODY[] {{{}}}\r\n", letter.bytes.len()).bytes());
                     out.extend(&letter.bytes);
                 } else {

@@ -359,3 +359,21 @@ async fn an_imported_letter_is_not_run_when_its_mailbox_is_read_later() {
     let report = watch(&app, proven).sweep_once().await.expect("swept");
     assert_eq!((report.duplicates, runs(&app).await), (1, 0));
 }
+
+#[tokio::test]
+async fn a_letter_that_its_server_does_not_hand_out_is_noted_and_one_that_vanished_is_not() {
+    let (app, server) = (app().await, Server::start().await);
+    server.state().withholds = vec![2];
+    deliver_some(&server, 0..3);
+    let report = sweep(&app, &server).await.expect("swept");
+    assert_eq!(report, SweepReport { stored: 2, refused: 1, ..SweepReport::default() });
+    let refused = app.engine.store.refused_mailbox_letters("desk", 10).await.expect("read");
+    let [withheld] = &refused[..] else { panic!("{refused:?}") };
+    assert_eq!((withheld.place.uid, withheld.reason.as_str()), (2, "its server does not hand it out"));
+    assert_eq!(server.state().marked, [1, 3], "the others are not kept waiting");
+    // The next is deleted by somebody between its announcement and its fetch.
+    server.state().vanishes = Some(4);
+    deliver_some(&server, 3..4);
+    assert_eq!(sweep(&app, &server).await.expect("swept"), SweepReport::default());
+    assert_eq!(app.engine.store.refused_mailbox_letters("desk", 10).await.expect("read").len(), 1);
+}

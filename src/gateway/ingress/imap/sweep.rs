@@ -107,7 +107,10 @@ impl Round<'_> {
         let known: BTreeSet<u32> = fates.iter().map(|fate| fate.uid).collect();
         let unknown: Vec<u32> = uids.iter().copied().filter(|uid| !known.contains(uid)).collect();
         if !unknown.is_empty() {
-            let wanted = self.wanted(session.announced(&unknown).await?).await?;
+            let announced = session.announced(&unknown).await?;
+            let found: BTreeSet<u32> = announced.iter().map(|letter| letter.uid).collect();
+            self.note_withheld(session, &unknown, |uid| found.contains(&uid)).await?;
+            let wanted = self.wanted(announced).await?;
             for batch in batches(wanted, watch.batch_letters_max()) {
                 self.take_batch(session, &batch).await?;
             }
@@ -151,6 +154,7 @@ impl Round<'_> {
             self.refuse(only.uid, &Refusal::TooLarge { max_bytes }, true).await?;
         }
         let letters: BTreeMap<u32, Vec<u8>> = fetched?.into_iter().collect();
+        self.note_withheld(session, &uids, |uid| letters.contains_key(&uid)).await?;
         let arrivals: BTreeMap<u32, &Announced> = batch.iter().map(|letter| (letter.uid, letter)).collect();
         let mut to_mark = Vec::new();
         let mut offered = Ok(());
@@ -168,6 +172,23 @@ impl Round<'_> {
         // What was stored before the fault is marked all the same; the cursor stays behind.
         self.mark(session, &to_mark, 0).await?;
         offered
+    }
+
+    /// Letters that were asked for and not found have vanished, which is their owner's right, or their server keeps them
+    /// back: those are refused, so that somebody learns of them.
+    async fn note_withheld(
+        &mut self,
+        session: &mut Session,
+        asked: &[u32],
+        is_found: impl Fn(u32) -> bool,
+    ) -> Result<(), MailboxError> {
+        let missing: Vec<u32> = asked.iter().copied().filter(|uid| !is_found(*uid)).collect();
+        let (Some(first), Some(last)) = (missing.first(), missing.last()) else { return Ok(()) };
+        let there = session.uids(*first, *last).await?;
+        for uid in missing.into_iter().filter(|uid| there.contains(uid)) {
+            self.refuse(uid, &Refusal::Hostile("its server does not hand it out"), true).await?;
+        }
+        Ok(())
     }
 
     /// Offers one letter; resolves after its fate is committed, to whether it is to be marked on the server.
