@@ -6,6 +6,7 @@
 
 mod dial;
 mod error;
+mod nesting;
 mod patience;
 mod session;
 mod spelling;

@@ -4,6 +4,7 @@
 //! behind an empty answer cannot be used where flags are set only after a commit (decision D-25).
 
 use super::error::MailboxError;
+use super::nesting;
 use imap_proto::Response;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -60,6 +61,9 @@ impl<S: Stream> Wire<S> {
         read: impl FnOnce(&Response<'_>) -> T,
     ) -> Result<T, MailboxError> {
         loop {
+            if !nesting::is_bounded(&self.buffer) {
+                return Err(MailboxError::Garbled);
+            }
             match Response::parse(&self.buffer) {
                 Ok((rest, response)) => {
                     let used = self.buffer.len() - rest.len();
@@ -118,6 +122,13 @@ mod tests {
         let mut wire = wire_with(b"* XSTRANGE (1 2\r\n* 3 EXISTS\r\n* XSTRANGE {3}\r\nabc\r\n").await;
         let said = wire.receive(|response| format!("{response:?}")).await.expect("a response");
         assert_eq!(said, "MailboxData(Exists(3))");
+        assert!(matches!(wire.receive(|_| ()).await, Err(MailboxError::Garbled)));
+    }
+
+    #[tokio::test]
+    async fn parentheses_without_end_end_the_connection_and_not_the_process() {
+        let nested = "(".repeat(200_000);
+        let mut wire = wire_with(format!("* 1 FETCH (BODYSTRUCTURE {nested}").as_bytes()).await;
         assert!(matches!(wire.receive(|_| ()).await, Err(MailboxError::Garbled)));
     }
 
