@@ -182,6 +182,9 @@ impl Draft<'_> {
         let others = others.filter(|address| !is_self(address)).map(|address| address.key());
         let from_self = email.sender().is_some_and(|address| is_self(&address));
         let people = sender.clone().into_iter().filter(|_| !from_self).chain(others);
+        // Anybody can write a list's name into a letter: it brings the letter to the list's others, and nobody with it.
+        let is_private = list.is_none();
+        let people = people.filter(|_| is_private);
         Place {
             mentioned: email.mentioned_ids().into_iter().map(str::to_owned).collect(),
             joins_as: list.clone().or(sender),

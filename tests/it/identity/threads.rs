@@ -39,6 +39,27 @@ async fn a_forged_participant_joins_nobodys_thread_and_the_genuine_one_stays_in_
 }
 
 #[tokio::test]
+async fn a_lists_name_brings_nobody_into_the_lists_thread() {
+    let world = World::start().await;
+    let list = "List-Id: <board.home.test>\r\n";
+    let post = |id: &str, more: &str| world.plain("olga@home.test", id, &format!("{list}{more}"));
+    let private = thread_of(&world, &world.signed("home.test", &post("post", ""))).await;
+    let reply = "In-Reply-To: <post@x.test>\r\nReferences: <old@x.test> <post@x.test>\r\n";
+    // Mallory is no member, but knows the list's name and an id; her letter is signed by her own domain.
+    let signed =
+        |id: &str, more: &str| world.signed("evil.test", &world.plain("mallory@evil.test", id, more));
+    let posed = thread_of(&world, &signed("m1", &format!("{list}{reply}Cc: eve@evil.test\r\n"))).await;
+    assert_eq!(posed, private, "like every letter of the list");
+    assert_eq!(people_of(&world, &private).await, ["list:board.home.test"]);
+    assert_ne!(thread_of(&world, &signed("m2", reply)).await, private);
+    // Nor by being there first.
+    let early = thread_of(&world, &signed("m3", &format!("{list}References: <older@x.test>\r\n"))).await;
+    let late = post("post2", "References: <older@x.test>\r\n");
+    assert_eq!(thread_of(&world, &world.signed("home.test", &late)).await, early);
+    assert_ne!(thread_of(&world, &signed("m4", "References: <older@x.test>\r\n")).await, early);
+}
+
+#[tokio::test]
 async fn somebody_who_cannot_prove_anything_still_has_one_thread() {
     let world = World::start().await;
     let first = thread_of(&world, &world.plain("bob@guest.test", "b1", "")).await;
