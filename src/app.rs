@@ -138,7 +138,8 @@ impl Engine {
         road_tasks.spawn(async move { scheduler.run(&runs_queued, stop).await });
         if let Some(outbound) = self.outbound {
             let (mail_queued, stop) = (self.mail_queued.clone(), shutdown.clone());
-            road_tasks.spawn(async move { outbound.run(&mail_queued, stop).await });
+            let drain_max = self.config.limits.drain_max;
+            road_tasks.spawn(async move { outbound.run(&mail_queued, stop, drain_max).await });
         }
         let (notices, mail_queued, stop) = (self.notices, self.mail_queued.clone(), shutdown.clone());
         road_tasks.spawn(async move { notices.run(&mail_queued, stop).await });

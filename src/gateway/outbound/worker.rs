@@ -80,8 +80,10 @@ impl Outbound {
         Ok(tried)
     }
 
-    /// Works until `shutdown`; then finishes the mails under way, gives back the others, closes the connections.
-    pub async fn run(&self, wake: &Notify, shutdown: CancellationToken) {
+    /// Works until `shutdown`; then gives the mails under way `drain_max` to end, gives back the others, closes the
+    /// connections. What a slow server still keeps us with is cut: the next engine sends it again, and marks it as a
+    /// possible duplicate if the server may have it.
+    pub async fn run(&self, wake: &Notify, shutdown: CancellationToken, drain_max: Duration) {
         let mut under_way = FuturesUnordered::new();
         while !shutdown.is_cancelled() {
             if under_way.len() <= self.claim_max() / 2 {
@@ -99,10 +101,15 @@ impl Outbound {
                 () = tokio::time::sleep(self.until_next_look().await) => self.transport.close_idle(false).await,
             }
         }
-        while let Some(sent) = under_way.next().await {
-            complain(sent);
+        let finished = async {
+            while let Some(sent) = under_way.next().await {
+                complain(sent);
+            }
+            self.close().await;
+        };
+        if tokio::time::timeout(drain_max, finished).await.is_err() {
+            tracing::warn!("outbound mail did not end in time and is cut; the next engine goes on with it");
         }
-        self.close().await;
     }
 
     /// Whether mail may be sent now, and how often the transport itself failed since it last answered.

@@ -9,6 +9,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+/// More than any test takes.
+const LONG: Duration = Duration::from_secs(60);
+
 #[tokio::test]
 async fn the_wire_carries_the_frozen_bytes_dot_stuffed_and_nothing_else() {
     let house = House::new().await;
@@ -225,7 +228,7 @@ async fn a_mail_goes_out_as_soon_as_the_worker_is_woken_and_shutdown_ends_it() {
         shutdown.cancel();
         id
     };
-    let (id, ()) = tokio::join!(story, outbound.run(&wake, shutdown.clone()));
+    let (id, ()) = tokio::join!(story, outbound.run(&wake, shutdown.clone(), LONG));
     assert_eq!(house.states(&id).await, (DeliveryState::Done, RecipientState::Delivered));
     server.until(|heard| heard.open == 0).await;
     server.heard(|heard| assert_eq!(heard.count("QUIT"), 1));
@@ -246,7 +249,7 @@ async fn shutdown_finishes_the_mail_under_way_and_gives_back_the_others() {
         server.until(|heard| heard.count("DATA") == 1).await;
         shutdown.cancel();
     };
-    tokio::join!(story, outbound.run(&wake, shutdown.clone()));
+    tokio::join!(story, outbound.run(&wake, shutdown.clone(), LONG));
     let (first, second) = (house.delivery(&first).await, house.delivery(&second).await);
     assert_eq!(
         (first.state, first.attempts, only(&first).state),
@@ -257,4 +260,31 @@ async fn shutdown_finishes_the_mail_under_way_and_gives_back_the_others() {
         (DeliveryState::Queued, 0, RecipientState::Queued)
     );
     assert_eq!(second.next_attempt_at, Some(start()), "due as it was");
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_more_keeps_no_engine_from_stopping() {
+    for (verb, left) in [(Verb::Data, DeliveryState::Sending), (Verb::EndOfData, DeliveryState::Committing)] {
+        let house = House::new().await;
+        let server = Server::start(Script { fault: Some((verb, Fault::Stall)), ..Script::default() }).await;
+        let outbound = house.outbound(&server);
+        let id = house.mail("one", &["you@example.test"]).await;
+        let (wake, shutdown) = (Notify::new(), CancellationToken::new());
+        let story = async {
+            server
+                .until(
+                    |heard| {
+                        if verb == Verb::Data { heard.count("DATA") == 1 } else { heard.mails.len() == 1 }
+                    },
+                )
+                .await;
+            shutdown.cancel();
+        };
+        let stopped = outbound.run(&wake, shutdown.clone(), Duration::from_millis(50));
+        let stopped = tokio::time::timeout(Duration::from_secs(20), stopped);
+        let ((), stopped) = tokio::join!(story, stopped);
+        stopped.expect("the phases' own time-outs are minutes");
+        // As after a crash, for the next engine to find.
+        assert_eq!(house.delivery(&id).await.state, left);
+    }
 }
