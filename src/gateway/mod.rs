@@ -7,3 +7,4 @@ pub mod judge;
 pub mod intake;
 pub mod notices;
 pub mod outbound;
+mod vouching;

@@ -1,6 +1,7 @@
 //! Why a mailbox cannot be attended to now, in words for its operator.
 
 use super::token::TokenError;
+use crate::gateway::vouching::why_no_tls;
 use crate::store::{StoreError, TroubleCause};
 use std::io;
 
@@ -8,8 +9,8 @@ use std::io;
 pub enum MailboxError {
     #[error("cannot reach the server")]
     Unreachable(#[source] io::Error),
-    #[error("cannot speak TLS with the server")]
-    Tls(#[source] io::Error),
+    #[error("cannot speak TLS with the server: {}", why_no_tls(.0))]
+    Tls(io::Error),
     #[error("the connection was lost")]
     Lost(#[source] Option<io::Error>),
     /// A step took longer than it may.

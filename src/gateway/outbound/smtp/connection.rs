@@ -6,6 +6,7 @@
 
 use super::stream::Wire;
 use crate::config::settings::SmarthostTls;
+use crate::gateway::vouching::why_no_tls;
 use crate::store::{ClaimedDelivery, DeliveryKind};
 use futures_util::FutureExt;
 use lettre::transport::smtp::Error as SmtpError;
@@ -350,7 +351,7 @@ async fn start_tls(peer: &Peer, tcp: TcpStream) -> Result<TcpStream, Fault> {
 async fn handshake(setup: &TlsSetup, tcp: TcpStream, limit: Duration) -> Result<TlsStream<TcpStream>, Fault> {
     let shaking = setup.connector.connect(setup.server.clone(), tcp);
     let shaken = timeout(limit, shaking).await.map_err(|_elapsed| too_slow(limit))?;
-    shaken.map_err(|error| Fault::broken(format!("no TLS: {error}")))
+    shaken.map_err(|error| Fault::broken(format!("no TLS: {}", why_no_tls(&error))))
 }
 
 async fn authenticate(
