@@ -3,11 +3,13 @@
 use super::{Command, Context, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ConfigErrors, Problem, effective, schema};
+use crate::gateway::ingress::smtp::Reception;
 use crate::harness::preflight;
 use crate::scheduler;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
+use std::sync::Arc;
 
 pub struct ConfigCommand;
 
@@ -76,7 +78,13 @@ fn check(context: &Context) -> anyhow::Result<Exit> {
 
 /// What files that are right by themselves still ask for: adapters, standing texts, responsibilities.
 fn beyond_the_files(config: &Config) -> Vec<Problem> {
-    let mut problems = preflight::problems(config, SystemClock::new().now());
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let mut problems = preflight::problems(config, clock.now());
+    if let Err(error) = Reception::open(&config.gateway, &config.limits, &clock) {
+        let problem =
+            Problem::of_file("configs/gateway.json", format!("tls: {:#}", anyhow::Error::new(error)));
+        problems.push(problem.hint("its files are PEM, and the key is that of the first certificate"));
+    }
     let unusable = scheduler::unusable(config.personas.iter());
     problems.extend(unusable.into_iter().map(|found| Problem::of_file(&found.file, found.problem)));
     ConfigErrors::of(problems).map_or_else(Vec::new, |errors| errors.problems)

@@ -116,6 +116,10 @@ fn verdict(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<St
                 "`data/attache.db` must be a database of attache in a folder in which this user may write";
             Some((Exit::TryAgain, Some(hint.to_owned())))
         }
+        OpenError::Newer(_) => {
+            let hint = "use the attache that was here last, or a copy of `data` from before";
+            Some((Exit::Failed, Some(hint.to_owned())))
+        }
         _ => Some((Exit::Failed, None)),
     }
 }

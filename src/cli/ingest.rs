@@ -167,7 +167,9 @@ async fn take(file: &str, door: &Intake, config: &Config, overrides: &Overrides)
     };
     let letters = letters_of_mbox(&bytes);
     if letters > 1 {
-        return refused(format!("is an mbox of {letters} letters; give each a file of its own"));
+        return refused(format!(
+            "is an mbox of {letters} letters; give each a file of its own, or take them as history with `attache import`"
+        ));
     }
     let fallback = overrides.rcpt_to.first();
     let Some(mut envelope) = envelope_for_file(&bytes, door, fallback, Via::File) else {

@@ -2,7 +2,7 @@
 //!
 //! `list` reads the database, also beside a running engine; `check` asks the servers and changes nothing there.
 
-use super::{Command, Context, Exit, Failure};
+use super::{Command, Context, Exit, Failure, output};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{ImapMailbox, MailboxTls};
 use crate::domain::Timestamp;
@@ -136,6 +136,9 @@ async fn check(context: &Context, name: Option<&String>) -> anyhow::Result<Exit>
     if let (Some(name), []) = (name, mailboxes.as_slice()) {
         let failure = Failure::new(Exit::NoInput, format!("no mailbox `{name}`"));
         return Err(failure.hint("`attache mailboxes list` shows their names").into());
+    }
+    if mailboxes.is_empty() {
+        output::remark("there is no mailbox: name one in `mailboxes` of configs/gateway.json");
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let (mut values, mut exit) = (Vec::new(), Exit::Ok);

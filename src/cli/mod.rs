@@ -182,6 +182,9 @@ pub fn command() -> clap::Command {
         .subcommands(COMMANDS.iter().map(|command| command.clap()))
 }
 
+/// Heads the options that every command takes, so that a command's own stand together.
+const EVERYWHERE: &str = "Everywhere";
+
 fn global_args() -> [Arg; 4] {
     [
         Arg::new("workspace")
@@ -190,23 +193,27 @@ fn global_args() -> [Arg; 4] {
             .env("ATTACHE_WORKSPACE")
             .value_parser(clap::value_parser!(PathBuf))
             .global(true)
+            .help_heading(EVERYWHERE)
             .help("Workspace to work on [default: the current folder]"),
         Arg::new("json")
             .long("json")
             .action(ArgAction::SetTrue)
             .global(true)
+            .help_heading(EVERYWHERE)
             .help("Print one JSON value instead of text"),
         Arg::new("log")
             .long("log")
             .value_name("FILTER")
             .env("ATTACHE_LOG")
             .global(true)
+            .help_heading(EVERYWHERE)
             .help("Log lines to show on stderr, such as `info` or `attache::gateway=debug,warn`"),
         Arg::new("log-format")
             .long("log-format")
             .value_name("FORMAT")
             .value_parser(["text", "json"])
             .global(true)
+            .help_heading(EVERYWHERE)
             .help("Shape of log lines [default: text]"),
     ]
 }

@@ -1,9 +1,8 @@
 //! `attache notices list|show`: what the owner is told by mail, and what waits to be told.
 
-use super::replay::not_found;
 use super::threads::number;
-use super::{Command, Context, Exit};
-use crate::store::{Notice, NoticeFold, Store, Told};
+use super::{Command, Context, Exit, Failure};
+use crate::store::{Notice, NoticeFold, Store, StoreError, Told};
 use clap::{Arg, ArgMatches, value_parser};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -21,9 +20,9 @@ impl Command for NoticesCommand {
                 .help(help)
         };
         let which = Arg::new("which")
-            .value_name("WHICH")
+            .value_name("CAUSE|ID")
             .required(true)
-            .help("A cause, or the id of one notice, or the first characters of it");
+            .help("A cause as `list` shows it, or the id of one notice, or the first characters of it");
         clap::Command::new("notices")
             .about("List and show what went wrong, whether or not the owner was told by mail")
             .subcommand_required(true)
@@ -81,7 +80,7 @@ async fn show(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
     let mut facts = store.notices_of_cause(which, limit).await?;
     if facts.is_empty() {
         let one = store.find_notice(which).await;
-        facts.push(one.map_err(|error| not_found(error, "`attache notices list`"))?);
+        facts.push(one.map_err(unknown)?);
     }
     if context.json() {
         return context.screen.json(&facts.iter().map(notice_json).collect::<Vec<_>>());
@@ -104,6 +103,16 @@ async fn show(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
         ])?;
     }
     Ok(())
+}
+
+/// The list shows causes, and they are not cut.
+fn unknown(error: StoreError) -> anyhow::Error {
+    match error {
+        StoreError::Missing { .. } => Failure::new(Exit::NoInput, error.to_string())
+            .hint("`attache notices list` shows causes; give one whole, or the id of a notice that `show` has shown")
+            .into(),
+        other => other.into(),
+    }
 }
 
 /// When and by which mail; dashes while it is untold.

@@ -85,12 +85,12 @@ fn retry_command() -> clap::Command {
         .arg(
             Arg::new("id")
                 .value_name("ID")
-                .required_unless_present_any(["all-failed", "held"])
                 .conflicts_with_all(["all-failed", "held"])
                 .help("Id of a delivery, as `list` shows it"),
         )
         .arg(every("all-failed", "Every failed delivery; recipients who have the mail do not get it again"))
         .arg(every("held", "Every held delivery"))
+        .group(clap::ArgGroup::new("which").args(["id", "all-failed", "held"]).multiple(true).required(true))
 }
 
 fn list_command() -> clap::Command {

@@ -63,6 +63,9 @@ impl Command for ReplayCommand {
     }
 }
 
+/// What there is to say of `last` in a workspace where nothing has happened.
+const NO_RUN_YET: &str = "there is no run yet";
+
 enum Named {
     Run(RunId),
     Thread(ThreadId),
@@ -74,10 +77,10 @@ async fn named(store: &Store, id: &str) -> anyhow::Result<Named> {
         Err(of_runs) => match (&of_runs, store.find_thread(id).await) {
             (StoreError::Missing { .. }, Ok(thread)) => Ok(Named::Thread(thread)),
             (StoreError::Missing { .. }, Err(StoreError::Missing { .. })) => {
-                let message = match id {
-                    LAST => "there is no run yet".to_owned(),
-                    _ => format!("no run and no thread `{id}`"),
-                };
+                if id == LAST {
+                    return Err(not_found(of_runs, "`attache runs list`"));
+                }
+                let message = format!("no run and no thread `{id}`");
                 Err(Failure::new(Exit::NoInput, message).hint(id_hint("`attache runs list`")).into())
             }
             (StoreError::Missing { .. }, Err(of_threads)) => Err(of_threads.into()),
@@ -104,6 +107,9 @@ pub async fn find_run(store: &Store, id: &str) -> Result<RunId, StoreError> {
 /// An error of finding something by its id, with a hint where to look.
 pub fn not_found(error: StoreError, listing: &str) -> anyhow::Error {
     match error {
+        StoreError::Missing { kind: "run", ref id } if id == LAST => {
+            Failure::new(Exit::NoInput, NO_RUN_YET).hint("`attache ingest FILE` brings a first letter").into()
+        }
         StoreError::Missing { .. } => {
             Failure::new(Exit::NoInput, error.to_string()).hint(id_hint(listing)).into()
         }

@@ -3,6 +3,7 @@
 use super::{Command, Context, Exit, Failure, output};
 use crate::app::{self, Engine};
 use crate::clock::SystemClock;
+use crate::gateway::ingress::smtp::TlsError;
 use crate::gateway::notices::Notices;
 use crate::harness::preflight;
 use anyhow::Context as _;
@@ -35,7 +36,10 @@ async fn serve(context: &Context) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
     let engine = Engine::open(context.config()?, Arc::new(SystemClock::new())).await?;
     let listeners = engine.bind().await.map_err(|cause| {
-        let hint = "another program may have that address; `listeners` in configs/gateway.json names ours";
+        let hint = match cause.is::<TlsError>() {
+            true => "`tls` in configs/gateway.json names the PEM files of certificate and key",
+            false => "another program may have that address; `listeners` in configs/gateway.json names ours",
+        };
         Failure::new(Exit::Failed, "cannot take letters").hint(hint).because(cause)
     })?;
     // Letters are taken and kept all the same; what is answered meanwhile is the operator's to know.

@@ -146,7 +146,11 @@ fn settle_listener(
     if auth && kind == ListenerKind::Lmtp {
         complain("auth", "has no meaning for kind `lmtp`", "");
     } else if auth && tls == ListenerTls::None {
-        complain("auth", "passwords need TLS", "set `tls` of this listener to `starttls` or `implicit`");
+        let hint = match has_certificate {
+            true => "set `tls` of this listener to `starttls` or `implicit`",
+            false => "name certificate and key in `tls` beside `listeners`",
+        };
+        complain("auth", "passwords need TLS", hint);
     } else if auth && !page.has("/submission") {
         complain("auth", "nobody may log in", "name users in `submission` beside `listeners`");
     }

@@ -5,6 +5,7 @@ use super::writer::Writer;
 use crate::clock::Clock;
 use crate::domain::LoopKey;
 use futures_util::future::BoxFuture;
+use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
     SqliteSynchronous,
@@ -37,7 +38,10 @@ pub enum OpenError {
     #[error("cannot open the database")]
     Sql(#[from] sqlx::Error),
     #[error("cannot bring the database up to date")]
-    Migrate(#[from] sqlx::migrate::MigrateError),
+    Migrate(#[source] MigrateError),
+    /// It has a migration that we do not know; the number is its.
+    #[error("the database was written by a newer attache (it has migration {0})")]
+    Newer(i64),
 }
 
 /// The engine's database. Cheap to clone; the last clone dropped closes it and frees the workspace.
@@ -85,7 +89,12 @@ impl Store {
         let mut conn = options.connect().await?;
         read_back(&mut conn).await?;
         // `run` would take the connection by sqlx's `Acquire`, which makes this future `Send` for one lifetime only.
-        sqlx::migrate!("./migrations").run_direct(None, &mut conn, false).await?;
+        sqlx::migrate!("./migrations").run_direct(None, &mut conn, false).await.map_err(
+            |error| match error {
+                MigrateError::VersionMissing(number) => OpenError::Newer(number),
+                other => OpenError::Migrate(other),
+            },
+        )?;
         let raise = i64::from(lock.is_some());
         let engine = sqlx::query(RAISE_EPOCH).bind(raise).fetch_one(&mut conn).await?;
         let (epoch, loop_key) = (engine.get(0), LoopKey::new(engine.get(1)));

@@ -1,6 +1,8 @@
 //! The commands on workspaces that somebody has worked on: broken texts, odd files, runs in every state.
 
 use serde_json::{Value, json};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -131,7 +133,7 @@ fn letters_come_in_from_unix_and_dos_files_and_from_standard_input_and_an_mbox_i
 
     house.write("several.mbox", format!("{delivered}\n{delivered}\n{delivered}"));
     let refused = house.run(&["ingest", "several.mbox"]);
-    let said = "refused\tseveral.mbox\tis an mbox of 3 letters; give each a file of its own\n";
+    let said = "refused\tseveral.mbox\tis an mbox of 3 letters; give each a file of its own, or take them as history with `attache import`\n";
     assert_eq!((refused.code, refused.stdout.as_str()), (1, said), "{}", refused.stderr);
     // A sentence that begins with `From` is no separator.
     house.write("prose.eml", letter("concierge", "d") + "\nFrom 9 to 5 we are at home.\n");
@@ -265,4 +267,60 @@ fn what_a_rule_holds_is_seen_in_the_lists_and_answered_when_its_owner_says_so() 
     let again = house.run(&["runs", "answer", message]);
     assert!(again.code != 0 && again.stderr.contains("runs retry"), "{}", again.stderr);
     assert_eq!(house.run(&["runs", "answer", "0199aabbccdd"]).code, 66);
+}
+
+#[test]
+fn a_certificate_that_cannot_be_used_is_a_problem_of_the_configuration_and_its_files_are_named() {
+    let house = House::new();
+    house.write("cert.pem", "no certificate");
+    house.write("key.pem", "no key");
+    house.set("configs/gateway.json", "tls", json!({ "certificate": "cert.pem", "key": "key.pem" }));
+    house.set("configs/gateway.json", "listeners", json!([{ "kind": "smtp", "address": "127.0.0.1:0" }]));
+    let checked = house.run(&["config", "check"]);
+    assert_eq!(checked.code, 65, "{}", checked.stdout);
+    assert!(checked.stdout.starts_with("configs/gateway.json: tls: "), "{}", checked.stdout);
+    assert!(checked.stdout.contains("cert.pem"), "{}", checked.stdout);
+    let served = house.run(&["serve"]);
+    assert_eq!(served.code, 1);
+    assert!(served.stderr.contains("hint: `tls` in configs/gateway.json"), "{}", served.stderr);
+    assert!(!served.stderr.contains("another program"), "{}", served.stderr);
+}
+
+#[test]
+fn a_workspace_without_runs_and_mailboxes_says_so_and_usage_names_every_way() {
+    let house = House::new();
+    for args in [&["replay", "last"][..], &["runs", "show", "last"], &["runs", "retry", "last"]] {
+        let said = house.run(args);
+        assert_eq!(said.code, 66, "{args:?}");
+        assert!(said.stderr.starts_with("error: there is no run yet\nhint: "), "{args:?}: {}", said.stderr);
+    }
+    let checked = house.run(&["mailboxes", "check"]);
+    assert_eq!((checked.code, checked.stdout.as_str()), (0, ""));
+    assert!(checked.stderr.starts_with("there is no mailbox: "), "{}", checked.stderr);
+    assert_eq!(house.json(&["mailboxes", "check"]), json!([]));
+    let usage = house.run(&["outbox", "retry"]);
+    assert_eq!(usage.code, 2);
+    assert!(usage.stderr.contains("<ID|--all-failed|--held>"), "{}", usage.stderr);
+    let unknown = house.run(&["notices", "show", "delivery_failed"]);
+    assert!(
+        unknown.stderr.contains("`attache notices list` shows causes; give one whole"),
+        "{}",
+        unknown.stderr
+    );
+}
+
+#[tokio::test]
+async fn a_database_of_a_newer_engine_is_left_alone_and_says_so() {
+    let house = House::new();
+    house.ok(&["threads", "list"]);
+    let options = SqliteConnectOptions::new().filename(house.path("data/attache.db"));
+    let mut rows = options.connect().await.expect("a database");
+    let later = "INSERT INTO _sqlx_migrations SELECT 9999, 'later', installed_on, success, checksum, execution_time \
+                 FROM _sqlx_migrations LIMIT 1";
+    sqlx::query(later).execute(&mut rows).await.expect("a row");
+    rows.close().await.expect("closed");
+    let said = house.run(&["threads", "list"]);
+    assert_eq!(said.code, 1);
+    assert!(said.stderr.contains("written by a newer attache (it has migration 9999)"), "{}", said.stderr);
+    assert!(said.stderr.contains("hint: "), "{}", said.stderr);
 }
