@@ -1,7 +1,8 @@
 //! How much anybody may be sent: at the door, before the model is asked, and when a mail is queued.
 
-use super::{MINUTE, count, from, model_calls, receive, yes};
-use crate::app::{TestApp, Workspace, note};
+use super::{MINUTE, count, from, model_calls, receive, word, yes};
+use crate::app::{TestApp, Workspace, letter, note};
+use attache::domain::Address;
 use serde_json::{Value, json};
 use sqlx::Row;
 use std::time::Duration;
@@ -122,7 +123,7 @@ async fn of_runs_that_race_for_the_last_mail_one_is_withheld_when_it_is_queued()
 }
 
 #[tokio::test]
-async fn a_thread_is_answered_five_times_in_a_day_and_a_word_of_its_owner_starts_anew() {
+async fn a_thread_is_answered_five_times_in_a_day() {
     let app =
         with_limits(&json!({ "replies_per_hour_max": 1000, "replies_per_day_max": 1000 })).start().await;
     let mut said = Vec::new();
@@ -142,6 +143,38 @@ async fn a_thread_is_answered_five_times_in_a_day_and_a_word_of_its_owner_starts
     assert_eq!(receive(&app, &note("8@guest.example", more, "Letter 8.")).await, "run");
     app.drain().await;
     assert_eq!(app.sent().len(), 7);
+    app.check().await;
+}
+
+#[tokio::test]
+async fn a_word_of_its_owner_starts_the_count_of_a_thread_anew_and_a_machine_of_theirs_does_not() {
+    let app =
+        with_limits(&json!({ "replies_per_hour_max": 1000, "replies_per_day_max": 1000 })).start().await;
+    let guest = async |n: usize| {
+        let more = format!("References: <{}@guest.example>\nCc: olga@home.test\n", n - 1);
+        let became =
+            receive(&app, &note(&format!("{n}@guest.example"), &more, &format!("Letter {n}."))).await;
+        app.drain().await;
+        became
+    };
+    let olga = async |id: &str, mark: &str, is_proven: bool| {
+        let more = format!("References: <1@guest.example>\n{mark}");
+        let mut letter = letter(&from("olga@home.test", id, &more));
+        letter.envelope.arrival.submitted_by =
+            is_proven.then(|| Address::parse("olga@home.test").expect("an address"));
+        let accepted = app.engine.door().accept(letter).await.expect("taken");
+        app.drain().await;
+        word(&accepted.copies[0].outcome)
+    };
+    for n in 1..=5 {
+        assert_eq!(guest(n).await, "run", "letter {n}");
+    }
+    assert_eq!(guest(6).await, "filed:alternations");
+    assert_eq!(olga("away@home.test", "Auto-Submitted: auto-replied\n", true).await, "filed:auto_submitted");
+    assert_eq!(olga("alleged@home.test", "", false).await, "filed:alternations", "believed, not proven");
+    assert_eq!(guest(7).await, "filed:alternations", "nobody has looked at it");
+    assert_eq!(olga("word@home.test", "", true).await, "run");
+    assert_eq!(guest(8).await, "run");
     app.check().await;
 }
 
