@@ -13,7 +13,7 @@ pub trait Door: Send + Sync {
     fn accept(&self, letter: Letter) -> BoxFuture<'_, Result<Accepted, Refusal>>;
     /// The peer went on after our yes, so it knows of it; a letter without a Message-ID may come again on purpose.
     fn confirm<'a>(&'a self, accepted: &'a Accepted) -> BoxFuture<'a, ()>;
-    /// Whether there is room for another letter: disk space, database alive.
+    /// Whether there is room for another letter: disk space, and fewer open runs than there may be.
     fn has_room(&self) -> bool;
 }
 
