@@ -250,16 +250,19 @@ impl Trouble {
     }
 }
 
-/// The first few with what was said about them, and how many more.
 fn named(troubled: &[Troubled]) -> String {
-    let spelled = troubled.iter().take(RECIPIENTS_NAMED).map(|one| {
+    first_few(troubled, |one| {
         let code = one.code.map(|code| format!("{code} ")).unwrap_or_default();
         let reply = one.reply.as_deref().unwrap_or("not tried yet");
         format!("{} ({})", quoted(&one.recipient), quoted(&format!("{code}{reply}")))
-    });
-    let mut list = spelled.collect::<Vec<_>>().join(", ");
-    if troubled.len() > RECIPIENTS_NAMED {
-        list.push_str(&format!(" and {} more", troubled.len() - RECIPIENTS_NAMED));
+    })
+}
+
+/// The first few recipients as `spell` has them, and how many more.
+pub(super) fn first_few<T>(recipients: &[T], spell: impl Fn(&T) -> String) -> String {
+    let mut list = recipients.iter().take(RECIPIENTS_NAMED).map(spell).collect::<Vec<_>>().join(", ");
+    if recipients.len() > RECIPIENTS_NAMED {
+        list.push_str(&format!(" and {} more", recipients.len() - RECIPIENTS_NAMED));
     }
     list
 }

@@ -5,6 +5,7 @@
 
 use super::deliveries::instant;
 use super::delivery_state::RecipientState;
+use super::facts::first_few;
 use super::notices::{NewNotice, quoted, raise};
 use super::{PersonaStore, Result, Store, StoreError};
 use crate::domain::{
@@ -14,8 +15,6 @@ use crate::domain::{
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
-/// Recipients that a notice names; the others are counted.
-const RECIPIENTS_NAMED: usize = 5;
 /// Reports shown of one delivery.
 const REPORTS_MAX: i64 = 200;
 
@@ -234,14 +233,10 @@ fn notice(
     delivery: &Reported,
     lost: &[(&str, &ReportedRecipient)],
 ) -> NewNotice {
-    let spelled = lost.iter().take(RECIPIENTS_NAMED).map(|(recipient, said)| {
+    let recipients = first_few(lost, |(recipient, said)| {
         let code = said.code.map(|code| format!(" {code}")).unwrap_or_default();
         format!("{} ({}{code}: {})", quoted(recipient), said.reason, quoted(&said.diagnostic))
     });
-    let mut recipients = spelled.collect::<Vec<_>>().join(", ");
-    if lost.len() > RECIPIENTS_NAMED {
-        recipients.push_str(&format!(" and {} more", lost.len() - RECIPIENTS_NAMED));
-    }
     NewNotice {
         id: new.notice.clone(),
         persona: Some(persona.clone()),
