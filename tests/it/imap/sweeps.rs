@@ -377,3 +377,18 @@ async fn a_letter_that_its_server_does_not_hand_out_is_noted_and_one_that_vanish
     assert_eq!(sweep(&app, &server).await.expect("swept"), SweepReport::default());
     assert_eq!(app.engine.store.refused_mailbox_letters("desk", 10).await.expect("read").len(), 1);
 }
+
+#[tokio::test]
+async fn where_there_is_no_room_or_no_lasting_number_nothing_is_fetched() {
+    let (full, server) = (app_with(json!({ "free_disk_bytes_min": u64::MAX })).await, Server::start().await);
+    deliver_some(&server, 0..3);
+    let swept = sweep(&full, &server).await;
+    assert!(matches!(swept, Err(MailboxError::NoRoom)), "{swept:?}");
+    assert_eq!((runs(&full).await, server.state().marked.len()), (0, 0));
+    let app = app().await;
+    server.state().uid_validity = 0;
+    let swept = sweep(&app, &server).await;
+    assert!(matches!(swept, Err(MailboxError::Unusable(_))), "{swept:?}");
+    server.state().uid_validity = 7;
+    assert_eq!(sweep(&app, &server).await.expect("swept").stored, 3, "the control");
+}
