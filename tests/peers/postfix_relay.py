@@ -36,7 +36,7 @@ class Postfix:
                 # logger that is not there yet: Postfix would not come up.
                 given = {line.split(" = ")[0].rstrip("= ") for line in more.splitlines() if line}
                 kept = [line for line in text.splitlines() if line.split(" = ")[0].rstrip("= ") not in given]
-                text = "\n".join(kept) + more
+                text = "\n".join(kept) + "\n" + more
             (self.etc / name).write_text(re.sub(r"@([A-Z]+)@", lambda match: str(known[match[1]]), text))
         self.command("postfix", "start")
         wait_for("Postfix to listen", lambda: answers(self.port))
