@@ -140,6 +140,13 @@ async fn a_renewed_certificate_counts_from_the_next_handshake_and_a_broken_one_n
         authority.clock.advance(Duration::from_secs(1));
         assert_eq!(shown().await.as_deref(), Some(second.as_slice()), "the old one stays");
     }
+    // A pipe that nobody writes into is not waited for.
+    std::fs::remove_file(&authority.files.key).unwrap();
+    let mode = rustix::fs::Mode::RWXU;
+    rustix::fs::mknodat(rustix::fs::CWD, &authority.files.key, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    authority.clock.advance(Duration::from_secs(1));
+    assert_eq!(shown().await.as_deref(), Some(second.as_slice()));
+    std::fs::remove_file(&authority.files.key).unwrap();
     std::fs::write(&authority.files.key, &good[1]).unwrap();
     let third = authority.issue();
     authority.clock.advance(Duration::from_secs(1));

@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::config::TlsFiles;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::fs::Metadata;
 use std::io;
@@ -20,11 +20,16 @@ use tokio_rustls::TlsAcceptor;
 /// However many handshakes there are, the files are looked at no more often than this.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// Longest file that is read; a chain has some kilobytes.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
 /// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("cannot read `{}`", path.display())]
-    Unreadable { path: PathBuf, source: rustls::pki_types::pem::Error },
+    Unreadable { path: PathBuf, source: pem::Error },
+    #[error("`{}` is no file of a certificate or a key", .0.display())]
+    NoPemFile(PathBuf),
     #[error("`{}` holds no certificate", .0.display())]
     NoCertificate(PathBuf),
     /// The key belongs to another certificate, or is of a kind that nobody speaks.
@@ -107,6 +112,13 @@ fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
         let path = path.to_owned();
         move |source| TlsError::Unreadable { path, source }
     };
+    for path in [&files.certificate, &files.key] {
+        // A pipe would be waited for, and every handshake with it.
+        let kind = std::fs::metadata(path).map_err(pem::Error::Io).map_err(unreadable(path))?;
+        if !kind.is_file() || kind.len() > FILE_BYTES_MAX {
+            return Err(TlsError::NoPemFile(path.clone()));
+        }
+    }
     let chain = CertificateDer::pem_file_iter(&files.certificate)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(unreadable(&files.certificate))?;
