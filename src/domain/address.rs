@@ -39,6 +39,13 @@ impl Address {
         let base = self.local.split('+').next().unwrap_or_default();
         base.to_ascii_lowercase()
     }
+    /// As [`Address::key`], without a tag: who is counted. A correspondent, such as a ticket system that answers each
+    /// mail from a fresh `support+1234`, must not be somebody new with each tag.
+    pub fn counted_key(&self) -> String {
+        let base = self.base_local();
+        // A local part that is all tag is nobody's tag.
+        if base.is_empty() { self.key() } else { format!("{base}@{}", self.domain) }
+    }
     /// Lower-case spelling; two addresses are the same mailbox when their keys are equal.
     pub fn key(&self) -> String {
         format!("{}@{}", self.local.to_ascii_lowercase(), self.domain)
@@ -101,6 +108,10 @@ mod tests {
     fn legal_addresses_compare_by_key_and_lose_their_tag() {
         let a = Address::parse("Ada+Lists@Engine.TEST").map(|a| (a.key(), a.base_local(), a.to_string()));
         assert_eq!(a, Ok(("ada+lists@engine.test".into(), "ada".into(), "Ada+Lists@engine.test".into())));
+        let counted = ["Ada+Lists@engine.test", "ADA@engine.test", "+ada@engine.test"];
+        let counted = counted.map(|text| Address::parse(text).map(|a| a.counted_key()));
+        let ada = || Ok("ada@engine.test".to_owned());
+        assert_eq!(counted, [ada(), ada(), Ok("+ada@engine.test".to_owned())]);
     }
 
     #[test]

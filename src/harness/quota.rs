@@ -58,7 +58,7 @@ pub fn reservation<'a>(work: &Work<'_>, recipients: impl Iterator<Item = &'a Add
     let owners = &work.desk.config.gateway.owners;
     let is_owner = |address: &Address| owners.iter().any(|owner| owner.key() == address.key());
     let mut counterparties: Vec<String> =
-        recipients.filter(|address| !(for_owner && is_owner(address))).map(Address::key).collect();
+        recipients.filter(|address| !(for_owner && is_owner(address))).map(Address::counted_key).collect();
     counterparties.sort();
     counterparties.dedup();
     // A mail in a run for an owner counts in its thread only if somebody else reads it.

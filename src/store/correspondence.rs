@@ -70,7 +70,7 @@ impl Bounds {
 /// The bounds of an answer to one letter.
 #[derive(Debug, Clone)]
 pub struct Quota {
-    /// The sender, in [`crate::domain::Address::key`] form.
+    /// The sender, in [`crate::domain::Address::counted_key`] form.
     pub counterparty: String,
     pub bounds: Bounds,
 }
@@ -78,7 +78,7 @@ pub struct Quota {
 /// What the queueing of a mail takes from the bounds of those who get it.
 #[derive(Debug, Clone)]
 pub struct Reservation {
-    /// Everybody who counts, in [`crate::domain::Address::key`] form.
+    /// Everybody who counts, in [`crate::domain::Address::counted_key`] form.
     pub counterparties: Vec<String>,
     /// Its thread counts too: it is no word to an owner alone.
     pub counts_in_thread: bool,

@@ -73,9 +73,9 @@ pub(super) const TRIGGER: &str = "
       m.recipients_json, m.subject, m.text_body, m.fresh_text, m.received_at, m.trust, m.run_id, m.disposition,
       m.hops, m.metadata_json,
       (SELECT coalesce(sum(mails), 0) FROM correspondence WHERE persona_id = $2 AND minute >= $3
-         AND counterparty = lower(m.metadata_json ->> '$.sender')) AS in_hour,
+         AND counterparty = coalesce(m.metadata_json ->> '$.counterparty', lower(m.metadata_json ->> '$.sender'))) AS in_hour,
       (SELECT coalesce(sum(mails), 0) FROM correspondence WHERE persona_id = $2 AND minute >= $4
-         AND counterparty = lower(m.metadata_json ->> '$.sender')) AS in_day,
+         AND counterparty = coalesce(m.metadata_json ->> '$.counterparty', lower(m.metadata_json ->> '$.sender'))) AS in_day,
       (SELECT coalesce(sum(mails), 0) FROM correspondence WHERE persona_id = $2 AND minute >= $4
          AND counterparty = 'thread:' || m.thread_id) AS in_thread,
       (SELECT json_group_array(json_object('filename', filename, 'content_type', content_type,

@@ -86,7 +86,7 @@ impl Draft<'_> {
         let is_answerable = held_by.is_none();
         let from_owner = is_answerable && self.identity.trust == Trust::Owner;
         let bounds = Bounds::new(&self.intake.config.limits);
-        let quota = |sender: Address| Quota { counterparty: sender.key(), bounds };
+        let quota = |sender: Address| Quota { counterparty: sender.counted_key(), bounds };
         let new_run = || NewRun {
             id: RunId::new(clock.new_id()),
             trigger: Trigger::Email,
@@ -232,6 +232,7 @@ impl Draft<'_> {
         };
         json!({
             "sender": email.sender().map(|address| address.to_string()),
+            "counterparty": email.sender().map(|address| address.counted_key()),
             "reply_to": reply_to,
             "sent_at": email.date.map(|date| date.to_string()),
             "generated_message_id": email.message_id.is_none(),

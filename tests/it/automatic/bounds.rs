@@ -61,6 +61,22 @@ async fn a_peer_without_marks_that_changes_its_ids_gets_six_answers_in_an_hour_a
 }
 
 #[tokio::test]
+async fn a_correspondent_is_counted_once_whatever_tag_and_case_each_letter_bears() {
+    let app = TestApp::start(yes()).await;
+    for number in 0..20 {
+        let letter = note(&format!("{number}@guest.example"), "", &format!("Ticket {number}."));
+        let sender = [format!("Bob+{number}@"), "BOB@".to_owned(), format!("bob+{number}+x@")];
+        assert!(letter.contains("bob@guest.example"), "{letter}");
+        receive(&app, &letter.replace("bob@", &sender[number % 3])).await;
+        app.drain().await;
+        app.workspace.clock.advance(MINUTE);
+    }
+    assert_eq!(app.sent().len(), 6);
+    assert_eq!(model_calls(&app).await, 6, "the model is not asked for what is not sent");
+    app.check().await;
+}
+
+#[tokio::test]
 async fn one_who_is_over_the_bound_costs_nobody_else_an_answer() {
     let app = with_limits(&json!({ "replies_per_hour_max": 1 })).start().await;
     assert_eq!(receive(&app, &from("bob@guest.example", "b1@g.example", "")).await, "run");
