@@ -9,6 +9,7 @@ pub mod tools;
 pub mod gateway;
 pub mod scheduler;
 pub mod harness;
+pub mod mcp;
 pub mod replay;
 pub mod app;
 pub mod cli;

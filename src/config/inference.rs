@@ -1,10 +1,9 @@
 //! `configs/inference.json`: which model answers, and within which bounds.
 
 use super::check::Page;
-use super::document::child;
 use super::load::Desk;
-use super::net::{check_base_url, is_loopback_url};
-use super::settings::{Budget, Inference, ProviderSettings};
+use super::providers::{self, TypedProvider};
+use super::settings::{Budget, Inference};
 use super::span::Span;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -41,6 +40,13 @@ pub struct Typed {
     concurrency: Option<TypedConcurrency>,
     /// One block per provider that needs other than its defaults.
     providers: Option<BTreeMap<String, TypedProvider>>,
+}
+
+impl Typed {
+    /// The blocks of providers, by name.
+    pub fn provider_blocks(&self) -> impl Iterator<Item = (&String, &TypedProvider)> {
+        self.providers.iter().flatten()
+    }
 }
 
 /// The bounds of one run, besides its turns.
@@ -101,22 +107,6 @@ struct TypedConcurrency {
     runs_per_persona_max: Option<usize>,
 }
 
-/// One provider's block. Its key comes from the environment or `.secrets`.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct TypedProvider {
-    /// Another server of the same dialect: `https`, or `http` for loopback hosts; `/v1` is added to a URL without a path.
-    /// Default: the vendor's own.
-    base_url: Option<String>,
-    /// `scripted`: the file with its answers, relative to the workspace.
-    #[schemars(length(min = 1))]
-    script: Option<String>,
-    /// `openai`: send `max_tokens` instead of `max_completion_tokens`. Default: false.
-    legacy_max_tokens: Option<bool>,
-    /// `openai`: leave `stream_options` out, for servers that refuse it. Default: false.
-    no_stream_usage: Option<bool>,
-}
-
 /// What the file means. Problems go to the desk.
 pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> Inference {
     let typed = &page.typed;
@@ -127,7 +117,7 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> Inference {
     let provider = typed.provider.clone().unwrap_or_default();
     if page.typed.provider.is_some() && !desk.knows_provider(&provider) {
         let problem = page.blame("/provider", format!("no provider `{provider}`"));
-        desk.report(problem.did_you_mean(&provider, desk.vocabulary.providers.iter().copied()));
+        desk.report(problem.did_you_mean(&provider, desk.provider_names().iter().map(String::as_str)));
     }
     Inference {
         provider,
@@ -140,7 +130,7 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> Inference {
         call_attempts_max: retry.call_attempts_max.unwrap_or(3),
         run_attempts_max: retry.run_attempts_max.unwrap_or(5),
         inline_wait_max: retry.inline_wait_max.map_or(Duration::from_secs(20), |span| span.0),
-        providers: settle_providers(page, desk),
+        providers: providers::settle(page, page.typed.provider_blocks(), desk),
         concurrent_runs_max: crowd.runs_max.unwrap_or(4),
         concurrent_runs_per_persona_max: crowd.runs_per_persona_max.unwrap_or(2),
     }
@@ -178,44 +168,4 @@ fn positive(
         desk.report(page.blame(pointer, "must be more than nothing"));
     }
     typed.map_or(default, |span| span.0)
-}
-
-/// A block for every known provider, so that a persona may choose any; keys come with them.
-fn settle_providers(page: &Page<Typed>, desk: &mut Desk<'_>) -> BTreeMap<String, ProviderSettings> {
-    let mut providers = BTreeMap::new();
-    for name in &desk.vocabulary.providers {
-        let api_key = desk.key_variable(name).and_then(|variable| desk.secrets.get(variable));
-        providers.insert((*name).to_owned(), ProviderSettings { api_key, ..ProviderSettings::default() });
-    }
-    for (name, typed) in page.typed.providers.iter().flatten() {
-        let pointer = child("/providers", name);
-        let Some(settings) = providers.get_mut(name) else {
-            let problem = page.blame_key(&pointer, format!("no provider `{name}`"));
-            desk.report(problem.did_you_mean(name, desk.vocabulary.providers.iter().copied()));
-            continue;
-        };
-        if let Some(Err((message, hint))) = typed.base_url.as_deref().map(check_base_url) {
-            desk.report(page.blame(&child(&pointer, "base_url"), message).hint(hint));
-        }
-        settings.base_url = typed.base_url.clone();
-        settings.script = typed.script.as_ref().map(|script| desk.workspace.join(script));
-        settings.legacy_max_tokens = typed.legacy_max_tokens.unwrap_or(false);
-        settings.no_stream_usage = typed.no_stream_usage.unwrap_or(false);
-    }
-    providers
-}
-
-/// Why a provider that is in use could not answer: no key, no script.
-pub fn unready(name: &str, inference: &Inference, desk: &Desk<'_>) -> Option<(String, String)> {
-    let settings = inference.providers.get(name)?;
-    if name == "scripted" && settings.script.is_none() {
-        let hint = "write `\"providers\": {\"scripted\": {\"script\": \"configs/demo-script.json\"}}`";
-        return Some(("provider `scripted` has no script".to_owned(), hint.to_owned()));
-    }
-    let variable = desk.key_variable(name)?;
-    let local = settings.base_url.as_deref().is_some_and(is_loopback_url);
-    (settings.api_key.is_none() && !local).then(|| {
-        let hint = format!("set {variable} in the environment or in `.secrets`");
-        (format!("provider `{name}` has no key: `{variable}` is not set"), hint)
-    })
 }

@@ -5,7 +5,7 @@ use super::document::child;
 use super::problem::{ConfigErrors, Problem};
 use super::secrets::{self, Secrets};
 use super::settings::{Config, Gateway, Inference, Persona, Personas};
-use super::{context, gateway, inference, persona, security};
+use super::{context, gateway, inference, persona, providers, security};
 use crate::domain::{Address, LoopKey, PersonaId};
 use secrecy::ExposeSecret;
 use std::collections::BTreeMap;
@@ -44,13 +44,18 @@ pub fn load_with(
     let mut problems = Vec::new();
     let secrets = Secrets::read(workspace, environment, &mut problems);
     let persona_ids = list_personas(workspace, &mut problems);
-    let mut desk = Desk { workspace, vocabulary, secrets: &secrets, persona_ids, problems };
+    let (compat, key_variables) = Default::default();
+    let mut desk =
+        Desk { workspace, vocabulary, secrets: &secrets, persona_ids, compat, key_variables, problems };
 
     let gateway_page = desk.read::<gateway::Typed>(gateway::FILE);
     let inference_page = desk.read::<inference::Typed>(inference::FILE);
     let context_page = desk.read::<context::Typed>(context::FILE);
     let security_page = desk.read::<security::Typed>(security::FILE);
-    desk.report_unknown_secrets(gateway_page.as_ref());
+    if let Some(page) = &inference_page {
+        providers::introduce(page.typed.provider_blocks(), &mut desk);
+    }
+    desk.report_unknown_secrets(gateway_page.as_ref(), inference_page.as_ref());
 
     let gateway = gateway_page.as_ref().map(|page| gateway::settle(page, &mut desk));
     let inference = inference_page.as_ref().map(|page| inference::settle(page, &mut desk));
@@ -88,6 +93,10 @@ pub struct Desk<'a> {
     pub vocabulary: &'a Vocabulary,
     pub secrets: &'a Secrets<'a>,
     pub persona_ids: Vec<PersonaId>,
+    /// Providers that `configs/inference.json` names itself: `compat:NAME`.
+    pub compat: Vec<String>,
+    /// Provider and the variable that holds its key, where the configuration says so.
+    pub key_variables: BTreeMap<String, String>,
     problems: Vec<Problem>,
 }
 
@@ -96,24 +105,36 @@ impl Desk<'_> {
         self.problems.push(problem);
     }
     pub fn knows_provider(&self, name: &str) -> bool {
-        self.vocabulary.providers.contains(&name)
+        self.provider_names().iter().any(|known| known == name)
+    }
+    /// Every provider that may be named, those of the configuration included.
+    pub fn provider_names(&self) -> Vec<String> {
+        let adapters = self.vocabulary.providers.iter().filter(|name| **name != providers::COMPAT);
+        adapters.map(|name| (*name).to_owned()).chain(self.compat.iter().cloned()).collect()
     }
     /// The variable that holds a provider's key.
-    pub fn key_variable(&self, provider: &str) -> Option<&'static str> {
-        self.vocabulary
-            .key_variables
-            .iter()
-            .find(|(name, _)| *name == provider)
-            .map(|(_, variable)| *variable)
+    pub fn key_variable(&self, provider: &str) -> Option<String> {
+        let usual = || {
+            let mut usual = self.vocabulary.key_variables.iter();
+            usual.find(|(name, _)| *name == provider).map(|(_, variable)| (*variable).to_owned())
+        };
+        self.key_variables.get(provider).cloned().or_else(usual)
     }
     fn read<T: schemars::JsonSchema + serde::de::DeserializeOwned>(&mut self, file: &str) -> Option<Page<T>> {
         check::read(self.workspace, file, &mut self.problems)
     }
-    fn report_unknown_secrets(&mut self, gateway: Option<&Page<gateway::Typed>>) {
+    fn report_unknown_secrets(
+        &mut self,
+        gateway: Option<&Page<gateway::Typed>>,
+        inference: Option<&Page<inference::Typed>>,
+    ) {
         let password = gateway.map_or(gateway::PASSWORD_VARIABLE, |page| page.typed.password_variable());
         let keys = self.vocabulary.key_variables.iter().map(|(_, variable)| *variable);
         let mailboxes = gateway.iter().flat_map(|page| page.typed.mailbox_variables());
         let submission = gateway.into_iter().flat_map(|page| page.typed.submission_variables());
+        let blocks = inference.into_iter().flat_map(|page| page.typed.provider_blocks());
+        let named = blocks.flat_map(|(_, typed)| typed.variables());
+        let keys = keys.chain(named);
         let known =
             keys.chain([password, LOOP_KEY_VARIABLE]).chain(mailboxes).chain(submission).collect::<Vec<_>>();
         self.problems.extend(self.secrets.unknown(&known));
@@ -199,14 +220,14 @@ fn check_providers(
     personas: &[(Page<persona::Typed>, Persona)],
     desk: &mut Desk<'_>,
 ) {
-    if let Some((message, hint)) = inference::unready(&inference.provider, inference, desk) {
+    if let Some((message, hint)) = providers::unready(&inference.provider, inference, desk) {
         desk.report(page.blame("/provider", message).hint(hint));
     }
     for (page, persona) in personas {
         let Some(provider) = persona.provider.as_deref().filter(|name| *name != inference.provider) else {
             continue;
         };
-        if let Some((message, hint)) = inference::unready(provider, inference, desk) {
+        if let Some((message, hint)) = providers::unready(provider, inference, desk) {
             desk.report(page.blame("/provider", message).hint(hint));
         }
         if persona.model.is_none() && !page.has("/model") {

@@ -11,6 +11,7 @@ mod problem;
 mod gateway;
 mod outbound;
 mod inference;
+mod providers;
 mod context;
 mod security;
 mod authentication;
@@ -33,10 +34,10 @@ pub use mailboxes::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls, OAuth};
 pub use persona::{BadName, check_name};
 pub use problem::{ConfigErrors, Problem};
 pub use settings::{
-    Access, BounceAddress, Budget, Config, ContextProfile, ContextStep, Decision, Gateway, Inference, Limits,
-    ListenAddress, ListenerKind, ListenerTls, Mode, OnUnknown, Persona, Personas, ProviderSettings,
-    ReplyMode, RetryPolicy, Security, Smarthost, SmarthostTls, SmtpListener, Submitter, TlsFiles, Transport,
-    WatchedFolder,
+    Access, AgentSettings, BounceAddress, Budget, Config, ContextProfile, ContextStep, Decision, Gateway,
+    Inference, Limits, ListenAddress, ListenerKind, ListenerTls, Mode, OnUnknown, Persona, Personas,
+    ProviderSettings, ReplyMode, RetryPolicy, Security, Smarthost, SmarthostTls, SmtpListener, Submitter,
+    Tier, TlsFiles, Transport, WatchedFolder,
 };
 pub use show::{effective, show_persona};
 pub use step::PLACEHOLDERS;

@@ -120,7 +120,7 @@ fn address(
 fn check_names(page: &Page<Typed>, desk: &mut Desk<'_>) {
     if let Some(provider) = page.typed.provider.as_deref().filter(|name| !desk.knows_provider(name)) {
         let problem = page.blame("/provider", format!("no provider `{provider}`"));
-        desk.report(problem.did_you_mean(provider, desk.vocabulary.providers.iter().copied()));
+        desk.report(problem.did_you_mean(provider, desk.provider_names().iter().map(String::as_str)));
     }
     for (index, tool) in page.typed.tools.iter().flatten().enumerate() {
         if !desk.vocabulary.tools.contains(&tool.as_str()) {

@@ -1,7 +1,9 @@
 //! Settings as meant: complete, typed, checked against each other. How they were typed is the loader's affair.
 
 mod listeners;
+mod agents;
 
+pub use agents::{AgentSettings, Tier};
 pub use listeners::{ListenAddress, ListenerKind, ListenerTls, SmtpListener, Submitter, TlsFiles};
 
 use super::authentication::Authentication;
@@ -157,6 +159,8 @@ pub struct Inference {
 /// One provider's block. Which fields matter is the adapter's affair.
 #[derive(Debug, Clone, Default)]
 pub struct ProviderSettings {
+    /// As the configuration calls it, for example `openai` or `compat:groq`.
+    pub name: String,
     /// `https`, or `http` for loopback hosts.
     pub base_url: Option<String>,
     /// From the environment or `.secrets`, never from a config file.
@@ -167,6 +171,7 @@ pub struct ProviderSettings {
     pub legacy_max_tokens: bool,
     /// `openai`: leave `stream_options` out, for servers that refuse it.
     pub no_stream_usage: bool,
+    pub agent: AgentSettings,
 }
 
 /// The bounds of one run.

@@ -8,6 +8,8 @@ word_enum!(
     NoticeKind {
         /// A run failed for good.
         RunFailed = "run_failed",
+        /// A budget is used up.
+        BudgetReached = "budget_reached",
         /// A recipient will not get a mail.
         DeliveryFailed = "delivery_failed",
         /// A mail has been waiting for hours.
@@ -33,6 +35,7 @@ word_enum!(
     /// What a fact is about.
     NoticeSubject {
         Run = "run",
+        Budget = "budget",
         Delivery = "delivery",
         Transport = "transport",
         Mailbox = "mailbox",

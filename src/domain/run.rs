@@ -117,6 +117,18 @@ word_enum!(
         UnsupportedAction = "unsupported_action",
         /// A mail was to be sent and no outbound transport is configured.
         OutboundNotConfigured = "outbound_not_configured",
+        /// A command-line agent is not installed.
+        BinaryMissing = "binary_missing",
+        /// The session that an agent was to go on with is gone.
+        SessionMissing = "session_missing",
+        /// The session that an agent was to begin exists already or is in use.
+        SessionBusy = "session_busy",
+        /// An agent did or asked something outside the persona's tier.
+        DisallowedTool = "disallowed_tool",
+        /// The money that a thread, a persona or the day may cost is used up.
+        Budget = "budget",
+        /// The answer does not fit the schema that was asked for, after all repairs.
+        OutputInvalid = "output_invalid",
         /// A persona, profile, resolver or file that the run needs is missing or wrong.
         Config = "config",
         /// The database refused.

@@ -2,10 +2,13 @@
 
 use super::desk::RunError;
 use super::providers::{
-    self, Block, CallContext, Phase, ProviderError, Response, RetryDecision, Stop, ToolChoice, retry_decision,
+    self, Block, CallContext, LoopOwner, Phase, ProviderError, Response, RetryDecision, Stop, ToolChoice,
+    retry_decision,
 };
+use super::purse;
+use super::supervisor;
 use super::work::Work;
-use crate::domain::{CostSource, ErrorClass, Usage, sha256_hex, stable_seed};
+use crate::domain::{ErrorClass, Usage, sha256_hex, stable_seed};
 use crate::store::{Entry, TurnAnswered, TurnFailed, TurnStarted};
 use std::time::Duration;
 
@@ -22,6 +25,7 @@ pub async fn ask(
     let inference = &work.desk.config.inference;
     let (turn_index, request) = (work.meter.turns, work.request(choice, note));
     let wire = work
+        .route
         .provider
         .wire_request(&request)
         .map_err(|source| RunError::Provider { source, retry_in: None })?;
@@ -36,7 +40,7 @@ pub async fn ask(
             attempt,
             request_json: wire.clone(),
             request_sha256: sha256_hex(&[wire.as_bytes()]),
-            provider: work.provider.id().to_owned(),
+            provider: work.route.name.clone(),
             model: request.model.clone(),
             context,
         };
@@ -84,7 +88,10 @@ async fn call(
         run_id: work.run.id.to_string(),
         turn_index,
     };
-    providers::complete(work.provider, wire, context).await
+    match work.route.loop_owner() {
+        LoopOwner::Engine => providers::complete(work.route.provider, wire, context).await,
+        LoopOwner::Agent => supervisor::complete(work, wire, context).await,
+    }
 }
 
 /// An answer with neither text nor calls is a fault of the provider on the first turn (cold starts do it); after
@@ -108,11 +115,15 @@ fn accept(work: &mut Work<'_>, turn_index: u32, attempt: u32, mut response: Resp
             *id = format!("c{turn_index}_{position}");
             position += 1;
         }
+        if let Block::ToolCall { provider_state: Some(state), .. }
+        | Block::Thinking { provider_state: Some(state), .. } = block
+        {
+            state.model.clone_from(&work.route.model);
+        }
     }
-    let usage = Usage::from(response.usage);
+    let (usage, cost_source) = purse::priced(work, Usage::from(response.usage));
     work.meter.turns += 1;
     work.meter.usage = work.meter.usage.plus(usage);
-    let cost_source = if usage.cost_micros.is_some() { CostSource::Provider } else { CostSource::None };
     // A response that was folded from typed blocks always has a JSON form.
     let response_json = serde_json::to_string(&response).unwrap_or_default();
     work.pending.push(Entry::TurnAnswered(TurnAnswered {

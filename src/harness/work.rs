@@ -3,9 +3,11 @@
 use super::context::{self, Sources};
 use super::desk::{Desk, RunError};
 use super::meter::Meter;
-use super::providers::{Message, Provider, Request, Response, Role, Stop, ToolChoice, ToolSpec};
+use super::providers::{Message, Request, Response, Role, Stop, ToolChoice, ToolSpec};
 use super::quota;
 use super::resolvers::Subject;
+use super::route::Route;
+use super::supervisor;
 use crate::config::{Budget, Persona};
 use crate::domain::{ErrorClass, Usage, Withheld};
 use crate::store::{
@@ -26,7 +28,8 @@ pub struct Work<'a> {
     pub folder: Dir,
     pub store: PersonaStore,
     pub subject: Subject,
-    pub provider: &'a dyn Provider,
+    /// Where the next call goes.
+    pub route: Route<'a>,
     pub tools: Vec<&'static dyn Tool>,
     pub cancel: &'a CancellationToken,
     /// The first request; later ones are this one with more messages.
@@ -61,25 +64,23 @@ impl<'a> Work<'a> {
         cancel: &'a CancellationToken,
     ) -> Result<Work<'a>, RunError> {
         let (persona, folder) = desk.persona(&run.persona)?;
-        let provider_name = persona.provider.as_ref().unwrap_or(&desk.config.inference.provider);
-        let no_provider = || RunError::Fatal {
-            class: ErrorClass::Config,
-            message: format!("provider `{provider_name}` is not configured"),
-        };
-        let provider = desk.providers.get(provider_name).ok_or_else(no_provider)?;
+        let route = Route::of(desk, persona)?;
         let store = desk.store.persona(&run.persona);
         let TriggerMessage { message, attachments, has_past, sent } =
             store.trigger_message(&run.trigger_message).await?;
         let subject = Subject { trigger: run.trigger, message, attachments, has_past };
         let tools = desk.tools(persona);
         let first = Request {
-            model: persona.model.as_ref().unwrap_or(&desk.config.inference.model).clone(),
+            model: route.model.clone(),
             system: Vec::new(),
             messages: Vec::new(),
             tools: tools.iter().map(|tool| spec(*tool)).collect(),
             tool_choice: ToolChoice::Auto,
             max_output_tokens: desk.config.inference.max_output_tokens,
             temperature: desk.config.inference.temperature,
+            output: None,
+            without: Vec::new(),
+            agent: None,
         };
         let mut work = Work {
             desk,
@@ -90,7 +91,7 @@ impl<'a> Work<'a> {
             folder,
             store,
             subject,
-            provider: provider.as_ref(),
+            route,
             cancel,
             first,
             fresh_context: None,
@@ -192,6 +193,8 @@ impl<'a> Work<'a> {
     /// The next request: everything said so far.
     pub fn request(&self, tool_choice: ToolChoice, note: Option<String>) -> Request {
         let mut request = self.first.clone();
+        request.model.clone_from(&self.route.model);
+        request.agent = supervisor::terms(self);
         request.tool_choice = tool_choice;
         request.messages.extend(self.said.iter().cloned());
         request.messages.extend(note.map(Message::user));

@@ -53,5 +53,8 @@ fn request(text: &str) -> Request {
         tool_choice: ToolChoice::Auto,
         max_output_tokens: 1024,
         temperature: None,
+        output: None,
+        without: vec![],
+        agent: None,
     }
 }

@@ -33,8 +33,8 @@ const HOMES: &[Home] = &[
     },
     Home {
         words: &["std::process::Command", "process::Command", "tokio::process", "use std::process::{"],
-        places: &[],
-        instead: "no part of the engine starts processes",
+        places: &["src/harness/providers/process.rs"],
+        instead: "start agents through `harness/providers/process.rs`, which bounds and ends them",
     },
     Home {
         words: &[".unwrap()", ".expect(", ".unwrap_err()", ".expect_err("],

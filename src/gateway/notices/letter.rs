@@ -53,6 +53,7 @@ fn headline(untold: &Untold) -> String {
         NoticeKind::RunFailed => {
             format!("{} failed: {}", count("run", "runs"), newest.detail())
         }
+        NoticeKind::BudgetReached => format!("the budget of {subject} is used up"),
         NoticeKind::DeliveryFailed => format!("{} could not be delivered", count("mail", "mails")),
         NoticeKind::DeliveryDelayed if untold.count == 1 => format!("a mail{of} is still waiting to be sent"),
         NoticeKind::DeliveryDelayed => {

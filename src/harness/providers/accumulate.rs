@@ -38,7 +38,7 @@ impl Accumulator {
             (Event::Started { .. }, true) => return Err(broken("the answer started twice")),
             (_, false) => return Err(broken("the answer did not begin with its start")),
             (Event::Finished(response), true) => self.finished = Some(response),
-            (Event::TextDelta(_) | Event::ThinkingDelta(_) | Event::ToolCall { .. }, true) => {}
+            (_, true) => {}
         }
         Ok(())
     }
@@ -99,6 +99,7 @@ mod tests {
             usage: TokenUsage::default(),
             model_served: "m".into(),
             provider_request_id: None,
+            breakdown: Vec::new(),
         })
     }
     fn fold(events: Vec<Event>) -> Result<Response, ErrorClass> {

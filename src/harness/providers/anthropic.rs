@@ -276,6 +276,7 @@ impl StreamDecoder {
             usage: self.usage,
             model_served: self.model.clone().unwrap_or_default(),
             provider_request_id: self.request_id.clone(),
+            breakdown: Vec::new(),
         })])
     }
 
@@ -351,7 +352,8 @@ impl PartKind {
     }
 
     fn block(&self) -> Option<Block> {
-        let state = |state: Value| Some(ProviderState { family: ADAPTER.id.to_owned(), state });
+        let state =
+            |state: Value| Some(ProviderState { family: ADAPTER.id.to_owned(), model: String::new(), state });
         match self {
             PartKind::Text(text) => Some(Block::text(text)),
             PartKind::Thinking { text, signature } => {

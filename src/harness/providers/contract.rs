@@ -1,24 +1,37 @@
-//! The one contract between the harness and every language model.
+//! The one contract between the harness and every language model or command-line agent.
 //!
 //! Typed blocks rather than one vendor's messages, because signatures, stop reasons and error flags must survive
 //! the round trip. The serde forms here are what `run_turns.response_json` holds.
 
+pub use super::capabilities::{Capabilities, Health, LoopOwner, Structured};
+pub use super::terms::{AgentTerms, OutputSchema, Parameter, Session, ToolServer};
 use crate::domain::{ErrorClass, Usage};
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// One adapter to a language model.
+/// One adapter to a language model or to a command-line agent.
 ///
 /// An adapter translates; it never retries, never stores, never decides. [`Provider::wire_request`] is pure: the
 /// caller commits its bytes and then hands the same bytes to [`Provider::stream`], so what is stored is what was
-/// sent. The stream yields `Started` first and ends with exactly one `Finished` or one `Err`; a connection that
-/// ends early is an error, never a silent success. Dropping the stream closes the connection.
+/// sent (for an agent: its arguments and what it reads on stdin, as one JSON object). The stream yields `Started`
+/// first and ends with exactly one `Finished` or one `Err`; a connection or a process that ends early is an error,
+/// never a silent success. Dropping the stream closes the connection, or kills the whole process group.
 pub trait Provider: Send + Sync {
     /// The name used in `configs/inference.json`.
     fn id(&self) -> &str;
+    /// What it can do with a model, known without asking it.
+    fn capabilities(&self, _model: &str) -> Capabilities {
+        Capabilities::MODEL
+    }
+    /// Whether it could work now, found out without a model call: binary and version, key accepted, models.
+    /// Errors: what a call would fail with.
+    fn check(&self, _context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
+        Box::pin(async { Ok(Health::default()) })
+    }
     /// The exact body for this request. Errors: class `Unsupported` or `BadRequest`.
     fn wire_request(&self, request: &Request) -> Result<String, ProviderError>;
     /// Sends a body made by [`Provider::wire_request`].
@@ -57,6 +70,15 @@ pub struct Request {
     pub max_output_tokens: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f32>,
+    /// The answer must be JSON of this schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<OutputSchema>,
+    /// What this provider has refused before: left out, or said in the older way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<Parameter>,
+    /// For providers whose loop is the agent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentTerms>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,6 +160,9 @@ impl Block {
 pub struct ProviderState {
     /// For example `anthropic`.
     pub family: String,
+    /// The model that made it, which alone may have it back; filled in by the engine, empty in an adapter.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub model: String,
     pub state: Value,
 }
 
@@ -179,6 +204,28 @@ pub enum Event {
         name: String,
         args: ToolArgs,
     },
+    /// The id by which an agent's conversation can be gone on with.
+    Session(String),
+    /// An agent calls a tool of its own; we record it and may stop the agent.
+    ObservedCall {
+        id: String,
+        name: String,
+        args: ToolArgs,
+    },
+    /// How that call ended; `content` is what the agent's model reads.
+    ObservedResult {
+        id: String,
+        content: String,
+        is_error: bool,
+    },
+    /// An agent was refused a tool by its own rules.
+    Denied {
+        name: String,
+        args: ToolArgs,
+        reason: String,
+    },
+    /// Something that is worth a log line and changes nothing: a retry inside the agent, a compaction.
+    Notice(String),
     /// Last, with everything folded.
     Finished(Response),
 }
@@ -192,6 +239,16 @@ pub struct Response {
     pub model_served: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_request_id: Option<String>,
+    /// Where one call used several models: what each used; empty when all of `usage` is `model_served`'s.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub breakdown: Vec<ModelUsage>,
+}
+
+/// What one model used within a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelUsage {
+    pub model: String,
+    pub usage: TokenUsage,
 }
 
 impl Response {
@@ -224,6 +281,11 @@ pub enum Stop {
     Refused,
     /// The vendor paused a long turn; send the same conversation again.
     Paused,
+    /// An agent came to a bound that we gave it.
+    LimitTurns,
+    LimitCost,
+    /// The model wrote a tool call that its own vendor could not read; ask once more.
+    MalformedCall,
     Other(String),
 }
 
@@ -237,6 +299,9 @@ pub struct TokenUsage {
     pub reasoning_tokens: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_micros: Option<i64>,
+    /// The provider said nothing of tokens; these are estimates of ours.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
 }
 
 impl From<TokenUsage> for Usage {
@@ -274,6 +339,10 @@ pub struct ProviderError {
     pub retry_after: Option<Duration>,
     /// The provider's own word on whether trying again makes sense (`x-should-retry`).
     pub should_retry: Option<bool>,
+    /// What the provider refuses, when the request may be accepted without it.
+    pub refused: Option<Parameter>,
+    /// Tokens that the model takes, where an overflow said so.
+    pub window_tokens: Option<u64>,
     pub message: String,
 }
 
@@ -288,6 +357,8 @@ impl ProviderError {
             provider_code: None,
             retry_after: None,
             should_retry: None,
+            refused: None,
+            window_tokens: None,
             message,
         }
     }

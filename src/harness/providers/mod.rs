@@ -4,6 +4,8 @@
 //! [`PROVIDERS`]. `scripted.rs` is the smallest one.
 
 pub mod contract;
+pub mod capabilities;
+pub mod terms;
 pub mod accumulate;
 pub mod normalise;
 pub mod retry;
@@ -56,5 +58,6 @@ pub fn key_variable(id: &str) -> Option<&'static str> {
 }
 
 fn find(id: &str) -> Option<&'static Adapter> {
-    PROVIDERS.iter().find(|adapter| adapter.id == id)
+    let adapter = id.split_once(':').map_or(id, |(adapter, _)| adapter);
+    PROVIDERS.iter().find(|known| known.id == adapter)
 }

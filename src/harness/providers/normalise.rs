@@ -37,7 +37,7 @@ pub fn request(request: &Request, family: &str) -> Result<Request, ProviderError
     if let Some(tool) = request.tools.iter().find(|tool| !tool.input_schema.is_object()) {
         return refused(format!("the input schema of tool `{}` is not an object", tool.name));
     }
-    let messages = history(&request.messages, family);
+    let messages = history(&request.messages, family, &request.model);
     if messages.is_empty() {
         return refused("the request has no message with content".to_owned());
     }
@@ -51,8 +51,15 @@ pub fn request(request: &Request, family: &str) -> Result<Request, ProviderError
     Ok(ready)
 }
 
-/// The normalised history: empty, or valid for every vendor.
-pub fn history(messages: &[Message], family: &str) -> Vec<Message> {
+/// The normalised history: empty, or valid for every vendor. What only its maker may have back stays when `family` and
+/// `model` made it.
+pub fn history(messages: &[Message], family: &str, model: &str) -> Vec<Message> {
+    let own = |state: &Option<ProviderState>| {
+        let is_own = |state: &ProviderState| {
+            state.family == family && (state.model.is_empty() || state.model == model)
+        };
+        state.clone().filter(is_own)
+    };
     let ledger = Ledger::of(messages);
     let mut ids = WireIds::default();
     let mut out = Vec::new();
@@ -60,7 +67,7 @@ pub fn history(messages: &[Message], family: &str) -> Vec<Message> {
         match message.role {
             Role::User => say(&mut out, Role::User, message.blocks.iter().filter_map(user_text).collect()),
             Role::Assistant => {
-                let (blocks, results) = assistant_turn(at, message, family, &ledger, &mut ids);
+                let (blocks, results) = assistant_turn(at, message, &own, &ledger, &mut ids);
                 say(&mut out, Role::Assistant, blocks);
                 say(&mut out, Role::User, results);
             }
@@ -95,11 +102,10 @@ fn user_text(block: &Block) -> Option<Block> {
 fn assistant_turn(
     at: usize,
     message: &Message,
-    family: &str,
+    own: &dyn Fn(&Option<ProviderState>) -> Option<ProviderState>,
     ledger: &Ledger,
     ids: &mut WireIds,
 ) -> (Vec<Block>, Vec<Block>) {
-    let own = |state: &Option<ProviderState>| state.clone().filter(|state| state.family == family);
     let (mut blocks, mut results) = (Vec::new(), Vec::new());
     for (position, block) in message.blocks.iter().enumerate() {
         match block {

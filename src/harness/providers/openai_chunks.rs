@@ -174,6 +174,7 @@ impl ChunkDecoder {
             usage: self.usage.unwrap_or_default(),
             model_served: model,
             provider_request_id: self.request_id.clone(),
+            breakdown: Vec::new(),
         }));
         Ok(events)
     }
@@ -264,6 +265,7 @@ fn usage_of(usage: &Value) -> TokenUsage {
         output_tokens: count(usage.get("completion_tokens")),
         reasoning_tokens: count(detail("completion_tokens_details", "reasoning_tokens")),
         cost_micros: None,
+        estimated: false,
     }
 }
 

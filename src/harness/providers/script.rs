@@ -78,6 +78,7 @@ impl From<ScriptedUsage> for TokenUsage {
             output_tokens: u.output_tokens,
             reasoning_tokens: u.reasoning_tokens,
             cost_micros: u.cost_micros,
+            estimated: false,
         }
     }
 }

@@ -114,6 +114,7 @@ impl Scripted {
             stop: answer.stop.clone().unwrap_or(natural),
             model_served: self.model(situation.request),
             provider_request_id: None,
+            breakdown: Vec::new(),
         })));
         events
     }

@@ -15,7 +15,8 @@ fn result(id: &str, content: &str) -> Block {
     Block::ToolResult { call_id: id.into(), name: "look".into(), content: content.into(), is_error: false }
 }
 fn thinking(family: &str) -> Block {
-    let state = ProviderState { family: family.into(), state: json!({"signature": "s"}) };
+    let state =
+        ProviderState { family: family.into(), model: String::new(), state: json!({"signature": "s"}) };
     Block::Thinking { text: "hm".into(), provider_state: Some(state) }
 }
 fn user(blocks: Vec<Block>) -> Message {
@@ -30,7 +31,7 @@ fn no_result(id: &str) -> Block {
     Block::ToolResult { call_id: id.into(), name: "look".into(), content: content.into(), is_error: true }
 }
 fn normal(messages: &[Message]) -> Vec<Message> {
-    normalise::history(messages, "anthropic")
+    normalise::history(messages, "anthropic", "model-x")
 }
 
 /// What Anthropic's and OpenAI's references ask of a history; written without looking at the normaliser.

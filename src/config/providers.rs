@@ -1,0 +1,154 @@
+//! `providers` in `configs/inference.json`: one block for each provider that needs other than its defaults.
+//!
+//! A provider is named by its adapter; `compat:NAME` names a server of its own that speaks OpenAI's chat completions.
+
+use super::check::Page;
+use super::document::child;
+use super::load::Desk;
+use super::net::{check_base_url, is_loopback_url};
+use super::settings::{AgentSettings, Inference, ProviderSettings, Tier};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// The adapter whose providers are named in the configuration: `compat:groq`.
+pub const COMPAT: &str = "compat";
+/// What an agent sees of the environment without being told: enough to find programs and its own login.
+const ENVIRONMENT: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TMPDIR",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+    "XDG_CACHE_HOME",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+];
+
+/// One provider's block. Its key comes from the environment or `.secrets`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TypedProvider {
+    /// Another server of the same dialect: `https`, or `http` for loopback hosts; `/v1` is added to a URL without a path.
+    /// Default: the vendor's own.
+    base_url: Option<String>,
+    /// Name of the environment variable, or of the line in `.secrets`, that holds the key. Default: the vendor's usual one.
+    #[schemars(regex(pattern = r"^[A-Z][A-Z0-9_]*$"))]
+    api_key_variable: Option<String>,
+    /// `scripted`: the file with its answers, relative to the workspace.
+    #[schemars(length(min = 1))]
+    script: Option<String>,
+    /// `openai` and `compat:NAME`: send `max_tokens` instead of `max_completion_tokens`. Default: false.
+    legacy_max_tokens: Option<bool>,
+    /// `openai` and `compat:NAME`: leave `stream_options` out, for servers that refuse it. Default: false.
+    no_stream_usage: Option<bool>,
+    /// Agents: the program. Default: the agent's own name, looked for on `PATH`.
+    #[schemars(length(min = 1))]
+    binary: Option<String>,
+    /// Agents: what they may do by themselves. Default: `read_only`.
+    tier: Option<Tier>,
+    /// Agents: further variables of the environment, or lines of `.secrets`, that the program may see.
+    environment: Option<Vec<String>>,
+}
+
+impl TypedProvider {
+    /// Names of secrets that this block speaks of.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        self.api_key_variable.iter().chain(self.environment.iter().flatten()).map(String::as_str)
+    }
+}
+
+/// Settings for every known provider, so that a persona may choose any; keys come with them.
+pub fn settle<'p, T>(
+    page: &Page<T>,
+    blocks: impl Iterator<Item = (&'p String, &'p TypedProvider)>,
+    desk: &mut Desk<'_>,
+) -> BTreeMap<String, ProviderSettings> {
+    let blocks: BTreeMap<&str, &TypedProvider> = blocks.map(|(name, typed)| (name.as_str(), typed)).collect();
+    let mut providers = BTreeMap::new();
+    for name in desk.provider_names() {
+        let typed = blocks.get(name.as_str()).copied();
+        let settings = one(page, &name, typed, desk);
+        providers.insert(name, settings);
+    }
+    for name in blocks.keys().filter(|name| !providers.contains_key(**name)) {
+        let problem = page.blame_key(&child("/providers", *name), format!("no provider `{name}`"));
+        let known = desk.provider_names();
+        desk.report(problem.did_you_mean(name, known.iter().map(String::as_str)));
+    }
+    providers
+}
+
+fn one<T>(
+    page: &Page<T>,
+    name: &str,
+    typed: Option<&TypedProvider>,
+    desk: &mut Desk<'_>,
+) -> ProviderSettings {
+    let none = TypedProvider::default();
+    let (is_there, typed) = (typed.is_some(), typed.unwrap_or(&none));
+    let pointer = child("/providers", name);
+    if let Some(Err((message, hint))) = typed.base_url.as_deref().map(check_base_url) {
+        desk.report(page.blame(&child(&pointer, "base_url"), message).hint(hint));
+    }
+    if is_there && typed.base_url.is_none() && name.starts_with(COMPAT) {
+        let problem = page.blame_key(&pointer, format!("provider `{name}` has no `base_url`"));
+        desk.report(problem.hint("write the URL below which the server has `chat/completions`"));
+    }
+    let visible = ENVIRONMENT.iter().copied().chain(typed.environment.iter().flatten().map(String::as_str));
+    let environment = visible.filter_map(|name| desk.secrets.get(name).map(|value| (name.to_owned(), value)));
+    ProviderSettings {
+        name: name.to_owned(),
+        base_url: typed.base_url.clone(),
+        api_key: desk.key_variable(name).and_then(|variable| desk.secrets.get(&variable)),
+        script: typed.script.as_ref().map(|script| desk.workspace.join(script)),
+        legacy_max_tokens: typed.legacy_max_tokens.unwrap_or(false),
+        no_stream_usage: typed.no_stream_usage.unwrap_or(false),
+        agent: AgentSettings {
+            binary: typed.binary.clone(),
+            tier: typed.tier.unwrap_or_default(),
+            environment: environment.collect(),
+        },
+    }
+}
+
+/// The names and key variables that the blocks bring, before anything else is settled.
+pub fn introduce<'p>(blocks: impl Iterator<Item = (&'p String, &'p TypedProvider)>, desk: &mut Desk<'_>) {
+    for (name, typed) in blocks {
+        if name.strip_prefix("compat:").is_some_and(is_compat_name) {
+            desk.compat.push(name.clone());
+        }
+        if let Some(variable) = &typed.api_key_variable {
+            desk.key_variables.insert(name.clone(), variable.clone());
+        }
+    }
+}
+
+/// A name behind `compat:`; it appears in listings, rows and logs.
+fn is_compat_name(name: &str) -> bool {
+    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+    !name.is_empty() && name.len() <= 40 && name.chars().all(legal)
+}
+
+/// Why a provider that is in use could not answer: no key, no script.
+pub fn unready(name: &str, inference: &Inference, desk: &Desk<'_>) -> Option<(String, String)> {
+    let settings = inference.providers.get(name)?;
+    if name == "scripted" && settings.script.is_none() {
+        let hint = "write `\"providers\": {\"scripted\": {\"script\": \"configs/demo-script.json\"}}`";
+        return Some(("provider `scripted` has no script".to_owned(), hint.to_owned()));
+    }
+    let variable = desk.key_variable(name)?;
+    let local = settings.base_url.as_deref().is_some_and(is_loopback_url);
+    (settings.api_key.is_none() && !local).then(|| {
+        let hint = format!("set {variable} in the environment or in `.secrets`");
+        (format!("provider `{name}` has no key: `{variable}` is not set"), hint)
+    })
+}
