@@ -5,6 +5,7 @@
 
 pub use super::capabilities::{Capabilities, Health, LoopOwner, Structured};
 pub use super::terms::{AgentTerms, OutputSchema, Parameter, Session, ToolServer};
+use crate::config::Tier;
 use crate::domain::{ErrorClass, Usage};
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
@@ -31,6 +32,10 @@ pub trait Provider: Send + Sync {
     /// Errors: what a call would fail with.
     fn check(&self, _context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
         Box::pin(async { Ok(Health::default()) })
+    }
+    /// What an agent must be allowed to do to call this tool of its own; what we do not know counts as everything.
+    fn needs(&self, _name: &str, _args: &ToolArgs) -> Tier {
+        Tier::Full
     }
     /// The exact body for this request. Errors: class `Unsupported` or `BadRequest`.
     fn wire_request(&self, request: &Request) -> Result<String, ProviderError>;
