@@ -87,6 +87,7 @@ async fn call(
         idle: inference.idle_timeout,
         run_id: work.run.id.to_string(),
         turn_index,
+        model: work.route.model.clone(),
     };
     match work.route.loop_owner() {
         LoopOwner::Engine => providers::complete(work.route.provider, wire, context).await,

@@ -35,6 +35,7 @@ fn context() -> CallContext {
         idle: Duration::from_secs(10),
         run_id: "run-1".into(),
         turn_index: 0,
+        model: "model-x".into(),
     }
 }
 

@@ -37,7 +37,8 @@ pub trait Provider: Send + Sync {
     fn needs(&self, _name: &str, _args: &ToolArgs) -> Tier {
         Tier::Full
     }
-    /// The exact body for this request. Errors: class `Unsupported` or `BadRequest`.
+    /// The exact body for this request. Errors: class `Unsupported`, `BadRequest`, or `ContextOverflow` where a server would
+    /// cut the input without a word.
     fn wire_request(&self, request: &Request) -> Result<String, ProviderError>;
     /// Sends a body made by [`Provider::wire_request`].
     fn stream<'a>(
@@ -60,6 +61,8 @@ pub struct CallContext {
     pub run_id: String,
     /// Which turn of the run this is, counted from 0.
     pub turn_index: u32,
+    /// Which model is asked, for vendors that have it in the URL; the body was made for the same one.
+    pub model: String,
 }
 
 /// One provider round trip, before any vendor's dialect.
