@@ -116,6 +116,7 @@ fn one<T>(
             binary: typed.binary.clone(),
             tier: typed.tier.unwrap_or_default(),
             environment: environment.collect(),
+            stop_grace: None,
         },
     }
 }

@@ -88,6 +88,7 @@ async fn call(
         run_id: work.run.id.to_string(),
         turn_index,
         model: work.route.model.clone(),
+        now: work.desk.clock.now(),
     };
     match work.route.loop_owner() {
         LoopOwner::Engine => providers::complete(work.route.provider, wire, context).await,

@@ -9,6 +9,7 @@ mod scripted;
 mod server;
 
 use attache::config::ProviderSettings;
+use attache::domain::Timestamp;
 use attache::harness::providers::{CallContext, Message, Provider, Request, ToolChoice, ToolSpec, build};
 use secrecy::SecretString;
 use serde_json::json;
@@ -36,6 +37,7 @@ fn context() -> CallContext {
         run_id: "run-1".into(),
         turn_index: 0,
         model: "model-x".into(),
+        now: Timestamp::from_millis(1_900_000_000_000),
     }
 }
 

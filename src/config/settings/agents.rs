@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// One agent's block.
 #[derive(Debug, Clone, Default)]
@@ -12,6 +13,8 @@ pub struct AgentSettings {
     pub tier: Tier,
     /// All that the program sees of the environment: name and value.
     pub environment: Vec<(String, SecretString)>,
+    /// Time between asking it to end and killing it; `None`: five seconds.
+    pub stop_grace: Option<Duration>,
 }
 
 /// What an agent may do by itself, beside the tools that we offer it. Each tier includes those before it.

@@ -100,6 +100,7 @@ mod tests {
             model_served: "m".into(),
             provider_request_id: None,
             breakdown: Vec::new(),
+            session_usage: None,
         })
     }
     fn fold(events: Vec<Event>) -> Result<Response, ErrorClass> {

@@ -277,6 +277,7 @@ impl StreamDecoder {
             model_served: self.model.clone().unwrap_or_default(),
             provider_request_id: self.request_id.clone(),
             breakdown: Vec::new(),
+            session_usage: None,
         })])
     }
 

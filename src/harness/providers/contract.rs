@@ -4,9 +4,9 @@
 //! the round trip. The serde forms here are what `run_turns.response_json` holds.
 
 pub use super::capabilities::{Capabilities, Health, LoopOwner, Structured};
-pub use super::terms::{AgentTerms, OutputSchema, Parameter, Session, ToolServer};
+pub use super::terms::{AgentTerms, OutputSchema, Parameter, Session, TOOL_SERVER_NAME, ToolServer};
 use crate::config::Tier;
-use crate::domain::{ErrorClass, Usage};
+use crate::domain::{ErrorClass, Timestamp, Usage};
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use serde::{Deserialize, Serialize};
@@ -63,6 +63,8 @@ pub struct CallContext {
     pub turn_index: u32,
     /// Which model is asked, for vendors that have it in the URL; the body was made for the same one.
     pub model: String,
+    /// When the call began, for waits that a provider gives as an instant.
+    pub now: Timestamp,
 }
 
 /// One provider round trip, before any vendor's dialect.
@@ -250,6 +252,10 @@ pub struct Response {
     /// Where one call used several models: what each used; empty when all of `usage` is `model_served`'s.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub breakdown: Vec<ModelUsage>,
+    /// What the agent's session has used so far, this call included, where the agent only tells that sum; `usage` is then
+    /// what this call added.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_usage: Option<TokenUsage>,
 }
 
 /// What one model used within a call.

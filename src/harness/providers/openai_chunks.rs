@@ -175,6 +175,7 @@ impl ChunkDecoder {
             model_served: model,
             provider_request_id: self.request_id.clone(),
             breakdown: Vec::new(),
+            session_usage: None,
         }));
         Ok(events)
     }

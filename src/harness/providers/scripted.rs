@@ -115,6 +115,7 @@ impl Scripted {
             model_served: self.model(situation.request),
             provider_request_id: None,
             breakdown: Vec::new(),
+            session_usage: None,
         })));
         events
     }

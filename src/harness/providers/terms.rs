@@ -1,6 +1,7 @@
 //! The parts of a request that not every provider reads: the form of the answer, what to leave out, and how an agent may
 //! work.
 
+use super::contract::TokenUsage;
 use crate::config::Tier;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -53,9 +54,18 @@ pub struct AgentTerms {
 pub enum Session {
     /// A new one; agents that let us choose take this UUID.
     New(String),
-    /// This one goes on; the request has only what is new.
-    Resume(String),
+    /// This one goes on: of the request's messages, the agent reads only what came after the last answer.
+    /// `used`: the session's sum so far, where the last answer gave one.
+    Resume {
+        id: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        used: Option<TokenUsage>,
+    },
 }
+
+/// What our own tool server is called: agents call its tools `mcp__attache__send_email`, and adapters that see them under
+/// another name report them so.
+pub const TOOL_SERVER_NAME: &str = "attache";
 
 /// A program that offers tools to an agent over stdio (Model Context Protocol).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
