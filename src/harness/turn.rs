@@ -89,6 +89,7 @@ async fn call(
         turn_index,
         model: work.route.model.clone(),
         now: work.desk.clock.now(),
+        capture: None,
     };
     match work.route.loop_owner() {
         LoopOwner::Engine => providers::complete(work.route.provider, wire, context).await,

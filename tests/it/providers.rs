@@ -1,5 +1,7 @@
 //! Provider adapters: what they send, what they make of what comes back, and how they fail.
 
+mod captures;
+mod checks;
 mod classify;
 mod conformance;
 mod dialects;
@@ -38,6 +40,7 @@ fn context() -> CallContext {
         turn_index: 0,
         model: "model-x".into(),
         now: Timestamp::from_millis(1_900_000_000_000),
+        capture: None,
     }
 }
 

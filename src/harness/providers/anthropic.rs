@@ -7,13 +7,14 @@ use super::Adapter;
 use super::accumulate::{broken, call_id, ended_early, token_count};
 use super::classify::{Family, stream_failure};
 use super::contract::{
-    Block, CallContext, Event, Message, Provider, ProviderError, ProviderState, Request, Response, Role,
-    Stop, TokenUsage, ToolArgs, ToolChoice,
+    Block, CallContext, Event, Health, Message, Provider, ProviderError, ProviderState, Request, Response,
+    Role, Stop, TokenUsage, ToolArgs, ToolChoice,
 };
 use super::decode::Decoder;
 use super::http::{Endpoint, EndpointSpec};
 use super::normalise;
 use crate::config::ProviderSettings;
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use reqwest::header::HeaderName;
 use serde::Serialize;
@@ -27,27 +28,33 @@ const API_VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 
 struct Anthropic {
     endpoint: Endpoint,
+    models_path: String,
 }
 
 fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError> {
     let base_url = settings.base_url.as_deref().unwrap_or(DEFAULT_BASE_URL);
     // The vendor's own libraries take the host; other servers are known by a URL that ends with the version.
-    let path = if base_url.trim_end_matches('/').ends_with("/v1") { "messages" } else { "v1/messages" };
+    let version = if base_url.trim_end_matches('/').ends_with("/v1") { "" } else { "v1/" };
     let endpoint = Endpoint::new(&EndpointSpec {
         adapter: &ADAPTER,
         family: Family::Anthropic,
         base_url,
-        path,
+        path: &format!("{version}messages"),
         key: settings.api_key.as_ref(),
         key_header: (HeaderName::from_static("x-api-key"), ""),
         extra_headers: &[API_VERSION],
     })?;
-    Ok(Box::new(Anthropic { endpoint }))
+    // The most that one page may hold.
+    Ok(Box::new(Anthropic { endpoint, models_path: format!("{version}models?limit=1000") }))
 }
 
 impl Provider for Anthropic {
     fn id(&self) -> &str {
         ADAPTER.id
+    }
+
+    fn check(&self, context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
+        Box::pin(async move { self.endpoint.check(&self.models_path, &context).await })
     }
 
     fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {

@@ -53,4 +53,6 @@ pub struct Health {
     pub version: Option<String>,
     /// As the provider lists them; empty when it has no list.
     pub models: Vec<String>,
+    /// What could not be found out, and why; for people.
+    pub note: Option<String>,
 }

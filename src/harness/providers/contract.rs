@@ -4,6 +4,7 @@
 //! the round trip. The serde forms here are what `run_turns.response_json` holds.
 
 pub use super::capabilities::{Capabilities, Health, LoopOwner, Structured};
+pub use super::capture::{Capture, Form, Kept};
 pub use super::terms::{AgentTerms, OutputSchema, Parameter, Session, TOOL_SERVER_NAME, ToolServer};
 use crate::config::Tier;
 use crate::domain::{ErrorClass, Timestamp, Usage};
@@ -11,6 +12,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -65,6 +67,8 @@ pub struct CallContext {
     pub model: String,
     /// When the call began, for waits that a provider gives as an instant.
     pub now: Timestamp,
+    /// Keeps the bytes of the call, both ways, where somebody asked for them.
+    pub capture: Option<Arc<Capture>>,
 }
 
 /// One provider round trip, before any vendor's dialect.

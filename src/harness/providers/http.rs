@@ -1,10 +1,11 @@
-//! One POST to a model API: keys in headers only, no redirects, bounded sizes, ends when its guard says so.
+//! One call of a model API, a POST or a GET: keys in headers only, no redirects, bounded sizes, ends when its guard says so.
 //!
 //! Absent on purpose: retries, logging of bodies, and proxies. A proxy from the environment would see the mail of
 //! every persona without anybody having configured it here, so the environment's proxy settings are ignored.
 
+use super::capture::{Capture, Form};
 use super::classify::{self, Family};
-use super::contract::{CallContext, Event, Phase, ProviderError};
+use super::contract::{CallContext, Event, Health, Phase, ProviderError};
 use super::decode::{self, Decoder, Framing, Pieces};
 use super::guard::Guard;
 use super::redact;
@@ -14,11 +15,15 @@ use futures_util::stream::{self, BoxStream};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
 
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// A whole answer; far above what `max_output_tokens` lets a model write.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// A list of models; OpenRouter's is the longest, with about half a megabyte.
+const DOCUMENT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// What is read of an error page.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 const USER_AGENT: &str = concat!("attache/", env!("CARGO_PKG_VERSION"));
@@ -26,6 +31,7 @@ const USER_AGENT: &str = concat!("attache/", env!("CARGO_PKG_VERSION"));
 /// Where an adapter posts to, and with which connection pool.
 pub struct Endpoint {
     client: Client,
+    base: Url,
     url: Url,
     headers: HeaderMap,
     key: Option<SecretString>,
@@ -84,9 +90,59 @@ impl Endpoint {
             .user_agent(USER_AGENT)
             .build()
             .map_err(|e| wrong(ErrorClass::Config, format!("cannot set up TLS: {}", root_cause(&e))))?;
-        let url = format!("{}/{}", base.as_str().trim_end_matches('/'), spec.path);
-        let url = Url::parse(&url).map_err(|e| wrong(ErrorClass::Config, format!("`base_url`: {e}")))?;
-        Ok(Self { client, url, headers, key: spec.key.cloned(), family: spec.family })
+        let url =
+            below(&base, spec.path).map_err(|e| wrong(ErrorClass::Config, format!("`base_url`: {e}")))?;
+        Ok(Self { client, base, url, headers, key: spec.key.cloned(), family: spec.family })
+    }
+
+    /// The base URL, which has nothing secret in it.
+    pub fn base_url(&self) -> String {
+        self.base.as_str().trim_end_matches('/').to_owned()
+    }
+
+    /// Asks for one JSON document below the base URL, with the same headers as a call; `path` has no leading slash and
+    /// nothing secret. Errors: as those of a call; class `Protocol` for what is no JSON.
+    pub async fn get(&self, path: &str, context: &CallContext) -> Result<Value, ProviderError> {
+        self.document(path, context).await.map_err(|error| self.without_key(error))
+    }
+
+    /// What a list of models in OpenAI's form (Anthropic's is the same) says; `path` as in [`Endpoint::get`].
+    pub async fn check(&self, path: &str, context: &CallContext) -> Result<Health, ProviderError> {
+        let endpoint = Some(self.base_url());
+        match self.get(path, context).await {
+            Ok(list) => {
+                let ids = list.get("data").and_then(Value::as_array).into_iter().flatten();
+                let ids = ids.filter_map(|model| model.get("id")?.as_str().map(str::to_owned));
+                Ok(Health { endpoint, models: ids.collect(), ..Health::default() })
+            }
+            // Not every server has a list; one that refused the key would have said so.
+            Err(error) if matches!(error.http_status, Some(404 | 405 | 501)) => {
+                let note = Some("the server has no list of models, so the key was not tried".to_owned());
+                Ok(Health { endpoint, note, ..Health::default() })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn document(&self, path: &str, context: &CallContext) -> Result<Value, ProviderError> {
+        let broken = |message: String| ProviderError::new(ErrorClass::Protocol, Phase::MidStream, message);
+        let url = below(&self.base, path)
+            .map_err(|e| ProviderError::new(ErrorClass::Config, Phase::Config, e.to_string()))?;
+        let mut guard = Guard::start(context);
+        let mut headers = self.headers.clone();
+        headers.remove(CONTENT_TYPE);
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let sent = guard.wait(Phase::BeforeFirstByte, self.client.get(url).headers(headers).send()).await?;
+        let response = self.accepted(sent, &mut guard, None).await?;
+        framing(&header(&response, CONTENT_TYPE.as_str()).unwrap_or_default())?;
+        let (mut pieces, mut body) = (pieces(response, guard, None), Vec::new());
+        while let Some(piece) = pieces.next().await {
+            body.extend_from_slice(&piece?);
+            if body.len() > DOCUMENT_BYTES_MAX {
+                return Err(broken(format!("the answer is longer than {DOCUMENT_BYTES_MAX} bytes")));
+            }
+        }
+        serde_json::from_slice(&body).map_err(|error| broken(format!("the answer is not JSON: {error}")))
     }
 
     /// Posts a body and reads the answer. Errors never hold the key.
@@ -111,19 +167,41 @@ impl Endpoint {
         decoder: MakeDecoder<'a>,
     ) -> Result<BoxStream<'a, Result<Event, ProviderError>>, ProviderError> {
         let mut guard = Guard::start(&context);
-        let request = self.client.post(self.url.clone()).headers(self.headers.clone()).body(wire.to_owned());
-        let response = guard.wait(Phase::BeforeFirstByte, request.send()).await?;
-        let response = response.map_err(|error| self.unreachable(&error))?;
-        let status = response.status().as_u16();
-        if status != 200 {
-            let headers = response.headers().clone();
-            // Without the key before anything is cut, so that no cut leaves half of it.
-            let body = self.mask(&error_body(response, &mut guard).await?);
-            return Err(classify::http_failure(self.family, status, &headers, &body));
+        let capture = context.capture;
+        if let Some(capture) = &capture {
+            capture.sent(wire);
         }
+        let request = self.client.post(self.url.clone()).headers(self.headers.clone()).body(wire.to_owned());
+        let sent = guard.wait(Phase::BeforeFirstByte, request.send()).await?;
+        let response = self.accepted(sent, &mut guard, capture.as_deref()).await?;
         let request_id = ["request-id", "x-request-id"].iter().find_map(|name| header(&response, name));
         let framing = framing(&header(&response, CONTENT_TYPE.as_str()).unwrap_or_default())?;
-        Ok(decode::events(pieces(response, guard), framing, decoder(request_id)))
+        if let Some(capture) = &capture {
+            capture.answering(framing.into());
+        }
+        Ok(decode::events(pieces(response, guard, capture), framing, decoder(request_id)))
+    }
+
+    /// A response of status 200; any other is an error in the vendor's words.
+    async fn accepted(
+        &self,
+        sent: reqwest::Result<Response>,
+        guard: &mut Guard,
+        capture: Option<&Capture>,
+    ) -> Result<Response, ProviderError> {
+        let response = sent.map_err(|error| self.unreachable(&error))?;
+        let status = response.status().as_u16();
+        if status == 200 {
+            return Ok(response);
+        }
+        let headers = response.headers().clone();
+        let body = error_body(response, guard).await?;
+        if let Some(capture) = capture {
+            capture.answering(Form::Refusal(status));
+            capture.received(body.as_bytes());
+        }
+        // Without the key before anything is cut, so that no cut leaves half of it.
+        Err(classify::http_failure(self.family, status, &headers, &self.mask(&body)))
     }
 
     fn without_key(&self, error: ProviderError) -> ProviderError {
@@ -167,6 +245,10 @@ fn base_url(text: &str) -> Result<Url, String> {
     }
 }
 
+fn below(base: &Url, path: &str) -> Result<Url, impl std::fmt::Display + use<>> {
+    Url::parse(&format!("{}/{path}", base.as_str().trim_end_matches('/')))
+}
+
 fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
@@ -190,10 +272,10 @@ fn framing(content_type: &str) -> Result<Framing, ProviderError> {
 }
 
 /// The body, watched by its guard and cut at the size limit.
-fn pieces<'a>(response: Response, guard: Guard) -> Pieces<'a> {
-    let state = Some((response, guard, 0_usize));
-    let next = |state: Option<(Response, Guard, usize)>| async move {
-        let (mut response, mut guard, seen) = state?;
+fn pieces<'a>(response: Response, guard: Guard, capture: Option<Arc<Capture>>) -> Pieces<'a> {
+    let state = Some((response, guard, capture, 0_usize));
+    let next = |state: Option<(Response, Guard, Option<Arc<Capture>>, usize)>| async move {
+        let (mut response, mut guard, capture, seen) = state?;
         let failed = |class, message: String| Err(ProviderError::new(class, Phase::MidStream, message));
         match guard.wait(Phase::MidStream, response.chunk()).await {
             Err(ended) => Some((Err(ended), None)),
@@ -208,7 +290,10 @@ fn pieces<'a>(response: Response, guard: Guard) -> Pieces<'a> {
                     let message = format!("the answer is longer than {ANSWER_BYTES_MAX} bytes");
                     return Some((failed(ErrorClass::Protocol, message), None));
                 }
-                Some((Ok(piece.to_vec()), Some((response, guard, seen))))
+                if let Some(capture) = &capture {
+                    capture.received(&piece);
+                }
+                Some((Ok(piece.to_vec()), Some((response, guard, capture, seen))))
             }
         }
     };

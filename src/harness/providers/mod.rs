@@ -6,6 +6,7 @@
 pub mod contract;
 pub mod capabilities;
 pub mod terms;
+pub mod capture;
 pub mod accumulate;
 pub mod normalise;
 pub mod retry;

@@ -6,12 +6,13 @@
 use super::Adapter;
 use super::classify::Family;
 use super::contract::{
-    Block, CallContext, Event, Message, Provider, ProviderError, Request, Role, ToolArgs, ToolChoice,
+    Block, CallContext, Event, Health, Message, Provider, ProviderError, Request, Role, ToolArgs, ToolChoice,
 };
 use super::http::{Endpoint, EndpointSpec};
 use super::normalise;
 use super::openai_chunks::ChunkDecoder;
 use crate::config::ProviderSettings;
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use reqwest::header::AUTHORIZATION;
 use serde::Serialize;
@@ -23,24 +24,27 @@ const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 
 struct OpenAi {
     endpoint: Endpoint,
+    models_path: String,
     legacy_max_tokens: bool,
     stream_usage: bool,
 }
 
 fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError> {
     let base_url = settings.base_url.as_deref().unwrap_or(DEFAULT_BASE_URL);
+    // Servers of this dialect stand below `/v1`; a URL that names no path at all leaves that to us.
+    let version = if has_path(base_url) { "" } else { "v1/" };
     let endpoint = Endpoint::new(&EndpointSpec {
         adapter: &ADAPTER,
         family: Family::OpenAi,
         base_url,
-        // Servers of this dialect stand below `/v1`; a URL that names no path at all leaves that to us.
-        path: if has_path(base_url) { "chat/completions" } else { "v1/chat/completions" },
+        path: &format!("{version}chat/completions"),
         key: settings.api_key.as_ref(),
         key_header: (AUTHORIZATION, "Bearer "),
         extra_headers: &[],
     })?;
     let (legacy_max_tokens, stream_usage) = (settings.legacy_max_tokens, !settings.no_stream_usage);
-    Ok(Box::new(OpenAi { endpoint, legacy_max_tokens, stream_usage }))
+    let models_path = format!("{version}models");
+    Ok(Box::new(OpenAi { endpoint, models_path, legacy_max_tokens, stream_usage }))
 }
 
 fn has_path(base_url: &str) -> bool {
@@ -51,6 +55,10 @@ fn has_path(base_url: &str) -> bool {
 impl Provider for OpenAi {
     fn id(&self) -> &str {
         ADAPTER.id
+    }
+
+    fn check(&self, context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
+        Box::pin(async move { self.endpoint.check(&self.models_path, &context).await })
     }
 
     fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {
