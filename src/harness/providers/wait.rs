@@ -2,6 +2,7 @@
 //!
 //! Absolute times are read against the response's own `Date`, so neither our clock nor its skew matters.
 
+use super::vendor_error::VendorError;
 use chrono::{DateTime, Utc};
 use reqwest::header::HeaderMap;
 use std::time::Duration;
@@ -17,11 +18,16 @@ const WINDOWS: &[(&str, &str)] = &[
 ];
 const PHRASES: &[&str] = &["retry in ", "try again in ", "reset after "];
 
-/// The wait that was asked for: the explicit headers first, then the sentence, then the rate-limit windows. `message`
-/// is the provider's sentence; windows are read only when a limit was hit, since every response carries them.
-pub fn asked_wait(headers: &HeaderMap, message: &str, limited: bool) -> Option<Duration> {
-    let explicit = milliseconds(headers).or_else(|| retry_after(headers)).or_else(|| spoken(message));
-    explicit.or_else(|| if limited { window(headers) } else { None })
+/// A quota of a day is not back within a minute, whatever the vendor's delay says.
+pub const DAILY_QUOTA_MIN: Duration = Duration::from_secs(3600);
+
+/// The wait that was asked for: the explicit headers first, then the delay of the body, then its sentence, then the
+/// rate-limit windows. Windows are read only when a limit was hit, since every response carries them.
+pub fn asked_wait(headers: &HeaderMap, error: &VendorError, limited: bool) -> Option<Duration> {
+    let told = milliseconds(headers).or_else(|| retry_after(headers));
+    let told = told.or_else(|| error.retry_delay.as_deref().and_then(span));
+    let told = told.or_else(|| spoken(&error.words()));
+    told.or_else(|| if limited { window(headers).or_else(|| epoch(headers)) } else { None })
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -48,9 +54,16 @@ fn until(headers: &HeaderMap, then: DateTime<Utc>) -> Option<Duration> {
     Some((then - now.to_utc()).to_std().unwrap_or_default())
 }
 
-fn spoken(message: &str) -> Option<Duration> {
-    let lower = message.to_ascii_lowercase();
-    let after = |phrase: &&str| lower.split_once(*phrase).and_then(|(_, rest)| span(rest));
+/// OpenRouter's end of its window: milliseconds since 1970, unlike everybody's (their documentation of limits).
+fn epoch(headers: &HeaderMap) -> Option<Duration> {
+    const LATELY: i64 = 1_000_000_000_000;
+    let millis = text(headers, "x-ratelimit-reset")?.parse::<i64>().ok().filter(|millis| *millis > LATELY)?;
+    until(headers, DateTime::from_timestamp_millis(millis)?)
+}
+
+/// `words` in lower case.
+fn spoken(words: &str) -> Option<Duration> {
+    let after = |phrase: &&str| words.split_once(*phrase).and_then(|(_, rest)| span(rest));
     PHRASES.iter().find_map(after)
 }
 
@@ -100,7 +113,8 @@ mod tests {
 
     fn wait(headers: &[(&'static str, &'static str)], message: &str, limited: bool) -> Option<f64> {
         let pairs = headers.iter().map(|(k, v)| (HeaderName::from_static(k), HeaderValue::from_static(v)));
-        asked_wait(&pairs.collect(), message, limited).map(|wait| wait.as_secs_f64())
+        let error = VendorError { message: message.to_owned(), ..VendorError::default() };
+        asked_wait(&pairs.collect(), &error, limited).map(|wait| wait.as_secs_f64())
     }
     const DATE: (&str, &str) = ("date", "Fri, 20 Nov 2026 10:00:00 GMT");
 
@@ -134,10 +148,19 @@ mod tests {
                 Some(1.0),
             ),
             (&[("anthropic-ratelimit-tokens-reset", "2026-11-20T10:00:42Z"), DATE], "", Some(42.0)),
+            (&[("x-ratelimit-reset", "1795168830000"), DATE], "", Some(30.0)),
+            (&[("x-ratelimit-reset", "30"), DATE], "", None),
         ];
         for (headers, message, expected) in table {
             assert_eq!(wait(headers, message, true), *expected, "{headers:?} {message}");
         }
         assert_eq!(wait(&[("x-ratelimit-reset-requests", "1s")], "", false), None);
+        // The delay of the body comes between headers and words.
+        let (delay, message) = (Some("34.07s".to_owned()), "Please retry in 9s".to_owned());
+        let error = VendorError { retry_delay: delay, message, ..VendorError::default() };
+        assert_eq!(asked_wait(&HeaderMap::new(), &error, true), Some(Duration::from_millis(34_070)));
+        let headers =
+            HeaderMap::from_iter([(HeaderName::from_static("retry-after"), HeaderValue::from_static("3"))]);
+        assert_eq!(asked_wait(&headers, &error, true), Some(Duration::from_secs(3)));
     }
 }

@@ -1,0 +1,132 @@
+//! Whether a vendor says that the input is too long for the model, and what it says of the model's size. Pure.
+
+use super::vendor_error::VendorError;
+
+/// Sentences by which vendors say so; lower case.
+const PHRASES: &[&str] = &[
+    "prompt is too long",
+    "exceed context limit",
+    "exceeds the context window",
+    "maximum context length",
+    "context length is only",
+    "exceeds the model's context length",
+    "input token count",
+    "maximum prompt length is",
+    "reduce the length of the messages",
+    "exceeds the limit of",
+    "exceeds the available context size",
+    "greater than the context length",
+    "context window exceeds limit",
+    "exceeded model token limit",
+    "model_context_window_exceeded",
+    "input is too long for requested model",
+    "context_length_exceeded",
+    "context length exceeded",
+    "too many tokens",
+    "token limit exceeded",
+    "request entity too large",
+];
+const CODES: &[&str] =
+    &["context_length_exceeded", "model_context_window_exceeded", "exceed_context_size_error"];
+/// Groq and OpenAI word a rate limit as something too large.
+const NOT_OVERFLOW: &[&str] = &["tokens per min", "tpm", "rate limit"];
+/// What stands before the number of tokens that the model takes.
+const WINDOW_MARKS: &[&str] = &[
+    "tokens > ",
+    " > ",
+    "maximum context length is",
+    "context length is only",
+    "maximum prompt length is",
+    "tokens allowed",
+    "exceeds the limit of",
+    "available context size",
+    "too large for model with",
+    "model token limit:",
+    "context length of",
+    "context window of",
+];
+/// What stands before, or after, the number of tokens that were asked for.
+const ASKED_BEFORE: &[&str] = &[
+    "prompt is too long:",
+    "you requested",
+    "request contains",
+    "token count (",
+    "token count of",
+    "prompt contains",
+];
+/// A mark and its number are close together.
+const GAP_LEN_MAX: usize = 6;
+
+/// Whether this failure is about the length of the input.
+pub fn is_overflow(error: &VendorError) -> bool {
+    error.is_named(CODES) || (error.says(PHRASES) && !error.says(NOT_OVERFLOW))
+}
+
+/// Tokens that the model takes, where the vendor said so. A number that is not below the one that was asked for is no
+/// bound that we exceeded, so it was read wrongly.
+pub fn window_tokens(error: &VendorError) -> Option<u64> {
+    let words = error.words();
+    let stated = WINDOW_MARKS.iter().find_map(|mark| number_after(&words, mark));
+    let window = error.window_tokens.or(stated).filter(|tokens| *tokens > 0)?;
+    let asked = ASKED_BEFORE.iter().find_map(|mark| number_after(&words, mark));
+    asked.is_none_or(|asked| asked > window).then_some(window)
+}
+
+/// The number that follows a mark, with at most a few other characters between them.
+fn number_after(words: &str, mark: &str) -> Option<u64> {
+    let (_, rest) = words.split_once(mark)?;
+    let gap = rest.find(|c: char| c.is_ascii_digit())?;
+    if gap > GAP_LEN_MAX {
+        return None;
+    }
+    let in_number = |c: char| c.is_ascii_digit() || c == ',' || c == '_';
+    let digits = rest.get(gap..)?;
+    let end = digits.find(|c| !in_number(c)).unwrap_or(digits.len());
+    let plain: String = digits[..end].chars().filter(char::is_ascii_digit).collect();
+    plain.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(message: &str) -> Option<u64> {
+        window_tokens(&VendorError { message: message.to_owned(), ..VendorError::default() })
+    }
+
+    #[test]
+    fn the_size_of_the_model_is_read_from_each_vendors_sentence() {
+        let table = [
+            ("prompt is too long: 213462 tokens > 200000 maximum", Some(200_000)),
+            (
+                "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease",
+                Some(200_000),
+            ),
+            (
+                "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens",
+                Some(8192),
+            ),
+            ("the model's context length is only 4096 tokens", Some(4096)),
+            (
+                "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+                Some(1_048_576),
+            ),
+            (
+                "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
+                Some(131_072),
+            ),
+            ("prompt token count of 200 exceeds the limit of 100", Some(100)),
+            ("the request exceeds the available context size (4,096 tokens)", Some(4096)),
+            ("Prompt contains 99 tokens, too large for model with 10 maximum context length", Some(10)),
+            ("Your request exceeded model token limit: 8", Some(8)),
+            // The smaller number is the bound, or nothing is known.
+            ("This model's maximum context length is 9000 tokens. However, you requested 8192 tokens", None),
+            ("Your input exceeds the context window of this model", None),
+            ("Please reduce the length of the messages or completion.", None),
+            ("maximum context length is 99999999999999999999999", None),
+        ];
+        for (sentence, expected) in table {
+            assert_eq!(window(sentence), expected, "{sentence}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Which part of a request a vendor will not take, so that the same request may be sent without it. Pure.
+
+use super::terms::Parameter;
+use super::vendor_error::VendorError;
+
+/// Codes and types that say: this parameter, or this value of it, is not for this model.
+const CODES: &[&str] = &[
+    "unsupported_parameter",
+    "unsupported_value",
+    "unknown_parameter",
+    "unrecognized_parameter",
+    "extra_forbidden",
+    "invalid_json_schema",
+    "invalid_function_parameters",
+];
+/// The same in words, where there is no such code; lower case.
+const WORDS: &[&str] = &[
+    "unsupported",
+    "not support",
+    "unknown",
+    "unrecognized",
+    "unexpected",
+    "extra inputs are not permitted",
+    "extra fields not permitted",
+    "additional properties are not allowed",
+    "not permitted",
+    "not allowed",
+    "deprecated",
+    "may only be set to",
+    "only the default",
+    "invalid schema for",
+    "invalid argument",
+];
+/// Names of what we send, in `param` or within a sentence; the first that fits decides.
+const NAMES: &[(&str, Parameter)] = &[
+    ("stream_options", Parameter::StreamUsage),
+    ("include_usage", Parameter::StreamUsage),
+    ("max_completion_tokens", Parameter::MaxCompletionTokens),
+    ("max_tokens", Parameter::MaxCompletionTokens),
+    ("strict", Parameter::Strict),
+    // A schema that is only refused because it is taken strictly.
+    ("invalid schema for", Parameter::Strict),
+    ("response_format", Parameter::OutputSchema),
+    ("json_schema", Parameter::OutputSchema),
+    ("output_config", Parameter::OutputSchema),
+    ("responseschema", Parameter::OutputSchema),
+    ("responsejsonschema", Parameter::OutputSchema),
+    ("reasoning_effort", Parameter::Reasoning),
+    ("reasoningeffort", Parameter::Reasoning),
+    ("reasoning", Parameter::Reasoning),
+    ("thinking", Parameter::Reasoning),
+    ("think", Parameter::Reasoning),
+    ("thinkingconfig", Parameter::Reasoning),
+    ("temperature", Parameter::Temperature),
+];
+
+/// What a bad request was refused for. The vendor's `param` and `code` decide where it sends them; its sentence only
+/// where it does not.
+pub fn refused(error: &VendorError) -> Option<Parameter> {
+    let words = error.words();
+    let has_word = WORDS.iter().any(|word| words.contains(word));
+    if !(error.is_named(CODES) || has_word) {
+        return None;
+    }
+    let named = |text: &str| NAMES.iter().find(|(name, _)| holds_word(text, name)).map(|(_, what)| *what);
+    let strictness = || words.contains("invalid schema for").then_some(Parameter::Strict);
+    match &error.param {
+        Some(param) => strictness().or_else(|| named(&param.to_lowercase())),
+        // In a sentence the thing that is complained about comes first: "`temperature` … when thinking is on".
+        None => {
+            let place = |entry: &&(&str, Parameter)| word_at(&words, entry.0);
+            let first = NAMES.iter().filter(|entry| place(entry).is_some()).min_by_key(place);
+            first.map(|(_, what)| *what)
+        }
+    }
+}
+
+fn holds_word(text: &str, word: &str) -> bool {
+    word_at(text, word).is_some()
+}
+
+/// Where a name stands as a word of its own: `strict` is not part of `restricted`.
+fn word_at(text: &str, word: &str) -> Option<usize> {
+    let inside = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let whole = |at: &usize| {
+        let (before, after) = (&text[..*at], &text[*at + word.len()..]);
+        !before.ends_with(inside) && !after.starts_with(inside)
+    };
+    text.match_indices(word).map(|(at, _)| at).find(whole)
+}
