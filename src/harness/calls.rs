@@ -1,14 +1,13 @@
 //! The tool calls of one answer: executed in order, each call and each result recorded, none left without a result.
 
 use super::desk::RunError;
+use super::gate::{self, Verdict, is_failure, settle};
 use super::providers::{Block, Response, Stop, ToolArgs};
-use super::quota;
 use super::reply;
 use super::work::Work;
-use crate::domain::{ErrorClass, Withheld};
-use crate::store::{Entry, Step, StepKind};
-use crate::tools::{self, MailPolicy, Tool, ToolCall, ToolClass, ToolError, ToolLimits, ToolOutcome};
-use serde_json::{Value, json};
+use crate::store::{Entry, Executor, Step, StepKind};
+use crate::tools::{MailPolicy, ToolClass};
+use serde_json::Value;
 
 /// The code of a call that was not executed because of another one.
 const SKIPPED: &str = "skipped";
@@ -20,25 +19,10 @@ struct Call<'a> {
     args: &'a ToolArgs,
 }
 
-/// How one call ended.
-enum Verdict {
-    Done(ToolOutcome),
-    /// The model may mend it; the rest of the batch is skipped.
-    Failed {
-        code: &'static str,
-        message: String,
-    },
-    /// The run ends after this result is recorded.
-    Terminal {
-        class: ErrorClass,
-        message: String,
-    },
-}
-
 /// Executes the calls of an answer and gives their results as blocks, in order. What must be committed before the
 /// next provider call is left pending.
 pub async fn call_all(work: &mut Work<'_>, response: &Response) -> Result<Vec<Block>, RunError> {
-    let mail = reply::mail_policy(work).await?;
+    let mail = reply::mail_policy(&work.gate()).await?;
     let mut results = Vec::new();
     let mut failed: Option<String> = None;
     for (id, name, args) in response.calls() {
@@ -62,10 +46,11 @@ pub async fn call_all(work: &mut Work<'_>, response: &Response) -> Result<Vec<Bl
             failed = Some(name.to_owned());
         }
         count(work, &payload);
-        let entry = step(work, &call, StepKind::Result, payload.clone());
+        let entry = step(&call, StepKind::Result, payload.clone());
         work.pending.push(entry);
         if let Some(draft) = outcome.and_then(|outcome| outcome.mail) {
-            let mail = reply::outbound(work, draft)?;
+            let mail = reply::outbound(&work.gate(), draft)?;
+            work.count_mail(&mail);
             work.pending.push(Entry::Mail(Box::new(mail)));
         }
         if let Some((class, message)) = terminal {
@@ -87,7 +72,7 @@ async fn verdict(
 ) -> Result<Verdict, RunError> {
     let tool = work.tools.iter().copied().find(|tool| tool.name() == call.name);
     if !was_started(work, call) {
-        let entry = step(work, call, StepKind::Call, call_payload(call));
+        let entry = step(call, StepKind::Call, gate::call_payload(call.args));
         work.commit(Some(entry)).await?;
     } else if tool.is_some_and(|tool| tool.class() == ToolClass::Once) {
         let message = "the engine restarted while this call was running; it may or may not have taken effect";
@@ -98,105 +83,9 @@ async fn verdict(
         return Ok(Verdict::Failed { code: "truncated", message: message.to_owned() });
     }
     if work.meter.tool_calls >= work.budget().tool_calls_max {
-        let message = "this run has used up the number of tool calls it may make";
-        return Ok(Verdict::Failed { code: "limit", message: message.to_owned() });
+        return Ok(gate::used_up());
     }
-    let Some(tool) = tool else {
-        let offered: Vec<&str> = work.tools.iter().map(|tool| tool.name()).collect();
-        let message = format!("no tool `{}`; there are: {}", call.name, offered.join(", "));
-        return Ok(Verdict::Terminal { class: ErrorClass::UnknownTool, message });
-    };
-    execute(work, tool, call, mail).await
-}
-
-async fn execute(
-    work: &Work<'_>,
-    tool: &'static dyn Tool,
-    call: &Call<'_>,
-    mail: &MailPolicy,
-) -> Result<Verdict, RunError> {
-    let args = match call.args {
-        ToolArgs::Object(args) => args,
-        ToolArgs::Malformed { error, .. } => {
-            let message = format!("the arguments are not a JSON object: {error}");
-            return Ok(Verdict::Failed { code: "malformed_arguments", message });
-        }
-    };
-    if let Err(message) = tools::check_args(tool, args) {
-        return Ok(Verdict::Failed { code: "invalid_arguments", message });
-    }
-    let mail = MailPolicy { mails_sent: work.mails_sent, ..mail.clone() };
-    let limits = &work.desk.config.limits;
-    let limits = ToolLimits {
-        result_bytes_max: limits.tool_result_bytes_max,
-        file_bytes_max: limits.file_bytes_max,
-        memory_bytes_max: limits.memory_bytes_max,
-        attachments_bytes_max: limits.attachments_bytes_max,
-    };
-    let tool_call = ToolCall {
-        args,
-        store: &work.store,
-        folder: &work.folder,
-        mail: &mail,
-        limits: &limits,
-        clock: work.desk.clock.as_ref(),
-    };
-    let running = tool.call(tool_call);
-    let outcome = tokio::select! {
-        outcome = running => outcome,
-        () = work.cancel.cancelled() => {
-            let message = "the run was cancelled while this call was running".to_owned();
-            return Ok(Verdict::Terminal { class: ErrorClass::Cancelled, message });
-        }
-    };
-    Ok(match outcome {
-        Ok(outcome) => match &outcome.mail {
-            Some(draft) => match quota::forbidden(work, draft).await? {
-                Some(rule) => Verdict::Failed { code: rule.as_str(), message: told(rule) },
-                None => Verdict::Done(outcome),
-            },
-            None => Verdict::Done(outcome),
-        },
-        Err(ToolError::Mendable { code, message }) => Verdict::Failed { code, message },
-        Err(ToolError::UnsupportedAction(action)) => Verdict::Terminal {
-            class: ErrorClass::UnsupportedAction,
-            message: format!("this engine does not offer {action}"),
-        },
-        Err(ToolError::OutboundNotConfigured) => Verdict::Terminal {
-            class: ErrorClass::OutboundNotConfigured,
-            message: "no outbound transport is configured".to_owned(),
-        },
-        Err(ToolError::Store(error)) => return Err(RunError::Store(error)),
-    })
-}
-
-/// Why a draft is not queued, for the model.
-fn told(rule: Withheld) -> String {
-    let why = match rule {
-        Withheld::HopLimit => "this mail has gone from persona to persona as often as a mail may",
-        Withheld::Alternations => "this thread has had as many answers as it may have for today",
-        _ => "one of its recipients has had as many mails from you as they may have for now",
-    };
-    format!("not sent: {why}; another try in this run will not help, so finish without it")
-}
-
-type Settled = (String, Option<ToolOutcome>, Option<(ErrorClass, String)>);
-
-/// The result as the model reads it, and what follows from it.
-fn settle(verdict: Verdict, name: &str) -> Settled {
-    let failure = |code: &str, message: &str| {
-        json!({ "ok": false, "tool": name, "error": { "code": code, "message": message } }).to_string()
-    };
-    match verdict {
-        Verdict::Done(mut outcome) => {
-            let result = std::mem::replace(&mut outcome.result, Value::Null);
-            (json!({ "ok": true, "result": result }).to_string(), Some(outcome), None)
-        }
-        Verdict::Failed { code, message } => (failure(code, &message), None, None),
-        Verdict::Terminal { class, message } => {
-            (failure(class.as_str(), &message), None, Some((class, message)))
-        }
-    }
+    gate::execute(&work.gate(), call.name, call.args, mail).await
 }
 
 /// Every call after a terminal failure is closed with a result too.
@@ -211,20 +100,12 @@ fn skip_rest(work: &mut Work<'_>, response: &Response, after: &str, culprit: &st
 fn skip(work: &mut Work<'_>, call: &Call<'_>, message: String) -> String {
     let (result, ..) = settle(Verdict::Failed { code: SKIPPED, message }, call.name);
     if !was_started(work, call) {
-        let entry = step(work, call, StepKind::Call, call_payload(call));
+        let entry = step(call, StepKind::Call, gate::call_payload(call.args));
         work.pending.push(entry);
     }
-    let entry = step(work, call, StepKind::Result, result.clone());
+    let entry = step(call, StepKind::Result, result.clone());
     work.pending.push(entry);
     result
-}
-
-/// What a call row holds.
-fn call_payload(call: &Call<'_>) -> String {
-    match call.args {
-        ToolArgs::Object(args) => json!({ "args": args }).to_string(),
-        ToolArgs::Malformed { raw, error } => json!({ "malformed": raw, "error": error }).to_string(),
-    }
 }
 
 /// An earlier attempt recorded the call and no result.
@@ -232,12 +113,10 @@ fn was_started(work: &Work<'_>, call: &Call<'_>) -> bool {
     work.known_steps.iter().any(|step| step.kind == StepKind::Call && step.tool_call_id == call.id)
 }
 
-fn step(work: &mut Work<'_>, call: &Call<'_>, kind: StepKind, payload_json: String) -> Entry {
-    let step_index = work.next_step;
-    work.next_step += 1;
+fn step(call: &Call<'_>, kind: StepKind, payload_json: String) -> Entry {
     Entry::Step(Step {
-        step_index,
         kind,
+        executor: Executor::Engine,
         tool_name: call.name.to_owned(),
         tool_call_id: call.id.to_owned(),
         payload_json,
@@ -267,11 +146,6 @@ fn known_block(work: &mut Work<'_>, call: &Call<'_>) -> Option<Block> {
     let known = work.known_steps.iter().find(is_its_result)?.payload_json.clone();
     count(work, &known);
     Some(result_block(call, known))
-}
-
-/// Whether a result payload says that the call failed.
-fn is_failure(payload: &str) -> bool {
-    payload.starts_with("{\"ok\":false")
 }
 
 /// Whether a result payload says that the call was not executed because of another one.

@@ -12,6 +12,7 @@ pub mod purse;
 pub mod work;
 pub mod supervisor;
 pub mod turn;
+pub mod gate;
 pub mod calls;
 pub mod quota;
 pub mod reply;

@@ -4,28 +4,28 @@
 //! what is asked here before is a courtesy, which saves a call to the model or tells it the truth.
 
 use super::desk::RunError;
-use super::work::Work;
+use super::gate::Gate;
 use crate::domain::{Address, LoopToken, Trigger, Trust, Withheld};
 use crate::store::{Bounds, Entry, Fate, Reservation, Sent};
 use crate::tools::MailDraft;
 
 /// Why the model need not be asked: `sent` so far, the one answer that this run is for could not be sent.
-pub fn unasked(work: &Work<'_>, sent: Sent) -> Option<Withheld> {
-    let answers_stranger = work.run.trigger == Trigger::Email && !works_for_owner(work);
-    answers_stranger.then(|| Bounds::new(&work.desk.config.limits).exceeded_by(sent.one_more())).flatten()
+pub fn unasked(gate: &Gate<'_>, sent: Sent) -> Option<Withheld> {
+    let answers_stranger = gate.run.trigger == Trigger::Email && !works_for_owner(gate);
+    answers_stranger.then(|| Bounds::new(&gate.desk.config.limits).exceeded_by(sent.one_more())).flatten()
 }
 
 /// Why a draft must not be sent, as far as can be told before it is queued. Of two runs that race for the last mail
 /// one is told when it is queued.
-pub async fn forbidden(work: &Work<'_>, draft: &MailDraft) -> Result<Option<Withheld>, RunError> {
-    if exceeds_hops(work) {
+pub async fn forbidden(gate: &Gate<'_>, draft: &MailDraft) -> Result<Option<Withheld>, RunError> {
+    if exceeds_hops(gate) {
         return Ok(Some(Withheld::HopLimit));
     }
-    let wanted = reservation(work, draft.to.iter().chain(&draft.cc).chain(&draft.bcc));
+    let wanted = reservation(gate, draft.to.iter().chain(&draft.cc).chain(&draft.bcc));
     let mut sent =
-        work.store.sent_of_late(&wanted.counterparties, &work.subject.message.thread).await?.one_more();
+        gate.store.sent_of_late(&wanted.counterparties, &gate.subject.message.thread).await?.one_more();
     // Queued by this run and not yet committed.
-    for earlier in work.pending.iter().filter_map(reserved) {
+    for earlier in gate.pending.iter().filter_map(reserved) {
         if earlier.counterparties.iter().any(|who| wanted.counterparties.contains(who)) {
             sent.in_hour += 1;
             sent.in_day += 1;
@@ -53,9 +53,9 @@ fn reserved(entry: &Entry) -> Option<&Reservation> {
 
 /// What a mail to these people takes from their bounds. Owners do not count in a run that works for an owner; nobody
 /// else can make a persona flood them.
-pub fn reservation<'a>(work: &Work<'_>, recipients: impl Iterator<Item = &'a Address>) -> Reservation {
-    let for_owner = works_for_owner(work);
-    let owners = &work.desk.config.gateway.owners;
+pub fn reservation<'a>(gate: &Gate<'_>, recipients: impl Iterator<Item = &'a Address>) -> Reservation {
+    let for_owner = works_for_owner(gate);
+    let owners = &gate.desk.config.gateway.owners;
     let is_owner = |address: &Address| owners.iter().any(|owner| owner.key() == address.key());
     let mut counterparties: Vec<String> =
         recipients.filter(|address| !(for_owner && is_owner(address))).map(Address::counted_key).collect();
@@ -63,25 +63,25 @@ pub fn reservation<'a>(work: &Work<'_>, recipients: impl Iterator<Item = &'a Add
     counterparties.dedup();
     // A mail in a run for an owner counts in its thread only if somebody else reads it.
     let counts_in_thread = !for_owner || !counterparties.is_empty();
-    Reservation { counterparties, counts_in_thread, bounds: Bounds::new(&work.desk.config.limits) }
+    Reservation { counterparties, counts_in_thread, bounds: Bounds::new(&gate.desk.config.limits) }
 }
 
 /// By a letter that proved to be an owner's, or by the engine's own prompt.
-fn works_for_owner(work: &Work<'_>) -> bool {
-    [Trust::Owner, Trust::System].iter().any(|trust| trust.as_str() == work.subject.message.trust)
+fn works_for_owner(gate: &Gate<'_>) -> bool {
+    [Trust::Owner, Trust::System].iter().any(|trust| trust.as_str() == gate.subject.message.trust)
 }
 
 /// Mails in a row that personas wrote, with the one that this run writes.
-pub fn hops(work: &Work<'_>) -> u32 {
-    work.subject.message.hops.saturating_add(1)
+pub fn hops(gate: &Gate<'_>) -> u32 {
+    gate.subject.message.hops.saturating_add(1)
 }
 
-pub fn exceeds_hops(work: &Work<'_>) -> bool {
-    hops(work) as usize > work.desk.config.limits.persona_hops_max
+pub fn exceeds_hops(gate: &Gate<'_>) -> bool {
+    hops(gate) as usize > gate.desk.config.limits.persona_hops_max
 }
 
 /// The sealed note by which we shall know the mail of that Message-ID again.
-pub fn loop_token(work: &Work<'_>, message_id: &str) -> String {
-    let key = work.desk.config.loop_key.as_ref().unwrap_or(work.desk.store.loop_key());
-    key.seal(&LoopToken { hops: hops(work), message_id: message_id.to_owned() })
+pub fn loop_token(gate: &Gate<'_>, message_id: &str) -> String {
+    let key = gate.desk.config.loop_key.as_ref().unwrap_or(gate.desk.store.loop_key());
+    key.seal(&LoopToken { hops: hops(gate), message_id: message_id.to_owned() })
 }

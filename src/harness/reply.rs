@@ -1,6 +1,7 @@
 //! Drafts become mails: identity, threading headers and frozen bytes; and what may become of the final text.
 
 use super::desk::RunError;
+use super::gate::Gate;
 use super::quota;
 use super::work::Work;
 use crate::config::{BounceAddress, ReplyMode};
@@ -13,32 +14,32 @@ use crate::tools::{self, Answered, DraftAttachment, MailDraft, MailPolicy};
 use serde_json::json;
 
 /// To whom this run may write.
-pub async fn mail_policy(work: &Work<'_>) -> Result<MailPolicy, RunError> {
-    let config = &work.desk.config;
-    let people = work.store.thread_participants(&work.subject.message.thread).await?;
+pub async fn mail_policy(gate: &Gate<'_>) -> Result<MailPolicy, RunError> {
+    let config = &gate.desk.config;
+    let people = gate.store.thread_participants(&gate.subject.message.thread).await?;
     // Another persona on the letter is somebody like anybody else; the limit of hops ends what they may start.
     let is_self =
-        |address: &Address| config.personas.by_address(address).is_some_and(|p| p.id == work.persona.id);
+        |address: &Address| config.personas.by_address(address).is_some_and(|p| p.id == gate.persona.id);
     let participants =
         people.iter().filter_map(|text| Address::parse(text).ok()).filter(|a| !is_self(a)).collect();
     Ok(MailPolicy {
         outbound_configured: config.gateway.outbound.is_some(),
-        persona_address: work.persona.address.clone(),
+        persona_address: gate.persona.address.clone(),
         participants,
         owners: config.gateway.owners.clone(),
         allow: config.security.send_allow.clone(),
-        mails_per_run_max: work.budget().mails_max,
-        mails_sent: work.mails_sent,
-        answers: answered(work),
+        mails_per_run_max: gate.desk.config.inference.budget.mails_max,
+        mails_sent: gate.mails_sent,
+        answers: answered(gate),
     })
 }
 
 /// The letter this run answers, as far as a reply needs it.
-fn answered(work: &Work<'_>) -> Option<Answered> {
-    if work.run.trigger != Trigger::Email {
+fn answered(gate: &Gate<'_>) -> Option<Answered> {
+    if gate.run.trigger != Trigger::Email {
         return None;
     }
-    let message = &work.subject.message;
+    let message = &gate.subject.message;
     let metadata: serde_json::Value = serde_json::from_str(&message.metadata_json).unwrap_or_default();
     let address = |key: &str| metadata[key].as_str().and_then(|text| Address::parse(text).ok());
     let has_own_id = metadata["generated_message_id"] != true;
@@ -52,12 +53,9 @@ fn answered(work: &Work<'_>) -> Option<Answered> {
     })
 }
 
-/// Makes a draft a mail with frozen bytes, queued with its delivery. Counts it.
-pub fn outbound(work: &mut Work<'_>, draft: MailDraft) -> Result<NewOutbound, RunError> {
-    let mail = freeze(work, draft, None)?;
-    work.mails_sent += 1;
-    work.replied |= mail.place.is_none();
-    Ok(mail)
+/// Makes a draft a mail with frozen bytes, queued with its delivery. The caller counts it.
+pub fn outbound(gate: &Gate<'_>, draft: MailDraft) -> Result<NewOutbound, RunError> {
+    freeze(gate, draft, None)
 }
 
 /// To whom an answer goes: `From`, or a `Reply-To` that is the same mailbox under another tag or that the configuration
@@ -76,50 +74,49 @@ pub fn final_reply(work: &mut Work<'_>, text: &str) -> Result<Option<NewOutbound
     if text.is_empty() {
         return Ok(None);
     }
-    let config = &work.desk.config;
-    let (to, is_reply) = match answered(work) {
+    let gate = work.gate();
+    let config = &gate.desk.config;
+    let (to, is_reply) = match answered(&gate) {
         Some(letter) => (writer(letter, &config.security.send_allow).into_iter().collect(), true),
         None => (config.gateway.owners.clone(), false),
     };
-    let withheld = if work.replied {
+    let withheld = if gate.replied {
         Some(Withheld::AlreadyReplied)
-    } else if work.persona.reply == ReplyMode::ToolOnly {
+    } else if gate.persona.reply == ReplyMode::ToolOnly {
         Some(Withheld::ToolOnly)
     } else if config.gateway.outbound.is_none() {
         Some(Withheld::OutboundNotConfigured)
     } else if to.is_empty() {
         Some(Withheld::NoRecipient)
-    } else if quota::exceeds_hops(work) {
+    } else if quota::exceeds_hops(&gate) {
         Some(Withheld::HopLimit)
     } else {
         None
     };
-    let subject = work.subject.message.subject.clone();
+    let subject = gate.subject.message.subject.clone();
     let draft = MailDraft { to, subject, body: text.to_owned(), is_reply, ..MailDraft::default() };
-    if withheld.is_none() {
-        work.mails_sent += 1;
-        work.replied = true;
-    }
     // The answer of a scheduled run goes to the owners and belongs to the responsibility's own thread.
-    let mut mail = freeze(work, draft, withheld)?;
-    mail.place = None;
+    let mail = NewOutbound { place: None, ..freeze(&gate, draft, withheld)? };
+    if withheld.is_none() {
+        work.count_mail(&mail);
+    }
     Ok(Some(mail))
 }
 
-fn freeze(work: &Work<'_>, draft: MailDraft, withheld: Option<Withheld>) -> Result<NewOutbound, RunError> {
-    let clock = work.desk.clock.as_ref();
+fn freeze(gate: &Gate<'_>, draft: MailDraft, withheld: Option<Withheld>) -> Result<NewOutbound, RunError> {
+    let clock = gate.desk.clock.as_ref();
     let id = MessageId::new(clock.new_id());
-    let letter = answered(work).filter(|_| draft.is_reply);
+    let letter = answered(gate).filter(|_| draft.is_reply);
     let everybody = || draft.to.iter().chain(&draft.cc).chain(&draft.bcc);
     let recipients: Vec<String> = everybody().map(Address::to_string).collect();
-    let reservation = quota::reservation(work, everybody());
-    let message_id = mime::new_message_id(id.as_str(), work.persona.address.domain());
+    let reservation = quota::reservation(gate, everybody());
+    let message_id = mime::new_message_id(id.as_str(), gate.persona.address.domain());
     let outgoing = Outgoing {
-        loop_token: Some(quota::loop_token(work, &message_id)),
+        loop_token: Some(quota::loop_token(gate, &message_id)),
         message_id,
         date: clock.now(),
-        from_name: work.persona.name.clone(),
-        from: work.persona.address.clone(),
+        from_name: gate.persona.name.clone(),
+        from: gate.persona.address.clone(),
         subject: match &letter {
             Some(letter) => mime::reply_subject(&letter.subject),
             None => draft.subject,
@@ -128,7 +125,7 @@ fn freeze(work: &Work<'_>, draft: MailDraft, withheld: Option<Withheld>) -> Resu
         references: letter.as_ref().map_or_else(Vec::new, |letter| {
             mime::reply_references(&letter.references, letter.rfc_message_id.as_deref())
         }),
-        automatic: if work.run.trigger == Trigger::Email { Automatic::Replied } else { Automatic::Generated },
+        automatic: if gate.run.trigger == Trigger::Email { Automatic::Replied } else { Automatic::Generated },
         to: draft.to,
         cc: draft.cc,
         body_markdown: draft.body,
@@ -153,27 +150,27 @@ fn freeze(work: &Work<'_>, draft: MailDraft, withheld: Option<Withheld>) -> Resu
                 message: format!("the answer cannot be made a mail: {why}"),
             };
             let bytes = mime::compose(&outgoing).map_err(|error| unmailable(error.to_string()))?;
-            let sealed = work.desk.config.gateway.signers.seal(bytes, &outgoing.from, outgoing.date);
+            let sealed = gate.desk.config.gateway.signers.seal(bytes, &outgoing.from, outgoing.date);
             let delivery = NewDelivery {
                 id: DeliveryId::new(clock.new_id()),
                 message_id: id.clone(),
-                run_id: Some(work.run.id.clone()),
+                run_id: Some(gate.run.id.clone()),
                 kind: DeliveryKind::Mail,
-                envelope_from: envelope_from(work).to_string(),
+                envelope_from: envelope_from(gate).to_string(),
                 recipients,
                 bytes: sealed.map_err(|error| unmailable(error.to_string()))?,
             };
             Fate::Send { delivery: Box::new(delivery), reservation }
         }
     };
-    Ok(NewOutbound { id, place, participants, content: content(&outgoing), hops: quota::hops(work), fate })
+    Ok(NewOutbound { id, place, participants, content: content(&outgoing), hops: quota::hops(gate), fate })
 }
 
 /// Where the mail systems of the world report to when this mail does not arrive.
-fn envelope_from(work: &Work<'_>) -> Address {
-    let address = &work.persona.address;
-    match work.desk.config.gateway.bounce_address {
-        BounceAddress::Tagged => bounce_address(address, &work.desk.clock.new_token()),
+fn envelope_from(gate: &Gate<'_>) -> Address {
+    let address = &gate.persona.address;
+    match gate.desk.config.gateway.bounce_address {
+        BounceAddress::Tagged => bounce_address(address, &gate.desk.clock.new_token()),
         BounceAddress::Plain => address.clone(),
     }
 }

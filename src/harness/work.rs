@@ -2,6 +2,7 @@
 
 use super::context::{self, Sources};
 use super::desk::{Desk, RunError};
+use super::gate::Gate;
 use super::meter::Meter;
 use super::providers::{Message, Request, Response, Role, Stop, ToolChoice, ToolSpec};
 use super::quota;
@@ -11,7 +12,8 @@ use super::supervisor;
 use crate::config::{Budget, Persona};
 use crate::domain::{ErrorClass, Usage, Withheld};
 use crate::store::{
-    AssembledContext, ClaimedRun, Entry, Fate, JournalSoFar, PersonaStore, RunKey, Step, TriggerMessage,
+    AssembledContext, ClaimedRun, Entry, Fate, JournalSoFar, NewOutbound, PersonaStore, RunKey, Step,
+    TriggerMessage,
 };
 use crate::tools::Tool;
 use cap_std::fs_utf8::Dir;
@@ -44,7 +46,6 @@ pub struct Work<'a> {
     pub known_steps: Vec<Step>,
     /// Highest attempt per turn of earlier attempts.
     pub turn_attempts: HashMap<u32, u32>,
-    pub next_step: u32,
     pub meter: Meter,
     /// Committed with the next thing that must be committed.
     pub pending: Vec<Entry>,
@@ -99,7 +100,6 @@ impl<'a> Work<'a> {
             resumed: None,
             known_steps: Vec::new(),
             turn_attempts: HashMap::new(),
-            next_step: 0,
             meter: Meter::default(),
             pending: Vec::new(),
             mails_sent: 0,
@@ -114,7 +114,7 @@ impl<'a> Work<'a> {
         match &journal.first_request_json {
             Some(json) => work.resume(json, &journal)?,
             None => {
-                work.unasked = quota::unasked(&work, sent);
+                work.unasked = quota::unasked(&work.gate(), sent);
                 if work.unasked.is_none() {
                     work.assemble().await?;
                 }
@@ -158,7 +158,6 @@ impl<'a> Work<'a> {
         (self.first.system, self.first.messages) = (context.system, context.messages);
         self.known_steps.clone_from(&journal.steps);
         self.turn_attempts = journal.attempts.iter().copied().collect();
-        self.next_step = journal.steps.iter().map(|step| step.step_index + 1).max().unwrap_or(0);
         self.mails_sent = journal.mails as usize;
         self.replied = journal.replied;
         self.meter.turns = u32::try_from(journal.answers.len()).unwrap_or(u32::MAX);
@@ -179,6 +178,29 @@ impl<'a> Work<'a> {
             }
         }
         Ok(())
+    }
+
+    /// What a call of a tool is judged and executed with.
+    pub fn gate(&self) -> Gate<'_> {
+        Gate {
+            desk: self.desk,
+            run: self.run,
+            persona: self.persona,
+            folder: &self.folder,
+            store: &self.store,
+            subject: &self.subject,
+            tools: &self.tools,
+            cancel: self.cancel,
+            mails_sent: self.mails_sent,
+            replied: self.replied,
+            pending: &self.pending,
+        }
+    }
+
+    /// A mail was queued in this run.
+    pub fn count_mail(&mut self, mail: &NewOutbound) {
+        self.mails_sent += 1;
+        self.replied |= mail.place.is_none();
     }
 
     pub fn budget(&self) -> &'a Budget {

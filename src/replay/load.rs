@@ -148,10 +148,8 @@ fn pair(steps: Vec<(Step, Timestamp)>, turns: &[TurnRecord]) -> Vec<CallRecord> 
         let payload = json(&step.payload_json);
         match step.kind {
             StepKind::Call => calls.push(CallRecord {
-                turn_index: turns
-                    .iter()
-                    .find(|turn| asks_for(turn, &step.tool_call_id))
-                    .map(|t| t.turn_index),
+                turn_index: asking_turn(turns, &step.tool_call_id, &at.to_string()),
+                executor: step.executor.as_str().to_owned(),
                 id: step.tool_call_id,
                 tool: step.tool_name,
                 call: payload,
@@ -168,6 +166,18 @@ fn pair(steps: Vec<(Step, Timestamp)>, turns: &[TurnRecord]) -> Vec<CallRecord> 
         }
     }
     calls
+}
+
+/// The turn whose answer has the call; for a call of an agent's, which no answer has, the one during which it was made.
+fn asking_turn(turns: &[TurnRecord], call_id: &str, at: &str) -> Option<u32> {
+    // Instants are written in one form, so that their texts sort as they do.
+    let during = |turn: &&TurnRecord| {
+        turn.started_at.as_str() <= at && turn.finished_at.as_deref().is_some_and(|end| at <= end)
+    };
+    let answered = || turns.iter().filter(|turn| turn.state == "answered");
+    let asking = turns.iter().find(|turn| asks_for(turn, call_id));
+    let asking = asking.or_else(|| answered().find(during).filter(|_| !call_id.starts_with('c')));
+    asking.map(|turn| turn.turn_index)
 }
 
 fn asks_for(turn: &TurnRecord, call_id: &str) -> bool {

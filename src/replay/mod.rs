@@ -8,6 +8,7 @@ pub mod timeline;
 
 pub use load::{load_run, load_thread};
 
+use crate::store::Executor;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -170,7 +171,10 @@ pub struct CallRecord {
     /// Unique in the run.
     pub id: String,
     pub tool: String,
-    /// The turn that asked for it.
+    /// `engine`, or `agent` for a tool of a command-line agent's own.
+    #[serde(default = "engine")]
+    pub executor: String,
+    /// The turn that asked for it, or during which it was made.
     pub turn_index: Option<u32>,
     /// `{"args": {…}}`, or `{"malformed": text, "error": why}`
     pub call: Value,
@@ -179,6 +183,10 @@ pub struct CallRecord {
     pub result: Option<Value>,
     pub called_at: String,
     pub finished_at: Option<String>,
+}
+
+fn engine() -> String {
+    Executor::Engine.as_str().to_owned()
 }
 
 impl CallRecord {

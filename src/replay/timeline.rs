@@ -233,8 +233,11 @@ fn write_said(page: &mut Page, record: &RunRecord, turn: &TurnRecord) {
 
 fn write_call(page: &mut Page, time: &str, call: &CallRecord) {
     let took = call.finished_at.as_deref().map(|end| span_between(&call.called_at, end)).unwrap_or_default();
-    let rest =
-        vec![span(Tone::Plain, format!("  {}", inline(&call.tool))), span(Tone::Faint, format!("  {took}"))];
+    let whose = if call.executor == "agent" { " (the agent's own)" } else { "" };
+    let rest = vec![
+        span(Tone::Plain, format!("  {}{whose}", inline(&call.tool))),
+        span(Tone::Faint, format!("  {took}")),
+    ];
     page.stage(time, "call", rest);
     match call.call.get("args") {
         Some(args) => page.json(args),

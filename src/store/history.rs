@@ -3,7 +3,7 @@
 //! Every query is bounded by a number of rows found through an index, so its work does not grow with the thread.
 
 use super::correspondence::{DAY, HOUR, Sent, since};
-use super::journal::{Step, StepKind};
+use super::steps::{Executor, Step, StepKind};
 use super::threads::json_list;
 use super::{PersonaStore, Result, StoreError};
 use crate::domain::{MessageId, RunId, ThreadId, Timestamp};
@@ -105,7 +105,7 @@ pub(super) const PAST_MESSAGES: &str = "
           ORDER BY seq DESC LIMIT $4))
       ORDER BY m.seq DESC LIMIT $4)";
 pub(super) const PAST_STEPS: &str = "
-    SELECT json_group_array(json_object('message', parent_message_id, 'step_index', step_index, 'kind', event_type,
+    SELECT json_group_array(json_object('message', parent_message_id, 'kind', event_type, 'executor', executor,
       'tool_name', tool_name, 'tool_call_id', tool_call_id, 'payload_json', substr(payload_json, 1, $3)))
     FROM (SELECT * FROM thread_tool_events
       WHERE parent_message_id IN (SELECT value FROM json_each($1)) AND persona_id = $2
@@ -187,10 +187,9 @@ impl PersonaStore {
         let steps: String = steps.fetch_one(self.store.readers()).await?;
         let steps: Vec<PastStepJson> = from_json(&steps, "tool traces of a thread")?;
         let step = |found: PastStepJson| {
-            let kind = if found.kind == "tool_call" { StepKind::Call } else { StepKind::Result };
             let step = Step {
-                step_index: found.step_index,
-                kind,
+                kind: StepKind::of(&found.kind),
+                executor: Executor::of(&found.executor),
                 tool_name: found.tool_name,
                 tool_call_id: found.tool_call_id,
                 payload_json: found.payload_json,
@@ -218,8 +217,8 @@ struct PastMessageJson {
 #[derive(Deserialize)]
 struct PastStepJson {
     message: String,
-    step_index: u32,
     kind: String,
+    executor: String,
     tool_name: String,
     tool_call_id: String,
     payload_json: String,

@@ -7,6 +7,7 @@ use super::correspondence::{self, Reservation};
 use super::deliveries::{self, NewDelivery};
 use super::messages::{self, Content, MessageRow, Place};
 use super::runs::fenced;
+use super::steps::{self, Executor, Step, StepFrame, StepKind};
 use super::{PersonaStore, Result, facts};
 use crate::clock::Clock;
 use crate::domain::{
@@ -74,31 +75,6 @@ pub struct TurnFailed {
     pub message: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StepKind {
-    Call,
-    Result,
-}
-
-impl StepKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            StepKind::Call => "tool_call",
-            StepKind::Result => "tool_result",
-        }
-    }
-}
-
-/// One row of `thread_tool_events`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
-    pub step_index: u32,
-    pub kind: StepKind,
-    pub tool_name: String,
-    pub tool_call_id: String,
-    pub payload_json: String,
-}
-
 /// A message that a run sends, or would have sent.
 #[derive(Debug, Clone)]
 pub struct NewOutbound {
@@ -157,11 +133,6 @@ pub(super) const ANSWER_TURN: &str = "
 pub(super) const FAIL_TURN: &str = "
     UPDATE run_turns SET state = 'failed', error_class = $4, error_message = $5, finished_at = $6
     WHERE run_id = $1 AND turn_index = $2 AND attempt = $3";
-pub(super) const INSERT_STEP: &str = "
-    INSERT INTO thread_tool_events (id, thread_id, persona_id, parent_message_id, run_id, step_index, event_type,
-      tool_name, tool_call_id, payload_json, created_at)
-    VALUES ($1, (SELECT thread_id FROM runs WHERE id = $4), $2, $3, $4, $5, $6, $7, $8, $9, $10);
-    SELECT 1 FROM runs WHERE id = $4 AND epoch = $11 AND state = 'running' AND persona_id = $2";
 pub(super) const FINISH_RUN: &str = "
     UPDATE runs SET state = $3, stop_reason = $4, error_class = $5, error_message = $6, finished_at = $7
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
@@ -261,12 +232,9 @@ impl Scribe {
     }
 
     async fn step(&self, conn: &mut SqliteConnection, step: &Step, id: &str) -> Result<()> {
-        let insert = sqlx::query(INSERT_STEP).bind(id).bind(self.persona.as_str());
-        let insert = insert.bind(self.key.trigger_message.as_str()).bind(self.key.run.as_str());
-        let insert = insert.bind(step.step_index).bind(step.kind.as_str()).bind(&step.tool_name);
-        let insert =
-            insert.bind(&step.tool_call_id).bind(&step.payload_json).bind(&self.stamp).bind(self.epoch);
-        self.ours(insert.fetch_optional(conn).await?.is_some())
+        let persona = self.persona.as_str();
+        let frame = StepFrame { key: &self.key, persona, epoch: self.epoch, now: &self.stamp };
+        steps::insert(conn, &frame, step, id).await
     }
 
     async fn mail(&self, conn: &mut SqliteConnection, mail: &NewOutbound) -> Result<()> {
@@ -375,7 +343,7 @@ pub(super) const JOURNAL_TURNS: &str = "
     SELECT turn_index, attempt, state, response_json, context_json FROM run_turns
     WHERE run_id = $1 AND persona_id = $2 ORDER BY turn_index, attempt";
 pub(super) const JOURNAL_STEPS: &str = "
-    SELECT step_index, event_type, tool_name, tool_call_id, payload_json FROM thread_tool_events
+    SELECT event_type, executor, tool_name, tool_call_id, payload_json FROM thread_tool_events
     WHERE run_id = $1 AND persona_id = $2 ORDER BY step_index";
 pub(super) const JOURNAL_MAILS: &str = "
     SELECT count(*), coalesce(sum(m.thread_id = r.thread_id), 0) FROM messages m JOIN runs r ON r.id = m.run_id
@@ -413,8 +381,8 @@ impl PersonaStore {
         let steps = sqlx::query(JOURNAL_STEPS).bind(run.as_str()).bind(self.persona.as_str());
         let rows = steps.fetch_all(self.store.readers()).await?;
         let step = |row: &sqlx::sqlite::SqliteRow| Step {
-            step_index: row.get(0),
-            kind: if row.get::<&str, _>(1) == "tool_call" { StepKind::Call } else { StepKind::Result },
+            kind: StepKind::of(row.get(0)),
+            executor: Executor::of(row.get(1)),
             tool_name: row.get(2),
             tool_call_id: row.get(3),
             payload_json: row.get(4),

@@ -13,6 +13,7 @@ mod threads;
 mod correspondence;
 mod runs;
 mod journal;
+mod steps;
 mod history;
 mod search;
 mod knowledge;
@@ -36,8 +37,8 @@ pub use delivery_state::{DeliveryKind, DeliveryState, RecipientState};
 pub use history::{AttachmentInfo, PastMessage, StoredMessage, TriggerMessage};
 pub use imports::ArchivedWay;
 pub use journal::{
-    AssembledContext, Entry, Fate, Finished, JournalSoFar, NewOutbound, RunKey, Step, StepKind, TurnAnswered,
-    TurnFailed, TurnStarted,
+    AssembledContext, Entry, Fate, Finished, JournalSoFar, NewOutbound, RunKey, TurnAnswered, TurnFailed,
+    TurnStarted,
 };
 pub use knowledge::{KnowledgeChunk, KnowledgeFile, KnowledgeHit};
 pub use letters::RawLetter;
@@ -57,6 +58,7 @@ pub use schedules::{
 };
 pub use search::{FoundMessage, MessageSearch};
 pub use steer::{Cancellation, FailedRuns};
+pub use steps::{Executor, INTERRUPTED, NewCall, Step, StepKind, Unanswered};
 pub use transport::{TransportHealth, TransportNote, TransportState};
 
 pub use writer::PowerCut;

@@ -2,7 +2,7 @@
 
 use super::browse::{optional_timestamp, usage};
 use super::history::{StoredMessage, stored_message, timestamp};
-use super::journal::{Step, StepKind};
+use super::steps::{Executor, Step, StepKind};
 use super::{PersonaStore, Result};
 use crate::domain::{RunId, Timestamp, Usage};
 use sqlx::Row;
@@ -36,7 +36,7 @@ pub(super) const TURNS_OF_RUN: &str = "
       started_at, finished_at
     FROM run_turns WHERE run_id = $1 AND persona_id = $2 ORDER BY turn_index, attempt";
 pub(super) const TIMED_STEPS: &str = "
-    SELECT step_index, event_type, tool_name, tool_call_id, payload_json, created_at FROM thread_tool_events
+    SELECT event_type, executor, tool_name, tool_call_id, payload_json, created_at FROM thread_tool_events
     WHERE run_id = $1 AND persona_id = $2 ORDER BY step_index";
 pub(super) const MAILS_OF_RUN: &str = "
     SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
@@ -56,10 +56,9 @@ impl PersonaStore {
     pub async fn timed_steps_of_run(&self, run: &RunId) -> Result<Vec<(Step, Timestamp)>> {
         let rows = sqlx::query(TIMED_STEPS).bind(run.as_str()).bind(self.persona.as_str());
         let step = |row: &SqliteRow| {
-            let is_call = row.get::<&str, _>("event_type") == "tool_call";
             let step = Step {
-                step_index: row.get("step_index"),
-                kind: if is_call { StepKind::Call } else { StepKind::Result },
+                kind: StepKind::of(row.get("event_type")),
+                executor: Executor::of(row.get("executor")),
                 tool_name: row.get("tool_name"),
                 tool_call_id: row.get("tool_call_id"),
                 payload_json: row.get("payload_json"),

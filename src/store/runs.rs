@@ -1,5 +1,6 @@
 //! Runs: queued with their trigger, claimed one at a time per thread, finished in one commit.
 
+use super::steps::{INTERRUPTED, close_open_calls};
 use super::{Result, Store, StoreError, facts};
 use crate::domain::{
     ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadId, Timestamp, Trigger,
@@ -78,7 +79,7 @@ pub(super) const OPEN_RUNS_UP_TO: &str = "
     SELECT count(*) FROM (SELECT 1 FROM runs
       WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') LIMIT $1)";
 pub(super) const REQUEUE_ORPHANS: &str = "
-    UPDATE runs SET state = 'queued' WHERE state = 'running' AND epoch < $1 AND attempt < $2";
+    UPDATE runs SET state = 'queued' WHERE state = 'running' AND epoch < $1 AND attempt < $2 RETURNING id";
 pub(super) const BURY_ORPHANS: &str = "
     UPDATE runs SET state = 'failed', stop_reason = 'failed', error_class = 'crashed', finished_at = $3,
       error_message = 'the engine stopped ' || attempt || ' times while working on this run'
@@ -150,10 +151,13 @@ impl Store {
                 for run in &buried {
                     facts::run_failed(conn, run, clock.as_ref()).await?;
                 }
-                let requeue = sqlx::query(REQUEUE_ORPHANS).bind(epoch).bind(CLAIMS_MAX);
-                let requeue = requeue.execute(&mut *conn).await?;
+                let requeue = sqlx::query_scalar(REQUEUE_ORPHANS).bind(epoch).bind(CLAIMS_MAX);
+                let requeued: Vec<String> = requeue.fetch_all(&mut *conn).await?;
+                for run in buried.iter().chain(&requeued) {
+                    close_open_calls(conn, run, INTERRUPTED, clock.as_ref()).await?;
+                }
                 sqlx::query(LINE_UP).execute(conn).await?;
-                Ok(requeue.rows_affected())
+                Ok(requeued.len() as u64)
             })
         })
         .await
@@ -182,6 +186,7 @@ impl Store {
                     }
                 };
                 fenced(changed.rows_affected(), &id)?;
+                close_open_calls(conn, &id, INTERRUPTED, clock.as_ref()).await?;
                 facts::run_failed(conn, &id, clock.as_ref()).await
             })
         })
@@ -190,11 +195,12 @@ impl Store {
 
     /// Puts a claimed run back as it was, for a shutdown.
     pub async fn requeue_run(&self, run: &RunId) -> Result<()> {
-        let (epoch, id) = (self.epoch(), run.as_str().to_owned());
+        let (epoch, clock, id) = (self.epoch(), self.clock().clone(), run.as_str().to_owned());
         self.write(move |conn| {
             Box::pin(async move {
-                let changed = sqlx::query(REQUEUE_RUN).bind(&id).bind(epoch).execute(conn).await?;
-                fenced(changed.rows_affected(), &id)
+                let changed = sqlx::query(REQUEUE_RUN).bind(&id).bind(epoch).execute(&mut *conn).await?;
+                fenced(changed.rows_affected(), &id)?;
+                close_open_calls(conn, &id, INTERRUPTED, clock.as_ref()).await.map(|_closed| ())
             })
         })
         .await

@@ -4,7 +4,9 @@
 use crate::app::{TestApp, Workspace, note};
 use attache::domain::{MessageId, PersonaId, RunId, ThreadId};
 use attache::gateway::door::{Accepted, CopyOutcome};
-use attache::store::{Entry, MessageSearch, PersonaStore, PowerCut, RunKey, Step, StepKind, StoreError};
+use attache::store::{
+    Entry, Executor, MessageSearch, PersonaStore, PowerCut, RunKey, Step, StepKind, StoreError,
+};
 use serde_json::{Value, json};
 
 /// Each reads its own file, then says its own word. `alabaster` is only in Ada's rows, `basalt` only in Ben's.
@@ -178,8 +180,8 @@ async fn nobody_writes_into_the_run_of_the_other() {
     assert_eq!(claimed.len(), 2);
     let key = RunKey { run: ben.run.clone(), trigger_message: ben.message.clone() };
     let step = Step {
-        step_index: 0,
         kind: StepKind::Call,
+        executor: Executor::Engine,
         tool_name: "read_file".into(),
         tool_call_id: "c1".into(),
         payload_json: "{}".into(),

@@ -1,0 +1,163 @@
+//! The one way to a tool, for the calls of our own loop and for those that an agent makes through `attache mcp serve`:
+//! schema, mail policy, quota, and the form of a result.
+//!
+//! Absent on purpose: writing. Whoever asks records the call before and commits the result with its effect.
+
+use super::desk::{Desk, RunError};
+use super::providers::ToolArgs;
+use super::quota;
+use super::resolvers::Subject;
+use crate::config::Persona;
+use crate::domain::{ErrorClass, Withheld};
+use crate::store::{ClaimedRun, Entry, PersonaStore};
+use crate::tools::{self, MailPolicy, Tool, ToolCall, ToolError, ToolLimits, ToolOutcome};
+use cap_std::fs_utf8::Dir;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+/// In which run a call is made, and what that run has sent so far.
+pub struct Gate<'w> {
+    pub desk: &'w Desk,
+    pub run: &'w ClaimedRun,
+    pub persona: &'w Persona,
+    pub folder: &'w Dir,
+    pub store: &'w PersonaStore,
+    pub subject: &'w Subject,
+    pub tools: &'w [&'static dyn Tool],
+    pub cancel: &'w CancellationToken,
+    pub mails_sent: usize,
+    /// Some mail of this run answered the trigger.
+    pub replied: bool,
+    /// Happened in this run and not yet committed.
+    pub pending: &'w [Entry],
+}
+
+/// How one call ended.
+pub enum Verdict {
+    Done(ToolOutcome),
+    /// The model may mend it; the rest of the batch is skipped.
+    Failed {
+        code: &'static str,
+        message: String,
+    },
+    /// The run ends after this result is recorded.
+    Terminal {
+        class: ErrorClass,
+        message: String,
+    },
+}
+
+/// The verdict on a call beyond the last one that the run may make.
+pub fn used_up() -> Verdict {
+    let message = "this run has used up the number of tool calls it may make";
+    Verdict::Failed { code: "limit", message: message.to_owned() }
+}
+
+/// Executes a call that is recorded, unless something speaks against it.
+pub async fn execute(
+    gate: &Gate<'_>,
+    name: &str,
+    args: &ToolArgs,
+    mail: &MailPolicy,
+) -> Result<Verdict, RunError> {
+    let Some(tool) = gate.tools.iter().copied().find(|tool| tool.name() == name) else {
+        let offered: Vec<&str> = gate.tools.iter().map(|tool| tool.name()).collect();
+        let message = format!("no tool `{name}`; there are: {}", offered.join(", "));
+        return Ok(Verdict::Terminal { class: ErrorClass::UnknownTool, message });
+    };
+    let args = match args {
+        ToolArgs::Object(args) => args,
+        ToolArgs::Malformed { error, .. } => {
+            let message = format!("the arguments are not a JSON object: {error}");
+            return Ok(Verdict::Failed { code: "malformed_arguments", message });
+        }
+    };
+    if let Err(message) = tools::check_args(tool, args) {
+        return Ok(Verdict::Failed { code: "invalid_arguments", message });
+    }
+    let mail = MailPolicy { mails_sent: gate.mails_sent, ..mail.clone() };
+    let limits = &gate.desk.config.limits;
+    let limits = ToolLimits {
+        result_bytes_max: limits.tool_result_bytes_max,
+        file_bytes_max: limits.file_bytes_max,
+        memory_bytes_max: limits.memory_bytes_max,
+        attachments_bytes_max: limits.attachments_bytes_max,
+    };
+    let tool_call = ToolCall {
+        args,
+        store: gate.store,
+        folder: gate.folder,
+        mail: &mail,
+        limits: &limits,
+        clock: gate.desk.clock.as_ref(),
+    };
+    let running = tool.call(tool_call);
+    let outcome = tokio::select! {
+        outcome = running => outcome,
+        () = gate.cancel.cancelled() => {
+            let message = "the run was cancelled while this call was running".to_owned();
+            return Ok(Verdict::Terminal { class: ErrorClass::Cancelled, message });
+        }
+    };
+    Ok(match outcome {
+        Ok(outcome) => match &outcome.mail {
+            Some(draft) => match quota::forbidden(gate, draft).await? {
+                Some(rule) => Verdict::Failed { code: rule.as_str(), message: told(rule) },
+                None => Verdict::Done(outcome),
+            },
+            None => Verdict::Done(outcome),
+        },
+        Err(ToolError::Mendable { code, message }) => Verdict::Failed { code, message },
+        Err(ToolError::UnsupportedAction(action)) => Verdict::Terminal {
+            class: ErrorClass::UnsupportedAction,
+            message: format!("this engine does not offer {action}"),
+        },
+        Err(ToolError::OutboundNotConfigured) => Verdict::Terminal {
+            class: ErrorClass::OutboundNotConfigured,
+            message: "no outbound transport is configured".to_owned(),
+        },
+        Err(ToolError::Store(error)) => return Err(RunError::Store(error)),
+    })
+}
+
+/// Why a draft is not queued, for the model.
+fn told(rule: Withheld) -> String {
+    let why = match rule {
+        Withheld::HopLimit => "this mail has gone from persona to persona as often as a mail may",
+        Withheld::Alternations => "this thread has had as many answers as it may have for today",
+        _ => "one of its recipients has had as many mails from you as they may have for now",
+    };
+    format!("not sent: {why}; another try in this run will not help, so finish without it")
+}
+
+pub type Settled = (String, Option<ToolOutcome>, Option<(ErrorClass, String)>);
+
+/// The result as the model reads it, and what follows from it.
+pub fn settle(verdict: Verdict, name: &str) -> Settled {
+    let failure = |code: &str, message: &str| {
+        json!({ "ok": false, "tool": name, "error": { "code": code, "message": message } }).to_string()
+    };
+    match verdict {
+        Verdict::Done(mut outcome) => {
+            let result = std::mem::replace(&mut outcome.result, Value::Null);
+            (json!({ "ok": true, "result": result }).to_string(), Some(outcome), None)
+        }
+        Verdict::Failed { code, message } => (failure(code, &message), None, None),
+        Verdict::Terminal { class, message } => {
+            (failure(class.as_str(), &message), None, Some((class, message)))
+        }
+    }
+}
+
+/// What a call row holds.
+pub fn call_payload(args: &ToolArgs) -> String {
+    match args {
+        ToolArgs::Object(args) => json!({ "args": args }).to_string(),
+        ToolArgs::Malformed { raw, error } => json!({ "malformed": raw, "error": error }).to_string(),
+    }
+}
+
+/// Whether a result payload says that the call failed.
+pub fn is_failure(payload: &str) -> bool {
+    payload.starts_with("{\"ok\":false")
+}

@@ -1,0 +1,208 @@
+//! Steps of a run: the calls of tools and their results, numbered by the transaction that writes them.
+//!
+//! Two processes write the steps of one run: the engine, and the server of our tools that an agent starts. So place
+//! and, for calls that are not our model's, id are given here; a second result for a call is refused by an index.
+
+use super::runs::{fenced, persona_id};
+use super::{PersonaStore, Result, RunKey};
+use crate::clock::Clock;
+use crate::domain::{RunId, Timestamp};
+use sqlx::{Row, SqliteConnection};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepKind {
+    Call,
+    Result,
+}
+
+impl StepKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StepKind::Call => "tool_call",
+            StepKind::Result => "tool_result",
+        }
+    }
+    pub(super) fn of(text: &str) -> Self {
+        if text == "tool_call" { StepKind::Call } else { StepKind::Result }
+    }
+}
+
+/// Who executed a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Executor {
+    /// We did, behind our gate.
+    Engine,
+    /// A command-line agent did, with a tool of its own; we watched.
+    Agent,
+}
+
+impl Executor {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Executor::Engine => "engine",
+            Executor::Agent => "agent",
+        }
+    }
+    pub(super) fn of(text: &str) -> Self {
+        if text == "agent" { Executor::Agent } else { Executor::Engine }
+    }
+}
+
+/// One row of `thread_tool_events`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    pub kind: StepKind,
+    pub executor: Executor,
+    pub tool_name: String,
+    /// Unique in the run: `cTURN_PLACE` for a call of our loop, `mN` for one that came through our tool server, `aN`
+    /// for an agent's own.
+    pub tool_call_id: String,
+    pub payload_json: String,
+}
+
+/// A call whose id the store gives.
+#[derive(Debug, Clone)]
+pub struct NewCall {
+    pub executor: Executor,
+    pub tool_name: String,
+    pub payload_json: String,
+}
+
+/// Why calls get a result that nobody gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unanswered {
+    /// Stable word, such as `outcome_unknown`.
+    pub code: &'static str,
+    /// For the model and for people.
+    pub message: &'static str,
+}
+
+/// The engine, or the work on the run, ended in the middle.
+pub const INTERRUPTED: Unanswered = Unanswered {
+    code: "outcome_unknown",
+    message: "the work on this run stopped while this call was running; it may or may not have taken effect",
+};
+
+/// Its place follows the last one. The fence is the last statement: a step of somebody else's run is rolled back.
+pub(super) const INSERT_STEP: &str = "
+    INSERT INTO thread_tool_events (id, thread_id, persona_id, parent_message_id, run_id, step_index, event_type,
+      tool_name, tool_call_id, payload_json, created_at, executor)
+    VALUES ($1, (SELECT thread_id FROM runs WHERE id = $4), $2, $3, $4,
+      (SELECT coalesce(max(step_index) + 1, 0) FROM thread_tool_events WHERE run_id = $4), $5, $6, $7, $8, $9, $11);
+    SELECT 1 FROM runs WHERE id = $4 AND epoch = $10 AND state = 'running' AND persona_id = $2";
+/// How many calls a run has whose ids the store gave with this beginning.
+pub(super) const CALLS_NUMBERED: &str = "
+    SELECT count(*) FROM thread_tool_events
+    WHERE run_id = $1 AND event_type = 'tool_call' AND tool_call_id GLOB $2 || '[0-9]*'";
+/// Calls without a result that no answer of a model stands for: their ids are of the store's giving.
+pub(super) const OPEN_CALLS: &str = "
+    SELECT c.tool_call_id, c.tool_name, c.executor FROM thread_tool_events c
+    WHERE c.run_id = $1 AND c.event_type = 'tool_call' AND c.tool_call_id GLOB '[am][0-9]*'
+      AND NOT EXISTS (SELECT 1 FROM thread_tool_events r WHERE r.run_id = c.run_id
+        AND r.tool_call_id = c.tool_call_id AND r.event_type = 'tool_result')
+    ORDER BY c.step_index";
+pub(super) const CLOSE_CALL: &str = "
+    INSERT INTO thread_tool_events (id, thread_id, persona_id, parent_message_id, run_id, step_index, event_type,
+      tool_name, tool_call_id, payload_json, created_at, executor)
+    SELECT $1, thread_id, persona_id, parent_message_id, run_id,
+      (SELECT max(step_index) + 1 FROM thread_tool_events WHERE run_id = $2), 'tool_result', tool_name, $3, $4, $5,
+      executor
+    FROM thread_tool_events WHERE run_id = $2 AND tool_call_id = $3 AND event_type = 'tool_call'";
+pub(super) const RUN_PERSONA: &str =
+    "SELECT persona_id FROM runs WHERE id = $1 AND persona_id = $2 AND epoch = $3 AND state = 'running'";
+
+/// Under what a step stands.
+pub(super) struct StepFrame<'a> {
+    pub key: &'a RunKey,
+    pub persona: &'a str,
+    pub epoch: i64,
+    pub now: &'a str,
+}
+
+/// Writes a step inside the caller's transaction. Errors: the run is not this engine's.
+pub(super) async fn insert(
+    conn: &mut SqliteConnection,
+    frame: &StepFrame<'_>,
+    step: &Step,
+    id: &str,
+) -> Result<()> {
+    let insert = sqlx::query(INSERT_STEP).bind(id).bind(frame.persona);
+    let insert = insert.bind(frame.key.trigger_message.as_str()).bind(frame.key.run.as_str());
+    let insert = insert.bind(step.kind.as_str()).bind(&step.tool_name).bind(&step.tool_call_id);
+    let insert =
+        insert.bind(&step.payload_json).bind(frame.now).bind(frame.epoch).bind(step.executor.as_str());
+    let is_ours = insert.fetch_optional(conn).await?.is_some();
+    fenced(u64::from(is_ours), frame.key.run.as_str())
+}
+
+impl PersonaStore {
+    /// Records a call that no answer of our model asks for, and gives its id.
+    ///
+    /// Errors: [`super::StoreError::WrongState`] when the run is no longer this engine's.
+    pub async fn record_call(&self, key: &RunKey, call: NewCall) -> Result<String> {
+        let (persona, key, epoch) = (self.persona.clone(), key.clone(), self.store.epoch());
+        let (row, now) = (self.store.clock().new_id(), self.store.clock().now().to_string());
+        self.store
+            .write(move |conn| {
+                Box::pin(async move {
+                    let letter = match call.executor {
+                        Executor::Engine => "m",
+                        Executor::Agent => "a",
+                    };
+                    let count = sqlx::query_scalar(CALLS_NUMBERED).bind(key.run.as_str()).bind(letter);
+                    let count: i64 = count.fetch_one(&mut *conn).await?;
+                    let step = Step {
+                        kind: StepKind::Call,
+                        executor: call.executor,
+                        tool_name: call.tool_name,
+                        tool_call_id: format!("{letter}{count}"),
+                        payload_json: call.payload_json,
+                    };
+                    let frame = StepFrame { key: &key, persona: persona.as_str(), epoch, now: &now };
+                    insert(conn, &frame, &step, &row).await?;
+                    Ok(step.tool_call_id)
+                })
+            })
+            .await
+    }
+
+    /// Gives every open call of an agent's, and every open call through our tool server, a result; how many there
+    /// were.
+    ///
+    /// Errors: [`super::StoreError::WrongState`] when the run is no longer this engine's.
+    pub async fn close_calls(&self, run: &RunId, why: Unanswered) -> Result<usize> {
+        let (persona, run, epoch) = (self.persona.clone(), run.clone(), self.store.epoch());
+        let clock = self.store.clock().clone();
+        self.store
+            .write(move |conn| {
+                Box::pin(async move {
+                    let own = sqlx::query(RUN_PERSONA).bind(run.as_str()).bind(persona.as_str()).bind(epoch);
+                    let own = own.fetch_optional(&mut *conn).await?;
+                    match own.map(|row| persona_id(&row)) {
+                        Some(_ours) => close_open_calls(conn, run.as_str(), why, clock.as_ref()).await,
+                        None => fenced(0, run.as_str()).map(|()| 0),
+                    }
+                })
+            })
+            .await
+    }
+}
+
+/// Closes the open calls of a run inside the caller's transaction, which has made sure that it may.
+pub(super) async fn close_open_calls(
+    conn: &mut SqliteConnection,
+    run: &str,
+    why: Unanswered,
+    clock: &dyn Clock,
+) -> Result<usize> {
+    let open = sqlx::query(OPEN_CALLS).bind(run).fetch_all(&mut *conn).await?;
+    let now: Timestamp = clock.now();
+    for row in &open {
+        let (call, tool): (&str, &str) = (row.get(0), row.get(1));
+        let error = serde_json::json!({ "code": why.code, "message": why.message });
+        let payload = serde_json::json!({ "ok": false, "tool": tool, "error": error }).to_string();
+        let close = sqlx::query(CLOSE_CALL).bind(clock.new_id()).bind(run).bind(call);
+        close.bind(payload).bind(now.to_string()).execute(&mut *conn).await?;
+    }
+    Ok(open.len())
+}
