@@ -37,7 +37,7 @@ pub use settings::{
     Access, AgentSettings, BounceAddress, Budget, Config, ContextProfile, ContextStep, Decision, Gateway,
     Inference, Limits, ListenAddress, ListenerKind, ListenerTls, Mode, OnUnknown, Persona, Personas,
     ProviderSettings, ReplyMode, RetryPolicy, Security, Smarthost, SmarthostTls, SmtpListener, Submitter,
-    Tier, TlsFiles, Transport, WatchedFolder,
+    Think, Tier, TlsFiles, Transport, WatchedFolder,
 };
 pub use show::{effective, show_persona};
 pub use step::PLACEHOLDERS;

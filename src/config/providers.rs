@@ -6,7 +6,7 @@ use super::check::Page;
 use super::document::child;
 use super::load::Desk;
 use super::net::{check_base_url, is_loopback_url};
-use super::settings::{AgentSettings, Inference, ProviderSettings, Tier};
+use super::settings::{AgentSettings, Inference, ProviderSettings, Think, Tier};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ const ENVIRONMENT: &[&str] = &[
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TypedProvider {
-    /// Another server of the same dialect: `https`, or `http` for loopback hosts; `/v1` is added to a URL without a path.
+    /// Another server of the same dialect: `https`, or `http` for loopback hosts; the version is added to a URL without a path.
     /// Default: the vendor's own.
     base_url: Option<String>,
     /// Name of the environment variable, or of the line in `.secrets`, that holds the key. Default: the vendor's usual one.
@@ -50,6 +50,15 @@ pub struct TypedProvider {
     legacy_max_tokens: Option<bool>,
     /// `openai` and `compat:NAME`: leave `stream_options` out, for servers that refuse it. Default: false.
     no_stream_usage: Option<bool>,
+    /// `ollama`: tokens that the model's memory has room for, question and answer together; more of them take more RAM.
+    /// Default: 16384.
+    #[schemars(range(min = 1024, max = 10_000_000))]
+    context_tokens: Option<u32>,
+    /// `ollama`: how long the model stays loaded after an answer, such as `30m`; `-1` is for ever. Default: the server's own.
+    #[schemars(regex(pattern = r"^(-1|0|[1-9][0-9]{0,8}(s|m|h))$"))]
+    keep_alive: Option<String>,
+    /// `gemini` and `ollama`: whether, or how hard, the model thinks before it answers. Default: as the model does by itself.
+    think: Option<Think>,
     /// Agents: the program. Default: the agent's own name, looked for on `PATH`.
     #[schemars(length(min = 1))]
     binary: Option<String>,
@@ -112,6 +121,9 @@ fn one<T>(
         script: typed.script.as_ref().map(|script| desk.workspace.join(script)),
         legacy_max_tokens: typed.legacy_max_tokens.unwrap_or(false),
         no_stream_usage: typed.no_stream_usage.unwrap_or(false),
+        context_tokens: typed.context_tokens,
+        keep_alive: typed.keep_alive.clone(),
+        think: typed.think,
         agent: AgentSettings {
             binary: typed.binary.clone(),
             tier: typed.tier.unwrap_or_default(),

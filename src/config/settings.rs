@@ -2,9 +2,11 @@
 
 mod listeners;
 mod agents;
+mod think;
 
 pub use agents::{AgentSettings, Tier};
 pub use listeners::{ListenAddress, ListenerKind, ListenerTls, SmtpListener, Submitter, TlsFiles};
+pub use think::Think;
 
 use super::authentication::Authentication;
 use super::mailboxes::ImapMailbox;
@@ -171,6 +173,12 @@ pub struct ProviderSettings {
     pub legacy_max_tokens: bool,
     /// `openai`: leave `stream_options` out, for servers that refuse it.
     pub no_stream_usage: bool,
+    /// `ollama`: tokens of question and answer together; `None` is the adapter's default.
+    pub context_tokens: Option<u32>,
+    /// `ollama`: how long the model stays loaded, in the vendor's words.
+    pub keep_alive: Option<String>,
+    /// `gemini`, `ollama`: `None` leaves it to the model.
+    pub think: Option<Think>,
     pub agent: AgentSettings,
 }
 

@@ -1,0 +1,27 @@
+//! Whether a model thinks before it answers.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// What a model is asked to do before it answers. Levels are for models that have levels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Think {
+    Off,
+    On,
+    Low,
+    Medium,
+    High,
+}
+
+impl Think {
+    /// The level, in the words that vendors share; `None` for plain on and off.
+    pub fn level(self) -> Option<&'static str> {
+        match self {
+            Think::Off | Think::On => None,
+            Think::Low => Some("low"),
+            Think::Medium => Some("medium"),
+            Think::High => Some("high"),
+        }
+    }
+}
