@@ -56,6 +56,7 @@ impl From<Framing> for Form {
     fn from(framing: Framing) -> Self {
         match framing {
             Framing::ServerSent => Form::ServerSent,
+            Framing::Lines => Form::Lines,
             Framing::Whole => Form::Whole,
         }
     }

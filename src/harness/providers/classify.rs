@@ -47,6 +47,8 @@ const QUOTA_CODES: &[&str] = &[
     "project_spend_limit_exceeded",
     "organization_usage_limit_exceeded",
 ];
+/// Ollama's.
+const QUEUE_FULL: &[&str] = &["server busy"];
 const FILTER_CODES: &[&str] = &["content_filter", "content_policy_violation"];
 
 /// A response whose status is not 200, as an error of phase `BeforeFirstByte`.
@@ -78,6 +80,7 @@ pub fn stream_failure(family: Family, error: &Value) -> ProviderError {
     let class = match vendor.status.or_else(names) {
         Some(status) => by_status(family, status, &vendor),
         None if overflow::is_overflow(&vendor) => ErrorClass::ContextOverflow,
+        None if vendor.says(QUEUE_FULL) => ErrorClass::Overloaded,
         None => ErrorClass::Transient,
     };
     let message = vendor.sentence("the provider reported an error");

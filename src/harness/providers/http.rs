@@ -76,8 +76,8 @@ impl Endpoint {
                 value.set_sensitive(true);
                 headers.insert(name.clone(), value);
             }
-            // Local model servers ask for no key.
-            None if is_loopback(&base) => {}
+            // Local model servers ask for no key, and some ask for none wherever they are.
+            None if is_loopback(&base) || spec.adapter.key_variable.is_none() => {}
             None => {
                 let variable = spec.adapter.key_variable.unwrap_or_default();
                 return Err(wrong(ErrorClass::Auth, format!("no key: set `{variable}`")));
@@ -152,7 +152,34 @@ impl Endpoint {
         context: CallContext,
         decoder: MakeDecoder<'a>,
     ) -> BoxStream<'a, Result<Event, ProviderError>> {
-        let opened = stream::once(self.open(wire, context, decoder));
+        self.post(self.url.clone(), wire, context, decoder)
+    }
+
+    /// [`Endpoint::call`] at another path below the base URL; `path` as in [`Endpoint::get`], checked by the caller for
+    /// what might lead elsewhere.
+    pub fn call_at<'a>(
+        &'a self,
+        path: &str,
+        wire: &'a str,
+        context: CallContext,
+        decoder: MakeDecoder<'a>,
+    ) -> BoxStream<'a, Result<Event, ProviderError>> {
+        let url = below(&self.base, path)
+            .map_err(|e| ProviderError::new(ErrorClass::Config, Phase::Config, e.to_string()));
+        match url {
+            Ok(url) => self.post(url, wire, context, decoder),
+            Err(error) => stream::once(std::future::ready(Err(error))).boxed(),
+        }
+    }
+
+    fn post<'a>(
+        &'a self,
+        url: Url,
+        wire: &'a str,
+        context: CallContext,
+        decoder: MakeDecoder<'a>,
+    ) -> BoxStream<'a, Result<Event, ProviderError>> {
+        let opened = stream::once(self.open(url, wire, context, decoder));
         let events = opened.flat_map(|opened| match opened {
             Ok(events) => events,
             Err(error) => stream::once(std::future::ready(Err(error))).boxed(),
@@ -162,6 +189,7 @@ impl Endpoint {
 
     async fn open<'a>(
         &'a self,
+        url: Url,
         wire: &'a str,
         context: CallContext,
         decoder: MakeDecoder<'a>,
@@ -171,7 +199,7 @@ impl Endpoint {
         if let Some(capture) = &capture {
             capture.sent(wire);
         }
-        let request = self.client.post(self.url.clone()).headers(self.headers.clone()).body(wire.to_owned());
+        let request = self.client.post(url).headers(self.headers.clone()).body(wire.to_owned());
         let sent = guard.wait(Phase::BeforeFirstByte, request.send()).await?;
         let response = self.accepted(sent, &mut guard, capture.as_deref()).await?;
         let request_id = ["request-id", "x-request-id"].iter().find_map(|name| header(&response, name));
@@ -266,6 +294,7 @@ fn framing(content_type: &str) -> Result<Framing, ProviderError> {
             let message = "the provider answered with a web page: is `base_url` right?";
             Err(ProviderError::new(ErrorClass::Protocol, Phase::BeforeFirstByte, message))
         }
+        "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Ok(Framing::Lines),
         media if media.ends_with("/json") || media.ends_with("+json") => Ok(Framing::Whole),
         _ => Ok(Framing::ServerSent),
     }

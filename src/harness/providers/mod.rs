@@ -23,6 +23,12 @@ mod script;
 pub mod anthropic;
 pub mod openai_chunks;
 pub mod openai;
+mod gemini_contents;
+pub mod gemini_parts;
+pub mod gemini;
+mod estimate;
+pub mod ollama_lines;
+pub mod ollama;
 pub mod scripted;
 
 use crate::config::ProviderSettings;
@@ -33,7 +39,8 @@ pub use contract::*;
 pub use retry::{RetryDecision, retry_decision};
 
 /// Every adapter, by the name used in `configs/inference.json`.
-pub static PROVIDERS: &[Adapter] = &[anthropic::ADAPTER, openai::ADAPTER, scripted::ADAPTER];
+pub static PROVIDERS: &[Adapter] =
+    &[anthropic::ADAPTER, openai::ADAPTER, gemini::ADAPTER, ollama::ADAPTER, scripted::ADAPTER];
 
 /// What an adapter says about itself.
 pub struct Adapter {

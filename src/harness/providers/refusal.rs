@@ -30,6 +30,8 @@ const WORDS: &[&str] = &[
     "only the default",
     "invalid schema for",
     "invalid argument",
+    // Gemini, of a budget that forbids to think.
+    "only works in thinking mode",
 ];
 /// Names of what we send, in `param` or within a sentence; the first that fits decides.
 const NAMES: &[(&str, Parameter)] = &[
@@ -45,6 +47,8 @@ const NAMES: &[(&str, Parameter)] = &[
     ("output_config", Parameter::OutputSchema),
     ("responseschema", Parameter::OutputSchema),
     ("responsejsonschema", Parameter::OutputSchema),
+    // Gemini before version 3, of a schema beside tools.
+    ("response mime type", Parameter::OutputSchema),
     ("reasoning_effort", Parameter::Reasoning),
     ("reasoningeffort", Parameter::Reasoning),
     ("reasoning", Parameter::Reasoning),

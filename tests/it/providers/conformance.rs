@@ -9,7 +9,8 @@ use attache::domain::ErrorClass;
 use attache::harness::providers::accumulate::Accumulator;
 use attache::harness::providers::decode::{self, Decoder, Framing};
 use attache::harness::providers::{
-    Block, Event, Phase, Provider, ProviderError, Response, Stop, ToolArgs, anthropic, build, openai_chunks,
+    Block, Event, Phase, Provider, ProviderError, Response, Stop, ToolArgs, anthropic, build, gemini_parts,
+    ollama_lines, openai_chunks,
 };
 use futures_util::{StreamExt, stream};
 use proptest::prelude::*;
@@ -27,15 +28,34 @@ const CASES: &[&str] = &[
     "late_usage",
     "comments_and_pings",
 ];
-const DIALECTS: &[&str] = &["anthropic", "openai"];
+const DIALECTS: &[&str] = &["anthropic", "openai", "gemini", "ollama"];
 
 fn read(path: &str) -> String {
     std::fs::read_to_string(fixture(path)).expect(path)
 }
 
+/// What a dialect's server sends in a situation.
+fn stream_of(dialect: &str, case: &str) -> String {
+    let ending = if framing(dialect) == Framing::Lines { "ndjson" } else { "sse" };
+    read(&format!("{dialect}/{case}.{ending}"))
+}
+
+fn framing(dialect: &str) -> Framing {
+    if dialect == "ollama" { Framing::Lines } else { Framing::ServerSent }
+}
+
+/// What is expected of every dialect, except where a vendor has no word for it.
+fn expectation(dialect: &str, case: &str) -> Value {
+    let own = format!("expected/{case}.{dialect}.json");
+    let path = if fixture(&own).exists() { own } else { format!("expected/{case}.json") };
+    serde_json::from_str(&read(&path)).expect("JSON")
+}
+
 fn decoder(dialect: &str) -> Box<dyn Decoder> {
     match dialect {
         "anthropic" => Box::new(anthropic::StreamDecoder::new(None)),
+        "gemini" => Box::new(gemini_parts::PartsDecoder::new(None, 0)),
+        "ollama" => Box::new(ollama_lines::LineDecoder::new(None, 0)),
         _ => Box::new(openai_chunks::ChunkDecoder::new(None, true)),
     }
 }
@@ -64,8 +84,20 @@ async fn fold(
 }
 
 pub async fn decode_pieces(decoder: Box<dyn Decoder>, pieces: Vec<&[u8]>) -> Result<Response, ProviderError> {
+    decode_framed(Framing::ServerSent, decoder, pieces).await
+}
+
+pub async fn decode_framed(
+    framing: Framing,
+    decoder: Box<dyn Decoder>,
+    pieces: Vec<&[u8]>,
+) -> Result<Response, ProviderError> {
     let pieces: Vec<_> = pieces.into_iter().map(|piece| Ok(piece.to_vec())).collect();
-    fold(decode::events(stream::iter(pieces).boxed(), Framing::ServerSent, decoder)).await
+    fold(decode::events(stream::iter(pieces).boxed(), framing, decoder)).await
+}
+
+async fn decoded(dialect: &str, pieces: Vec<&[u8]>) -> Result<Response, ProviderError> {
+    decode_framed(framing(dialect), decoder(dialect), pieces).await
 }
 
 fn as_expected(outcome: &Result<Response, ProviderError>, with_usage: bool) -> Value {
@@ -97,10 +129,14 @@ async fn ask(provider: &dyn Provider) -> Result<Response, ProviderError> {
 #[tokio::test]
 async fn every_adapter_tells_the_same_story_in_every_situation() {
     for case in CASES {
-        let expected: Value = serde_json::from_str(&read(&format!("expected/{case}.json"))).expect("JSON");
-        let with_usage = expected.get("output_tokens").is_some();
         for dialect in DIALECTS {
-            let reply = Reply::stream(&read(&format!("{dialect}/{case}.sse")));
+            let expected = expectation(dialect, case);
+            let with_usage = expected.get("output_tokens").is_some();
+            let body = stream_of(dialect, case);
+            let reply = match framing(dialect) {
+                Framing::Lines => Reply::lines(&body),
+                _ => Reply::stream(&body),
+            };
             let server = Server::start(vec![reply]).await;
             let outcome = ask(&*adapter(dialect, &server.url)).await;
             assert_eq!(as_expected(&outcome, with_usage), expected, "{dialect} {case}");
@@ -109,6 +145,8 @@ async fn every_adapter_tells_the_same_story_in_every_situation() {
                 assert_eq!(response.provider_request_id.as_deref(), Some("req-7"));
             }
         }
+        let expected = expectation("scripted", case);
+        let with_usage = expected.get("output_tokens").is_some();
         let script = Some(fixture(&format!("scripted/{case}.json")));
         let scripted = build("scripted", &ProviderSettings { script, ..Default::default() }).expect("sound");
         assert_eq!(as_expected(&ask(&*scripted).await, with_usage), expected, "scripted {case}");
@@ -118,28 +156,24 @@ async fn every_adapter_tells_the_same_story_in_every_situation() {
 #[tokio::test]
 async fn a_stream_split_anywhere_means_the_same() {
     for (dialect, case) in DIALECTS.iter().flat_map(|d| CASES.iter().map(move |c| (d, c))) {
-        let bytes = read(&format!("{dialect}/{case}.sse")).into_bytes();
-        let whole = decode_pieces(decoder(dialect), vec![&bytes]).await;
+        let bytes = stream_of(dialect, case).into_bytes();
+        let whole = decoded(dialect, vec![&bytes]).await;
         for at in 0..=bytes.len() {
-            let split = decode_pieces(decoder(dialect), vec![&bytes[..at], &bytes[at..]]).await;
+            let split = decoded(dialect, vec![&bytes[..at], &bytes[at..]]).await;
             assert_eq!(split, whole, "{dialect} {case} split at {at}");
         }
-        assert_eq!(
-            decode_pieces(decoder(dialect), bytes.chunks(1).collect()).await,
-            whole,
-            "{dialect} {case}"
-        );
+        assert_eq!(decoded(dialect, bytes.chunks(1).collect()).await, whole, "{dialect} {case}");
     }
 }
 
 #[tokio::test]
 async fn a_stream_cut_anywhere_is_never_a_silent_success() {
     for (dialect, case) in DIALECTS.iter().flat_map(|d| CASES.iter().map(move |c| (d, c))) {
-        let bytes = read(&format!("{dialect}/{case}.sse")).into_bytes();
-        let whole = decode_pieces(decoder(dialect), vec![&bytes]).await;
+        let bytes = stream_of(dialect, case).into_bytes();
+        let whole = decoded(dialect, vec![&bytes]).await;
         let mut failures = 0;
         for at in 0..bytes.len() {
-            match decode_pieces(decoder(dialect), vec![&bytes[..at]]).await {
+            match decoded(dialect, vec![&bytes[..at]]).await {
                 Ok(response) => assert_eq!(Ok(response), whole, "{dialect} {case} cut at {at}"),
                 Err(error) => {
                     failures += 1;
@@ -169,13 +203,13 @@ proptest! {
         (dialect, case) in (prop::sample::select(DIALECTS), prop::sample::select(CASES)),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
-        let mut bytes = read(&format!("{dialect}/{case}.sse")).into_bytes();
+        let mut bytes = stream_of(dialect, case).into_bytes();
         for (place, byte) in damage {
             let at = place.index(bytes.len());
             bytes[at] = byte;
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-        if let Err(error) = runtime.block_on(decode_pieces(decoder(dialect), vec![&bytes])) {
+        if let Err(error) = runtime.block_on(decoded(dialect, vec![&bytes])) {
             prop_assert_eq!(error.phase, Phase::MidStream);
         }
     }
@@ -183,20 +217,27 @@ proptest! {
 
 #[tokio::test]
 async fn usage_is_counted_the_same_way_whoever_reports_it() {
-    let anthropic = decode_pieces(decoder("anthropic"), vec![read("anthropic/text.sse").as_bytes()]).await;
+    let anthropic = decoded("anthropic", vec![read("anthropic/text.sse").as_bytes()]).await;
     let usage = anthropic.expect("sound").usage;
     assert_eq!((usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens), (25, 60, 10));
     assert_eq!((usage.output_tokens, usage.reasoning_tokens), (12, 0));
-    let openai = decode_pieces(decoder("openai"), vec![read("openai/text.sse").as_bytes()]).await;
+    let openai = decoded("openai", vec![read("openai/text.sse").as_bytes()]).await;
     let usage = openai.expect("sound").usage;
     assert_eq!((usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens), (35, 60, 0));
     assert_eq!((usage.output_tokens, usage.reasoning_tokens), (12, 5));
+    let gemini = decoded("gemini", vec![stream_of("gemini", "text").as_bytes()]).await;
+    let usage = gemini.expect("sound").usage;
+    assert_eq!((usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens), (35, 60, 0));
+    assert_eq!((usage.output_tokens, usage.reasoning_tokens), (12, 5));
+    let ollama = decoded("ollama", vec![stream_of("ollama", "text").as_bytes()]).await;
+    let usage = ollama.expect("sound").usage;
+    assert_eq!((usage.input_tokens, usage.output_tokens, usage.estimated), (95, 12, false));
 }
 
 #[tokio::test]
 async fn signed_reasoning_goes_back_as_it_came() {
     let bytes = read("anthropic/thinking.sse");
-    let response = decode_pieces(decoder("anthropic"), vec![bytes.as_bytes()]).await.expect("sound");
+    let response = decoded("anthropic", vec![bytes.as_bytes()]).await.expect("sound");
     assert_eq!(response.stop, Stop::ToolUse);
     assert_eq!(response.text(), "Done.");
     assert!(matches!(&response.blocks[0], Block::Thinking { text, .. } if text == "Let me think."));

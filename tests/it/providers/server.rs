@@ -32,6 +32,10 @@ impl Reply {
     pub fn stream(body: &str) -> Self {
         Self::new(200, &[("content-type", "text/event-stream"), ("request-id", "req-7")], body)
     }
+    /// A body of lines, as Ollama sends it.
+    pub fn lines(body: &str) -> Self {
+        Self::new(200, &[("content-type", "application/x-ndjson"), ("request-id", "req-7")], body)
+    }
     /// The same body in chunks, without its end if `then` is not `KeepAlive`.
     pub fn chunked(body: &str, then: Then) -> Self {
         let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-type: text/event-stream\r\n\r\n";
