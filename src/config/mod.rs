@@ -34,10 +34,10 @@ pub use mailboxes::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls, OAuth};
 pub use persona::{BadName, check_name};
 pub use problem::{ConfigErrors, Problem};
 pub use settings::{
-    Access, AgentSettings, BounceAddress, Budget, Config, ContextProfile, ContextStep, Decision, Gateway,
-    Inference, Limits, ListenAddress, ListenerKind, ListenerTls, Mode, OnUnknown, Persona, Personas,
-    ProviderSettings, ReplyMode, RetryPolicy, Security, Smarthost, SmarthostTls, SmtpListener, Submitter,
-    Think, Tier, TlsFiles, Transport, WatchedFolder,
+    Access, AgentSettings, BounceAddress, Budget, ChatSwitches, Config, ContextProfile, ContextStep,
+    DataCollection, Decision, Effort, Gateway, Inference, Limits, ListenAddress, ListenerKind, ListenerTls,
+    Mode, OnUnknown, Persona, Personas, ProviderSettings, ReplyMode, RetryPolicy, Security, Smarthost,
+    SmarthostTls, SmtpListener, StructuredOutput, Submitter, Think, Tier, TlsFiles, Transport, WatchedFolder,
 };
 pub use show::{effective, show_persona};
 pub use step::PLACEHOLDERS;

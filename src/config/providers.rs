@@ -6,7 +6,10 @@ use super::check::Page;
 use super::document::child;
 use super::load::Desk;
 use super::net::{check_base_url, is_loopback_url};
-use super::settings::{AgentSettings, Inference, ProviderSettings, Think, Tier};
+use super::settings::{
+    AgentSettings, ChatSwitches, DataCollection, Effort, Inference, ProviderSettings, StructuredOutput,
+    Think, Tier,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -46,9 +49,10 @@ pub struct TypedProvider {
     /// `scripted`: the file with its answers, relative to the workspace.
     #[schemars(length(min = 1))]
     script: Option<String>,
-    /// `openai` and `compat:NAME`: send `max_tokens` instead of `max_completion_tokens`. Default: false.
+    /// Chat completions (`openai`, `grok`, `openrouter`, `compat:NAME`): send `max_tokens` instead of
+    /// `max_completion_tokens`. Default: false.
     legacy_max_tokens: Option<bool>,
-    /// `openai` and `compat:NAME`: leave `stream_options` out, for servers that refuse it. Default: false.
+    /// Chat completions: leave `stream_options` out, for servers that refuse it. Default: false.
     no_stream_usage: Option<bool>,
     /// `ollama`: tokens that the model's memory has room for, question and answer together; more of them take more RAM.
     /// Default: 16384.
@@ -59,6 +63,31 @@ pub struct TypedProvider {
     keep_alive: Option<String>,
     /// `gemini` and `ollama`: whether, or how hard, the model thinks before it answers. Default: as the model does by itself.
     think: Option<Think>,
+    /// Chat completions: leave `temperature` out, for reasoning models, which refuse it. Default: false.
+    no_temperature: Option<bool>,
+    /// Chat completions: send `store: false`, so that the vendor keeps nothing of the conversation. Default: false.
+    no_store: Option<bool>,
+    /// Chat completions: give the system prompt the role `developer`. Default: false.
+    developer_role: Option<bool>,
+    /// Chat completions: send the tool's name with its result. Default: false.
+    named_tool_results: Option<bool>,
+    /// Chat completions: let the assistant speak between the results of tools and the user's next message. Default: false.
+    assistant_after_tools: Option<bool>,
+    /// Chat completions: send `tools: []` where tools were called before and none is offered now. Default: false, those
+    /// tools are described once more.
+    empty_tools: Option<bool>,
+    /// Chat completions: send `strict: true` with tools and schemas; every schema must then name all properties as
+    /// required and allow no others. Default: false.
+    strict_schemas: Option<bool>,
+    /// Chat completions: how hard the model thinks. Default: not sent.
+    reasoning_effort: Option<Effort>,
+    /// Chat completions: how a form of the answer is asked for. Default: `json_schema`.
+    structured_output: Option<StructuredOutput>,
+    /// `openrouter`: `deny` leaves out vendors that keep what they are sent. Default: as the account says.
+    data_collection: Option<DataCollection>,
+    /// `openrouter`: the site to be named as the origin of the calls. Default: none.
+    #[schemars(regex(pattern = r"^https?://[!-~]+$"))]
+    attribution_url: Option<String>,
     /// Agents: the program. Default: the agent's own name, looked for on `PATH`.
     #[schemars(length(min = 1))]
     binary: Option<String>,
@@ -119,8 +148,7 @@ fn one<T>(
         base_url: typed.base_url.clone(),
         api_key: desk.key_variable(name).and_then(|variable| desk.secrets.get(&variable)),
         script: typed.script.as_ref().map(|script| desk.workspace.join(script)),
-        legacy_max_tokens: typed.legacy_max_tokens.unwrap_or(false),
-        no_stream_usage: typed.no_stream_usage.unwrap_or(false),
+        chat: switches(typed),
         context_tokens: typed.context_tokens,
         keep_alive: typed.keep_alive.clone(),
         think: typed.think,
@@ -130,6 +158,25 @@ fn one<T>(
             environment: environment.collect(),
             stop_grace: None,
         },
+    }
+}
+
+fn switches(typed: &TypedProvider) -> ChatSwitches {
+    let on = |switch: Option<bool>| switch.unwrap_or(false);
+    ChatSwitches {
+        legacy_max_tokens: on(typed.legacy_max_tokens),
+        no_stream_usage: on(typed.no_stream_usage),
+        no_temperature: on(typed.no_temperature),
+        no_store: on(typed.no_store),
+        developer_role: on(typed.developer_role),
+        named_tool_results: on(typed.named_tool_results),
+        assistant_after_tools: on(typed.assistant_after_tools),
+        empty_tools: on(typed.empty_tools),
+        strict_schemas: on(typed.strict_schemas),
+        reasoning_effort: typed.reasoning_effort,
+        structured_output: typed.structured_output.unwrap_or_default(),
+        data_collection: typed.data_collection,
+        attribution_url: typed.attribution_url.clone(),
     }
 }
 

@@ -2,9 +2,11 @@
 
 mod listeners;
 mod agents;
+mod chat;
 mod think;
 
 pub use agents::{AgentSettings, Tier};
+pub use chat::{ChatSwitches, DataCollection, Effort, StructuredOutput};
 pub use listeners::{ListenAddress, ListenerKind, ListenerTls, SmtpListener, Submitter, TlsFiles};
 pub use think::Think;
 
@@ -169,10 +171,8 @@ pub struct ProviderSettings {
     pub api_key: Option<SecretString>,
     /// `scripted`: the answers. Absolute path.
     pub script: Option<PathBuf>,
-    /// `openai`: send `max_tokens` instead of `max_completion_tokens`.
-    pub legacy_max_tokens: bool,
-    /// `openai`: leave `stream_options` out, for servers that refuse it.
-    pub no_stream_usage: bool,
+    /// The dialect of `openai`, `grok`, `openrouter` and `compat:NAME`.
+    pub chat: ChatSwitches,
     /// `ollama`: tokens of question and answer together; `None` is the adapter's default.
     pub context_tokens: Option<u32>,
     /// `ollama`: how long the model stays loaded, in the vendor's words.

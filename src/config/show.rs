@@ -157,8 +157,7 @@ fn show_inference(inference: &Inference) -> Value {
             "base_url": settings.base_url,
             "api_key": set(settings.api_key.is_some()),
             "script": settings.script,
-            "legacy_max_tokens": settings.legacy_max_tokens,
-            "no_stream_usage": settings.no_stream_usage,
+            "chat": settings.chat,
         });
         (name.clone(), shown)
     });

@@ -177,7 +177,7 @@ fn everything_that_can_be_typed_arrives() {
     assert_eq!(inference.inline_wait_max, Duration::from_secs(9));
     assert_eq!((inference.concurrent_runs_max, inference.concurrent_runs_per_persona_max), (10, 1));
     let openai = &inference.providers["openai"];
-    assert!(openai.legacy_max_tokens && openai.no_stream_usage);
+    assert!(openai.chat.legacy_max_tokens && openai.chat.no_stream_usage);
     assert_eq!(openai.api_key.as_ref().map(|key| key.expose_secret().to_owned()), Some("k-1".to_owned()));
     let desk = Address::parse("desk+bills@house.test").expect("an address");
     let ada = config.personas.by_address(&desk).expect("an alias with a tag reaches her");

@@ -7,8 +7,8 @@ use super::Adapter;
 use super::accumulate::{broken, call_id, ended_early, token_count};
 use super::classify::{Family, stream_failure};
 use super::contract::{
-    Block, CallContext, Event, Health, Message, Provider, ProviderError, ProviderState, Request, Response,
-    Role, Stop, TokenUsage, ToolArgs, ToolChoice,
+    Block, CallContext, Event, Health, Message, Parameter, Provider, ProviderError, ProviderState, Request,
+    Response, Role, Stop, TokenUsage, ToolArgs, ToolChoice,
 };
 use super::decode::Decoder;
 use super::http::{Endpoint, EndpointSpec};
@@ -37,6 +37,7 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
     let version = if base_url.trim_end_matches('/').ends_with("/v1") { "" } else { "v1/" };
     let endpoint = Endpoint::new(&EndpointSpec {
         adapter: &ADAPTER,
+        name: ADAPTER.id,
         family: Family::Anthropic,
         base_url,
         path: &format!("{version}messages"),
@@ -97,7 +98,7 @@ fn body(request: &Request) -> Result<String, ProviderError> {
     let body = Body {
         model: &request.model,
         max_tokens: request.max_output_tokens,
-        temperature: request.temperature,
+        temperature: request.temperature.filter(|_| !request.without.contains(&Parameter::Temperature)),
         system: system(&request.system),
         messages: request.messages.iter().map(message).collect(),
         tools: request.tools.iter().map(tool).collect(),

@@ -49,6 +49,7 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
     let versioned = format!("{}/{API_VERSION}", base_url.trim_end_matches('/'));
     let endpoint = Endpoint::new(&EndpointSpec {
         adapter: &ADAPTER,
+        name: ADAPTER.id,
         family: Family::Gemini,
         base_url: if bare { &versioned } else { base_url },
         path: "models",

@@ -41,6 +41,8 @@ pub struct Endpoint {
 /// What an adapter says about its endpoint.
 pub struct EndpointSpec<'a> {
     pub adapter: &'a super::Adapter,
+    /// As the configuration calls the provider.
+    pub name: &'a str,
     pub family: Family,
     pub base_url: &'a str,
     /// Path below the base URL, without a leading slash.
@@ -48,7 +50,7 @@ pub struct EndpointSpec<'a> {
     pub key: Option<&'a SecretString>,
     /// The header that carries the key, and what stands before the key in it.
     pub key_header: (HeaderName, &'static str),
-    pub extra_headers: &'a [(&'static str, &'static str)],
+    pub extra_headers: &'a [(&'static str, &'a str)],
 }
 
 /// Makes the decoder of one response, given the id that the provider gave the request.
@@ -57,15 +59,16 @@ pub type MakeDecoder<'a> = Box<dyn FnOnce(Option<String>) -> Box<dyn Decoder + '
 impl Endpoint {
     /// Errors: phase `Config`; class `Auth` without a key, `Config` for a URL that would expose it.
     pub fn new(spec: &EndpointSpec<'_>) -> Result<Self, ProviderError> {
-        let id = spec.adapter.id;
+        let name = spec.name;
         let wrong =
-            |class, message: String| ProviderError::new(class, Phase::Config, format!("`{id}`: {message}"));
+            |class, message: String| ProviderError::new(class, Phase::Config, format!("`{name}`: {message}"));
         let base = base_url(spec.base_url).map_err(|message| wrong(ErrorClass::Config, message))?;
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
         for (name, value) in spec.extra_headers {
-            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+            let unfit = |_| wrong(ErrorClass::Config, format!("no header can hold `{value}`"));
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_str(value).map_err(unfit)?);
         }
         match spec.key.map(ExposeSecret::expose_secret).filter(|key| !key.trim().is_empty()) {
             Some(key) => {

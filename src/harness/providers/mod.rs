@@ -22,7 +22,11 @@ mod http;
 mod script;
 pub mod anthropic;
 pub mod openai_chunks;
+mod openai_body;
 pub mod openai;
+mod grok;
+mod openrouter;
+mod compat;
 mod gemini_contents;
 pub mod gemini_parts;
 pub mod gemini;
@@ -39,8 +43,16 @@ pub use contract::*;
 pub use retry::{RetryDecision, retry_decision};
 
 /// Every adapter, by the name used in `configs/inference.json`.
-pub static PROVIDERS: &[Adapter] =
-    &[anthropic::ADAPTER, openai::ADAPTER, gemini::ADAPTER, ollama::ADAPTER, scripted::ADAPTER];
+pub static PROVIDERS: &[Adapter] = &[
+    anthropic::ADAPTER,
+    openai::ADAPTER,
+    grok::ADAPTER,
+    openrouter::ADAPTER,
+    compat::ADAPTER,
+    gemini::ADAPTER,
+    ollama::ADAPTER,
+    scripted::ADAPTER,
+];
 
 /// What an adapter says about itself.
 pub struct Adapter {

@@ -43,6 +43,7 @@ struct Ollama {
 fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError> {
     let endpoint = Endpoint::new(&EndpointSpec {
         adapter: &ADAPTER,
+        name: ADAPTER.id,
         family: Family::Ollama,
         base_url: settings.base_url.as_deref().unwrap_or(DEFAULT_BASE_URL),
         path: "api/chat",

@@ -2,7 +2,9 @@
 
 use super::accumulate::{broken, call_id, ended_early, token_count};
 use super::classify::{Family, stream_failure};
-use super::contract::{Block, Event, Phase, ProviderError, Response, Stop, TokenUsage, ToolArgs};
+use super::contract::{
+    Block, Event, Phase, ProviderError, ProviderState, Response, Stop, TokenUsage, ToolArgs,
+};
 use super::decode::Decoder;
 use crate::domain::ErrorClass;
 use serde_json::Value;
@@ -13,14 +15,19 @@ const REASONING_KEYS: &[&str] = &["reasoning_content", "reasoning", "reasoning_t
 /// Reads one stream of chunks, or one whole completion.
 pub struct ChunkDecoder {
     request_id: Option<String>,
+    family: Family,
     /// We asked for usage, so a stream without it and without `[DONE]` was cut.
     usage_expected: bool,
     model: Option<String>,
     text: String,
     reasoning: String,
+    /// OpenRouter's `reasoning_details`, which it wants back as they came.
+    details: Vec<Value>,
     refused: bool,
     calls: Vec<Call>,
     finish_reason: Option<String>,
+    /// The reason of the vendor behind OpenRouter.
+    native_reason: Option<String>,
     usage: Option<TokenUsage>,
 }
 
@@ -34,41 +41,49 @@ struct Call {
 
 impl ChunkDecoder {
     /// `request_id`: the provider's header, if it sent one.
-    pub fn new(request_id: Option<String>, usage_expected: bool) -> Self {
+    pub fn new(request_id: Option<String>, family: Family, usage_expected: bool) -> Self {
         Self {
             request_id,
+            family,
             usage_expected,
             model: None,
             text: String::new(),
             reasoning: String::new(),
+            details: Vec::new(),
             refused: false,
             calls: Vec::new(),
             finish_reason: None,
+            native_reason: None,
             usage: None,
         }
     }
 
     fn chunk(&mut self, chunk: &Value) -> Result<Vec<Event>, ProviderError> {
-        if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
-            return Err(stream_failure(Family::OpenAi, error));
-        }
         let choices = chunk.get("choices").and_then(Value::as_array);
-        let choices = choices.ok_or_else(|| broken("a chunk without `choices`"))?;
-        let mut events = self.start(chunk);
         // We ask for one answer; others, were they to come, are not ours.
         let ours = |choice: &&Value| choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0;
-        let choice = choices.iter().find(ours);
-        let nested = choice.and_then(|choice| choice.get("usage"));
-        if let Some(usage) =
-            [chunk.get("usage"), nested].into_iter().flatten().find(|usage| usage.is_object())
-        {
-            self.usage = Some(usage_of(usage));
+        let choice = choices.and_then(|choices| choices.iter().find(ours));
+        let inside = |key: &str| [chunk.get(key), choice.and_then(|choice| choice.get(key))];
+        if let Some(error) = inside("error").into_iter().flatten().find(|error| !error.is_null()) {
+            return Err(stream_failure(self.family, error));
+        }
+        // Moonshot has the usage inside the choice.
+        let usage = inside("usage").into_iter().flatten().find(|usage| usage.is_object());
+        if choices.is_none() && usage.is_none() {
+            return Err(broken("a chunk without `choices`"));
+        }
+        let mut events = self.start(chunk);
+        if let Some(usage) = usage {
+            self.usage = Some(usage_of(usage, self.family));
         }
         if let Some(choice) = choice {
             let delta = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Value::Null);
             events.extend(self.delta(delta));
             if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) {
                 self.finish_reason = Some(reason.to_owned());
+            }
+            if let Some(reason) = choice.get("native_finish_reason").and_then(Value::as_str) {
+                self.native_reason = Some(reason.to_owned());
             }
         }
         Ok(events)
@@ -88,6 +103,10 @@ impl ChunkDecoder {
     fn delta(&mut self, delta: &Value) -> Vec<Event> {
         let text = |key: &str| delta.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
         let mut events = Vec::new();
+        if self.family == Family::OpenRouter {
+            let details = delta.get("reasoning_details").and_then(Value::as_array).into_iter().flatten();
+            details.for_each(|detail| add_detail(&mut self.details, detail));
+        }
         if let Some(piece) = REASONING_KEYS.iter().find_map(|key| text(key)) {
             self.reasoning.push_str(piece);
             events.push(Event::ThinkingDelta(piece.to_owned()));
@@ -149,9 +168,13 @@ impl ChunkDecoder {
             return Err(ProviderError::new(ErrorClass::Transient, Phase::MidStream, message));
         }
         let mut blocks = Vec::new();
-        if !self.reasoning.is_empty() {
+        if !self.reasoning.is_empty() || !self.details.is_empty() {
             let text = std::mem::take(&mut self.reasoning);
-            blocks.push(Block::Thinking { text, provider_state: None });
+            let state = Value::Array(std::mem::take(&mut self.details));
+            let kept = state.as_array().is_some_and(|details| !details.is_empty());
+            let family = super::openrouter::ADAPTER.id.to_owned();
+            let provider_state = kept.then_some(ProviderState { family, model: String::new(), state });
+            blocks.push(Block::Thinking { text, provider_state });
         }
         if !self.text.is_empty() {
             blocks.push(Block::text(std::mem::take(&mut self.text)));
@@ -169,7 +192,7 @@ impl ChunkDecoder {
             blocks.push(Block::ToolCall { id, name, args, provider_state: None });
         }
         events.push(Event::Finished(Response {
-            stop: stop_of(&reason, !events.is_empty(), self.refused),
+            stop: stop_of(&reason, self.native_reason.as_deref(), !events.is_empty(), self.refused),
             blocks,
             usage: self.usage.unwrap_or_default(),
             model_served: model,
@@ -253,31 +276,80 @@ fn text_of_content(content: &Value) -> String {
     }
 }
 
+/// Adds one of OpenRouter's details. A stream brings them in pieces: text that goes on the last one is joined to it, so
+/// that what goes back is what a whole answer would have had.
+fn add_detail(details: &mut Vec<Value>, piece: &Value) {
+    let same = |last: &&mut Value| ["type", "index"].iter().all(|key| last.get(key) == piece.get(key));
+    let grows = ["text", "summary"].iter().any(|key| piece.get(key).is_some_and(Value::is_string));
+    let is_end = piece.get("signature").is_some_and(Value::is_string);
+    match (details.last_mut().filter(same), piece) {
+        (Some(Value::Object(last)), Value::Object(piece)) if grows || is_end => {
+            for (key, value) in piece {
+                match (last.get_mut(key), value) {
+                    (Some(Value::String(whole)), Value::String(more))
+                        if key == "text" || key == "summary" =>
+                    {
+                        whole.push_str(more);
+                    }
+                    (Some(old), new) if old.is_null() => *old = new.clone(),
+                    (None, new) => {
+                        last.insert(key.clone(), new.clone());
+                    }
+                    _ => {}
+                }
+            }
+        }
+        _ => details.push(piece.clone()),
+    }
+}
+
 /// `prompt_tokens` includes the cached ones, which are counted apart here.
-fn usage_of(usage: &Value) -> TokenUsage {
+fn usage_of(usage: &Value, family: Family) -> TokenUsage {
     let count = |value: Option<&Value>| token_count(value).unwrap_or(0);
     let detail = |group: &str, name: &str| usage.get(group).and_then(|details| details.get(name));
+    let prompt = count(usage.get("prompt_tokens"));
     let cached = detail("prompt_tokens_details", "cached_tokens").or(usage.get("prompt_cache_hit_tokens"));
     let cached = count(cached);
+    let written = count(detail("prompt_tokens_details", "cache_write_tokens"));
+    let completion = count(usage.get("completion_tokens"));
+    let reasoning = count(detail("completion_tokens_details", "reasoning_tokens"));
+    // xAI counts reasoning beside the completion, all others within it; the total tells which.
+    let beside =
+        count(usage.get("total_tokens")) == prompt.saturating_add(completion).saturating_add(reasoning);
     TokenUsage {
-        input_tokens: count(usage.get("prompt_tokens")).saturating_sub(cached),
+        input_tokens: prompt.saturating_sub(cached).saturating_sub(written),
         cache_read_tokens: cached,
-        cache_write_tokens: 0,
-        output_tokens: count(usage.get("completion_tokens")),
-        reasoning_tokens: count(detail("completion_tokens_details", "reasoning_tokens")),
-        cost_micros: None,
+        cache_write_tokens: written,
+        output_tokens: if beside { completion.saturating_add(reasoning) } else { completion },
+        reasoning_tokens: reasoning,
+        cost_micros: usage.get("cost").filter(|_| family == Family::OpenRouter).and_then(micros),
         estimated: false,
     }
 }
 
-/// Some gateways say `stop` although there are calls; a length that was reached cuts the last call's arguments.
-fn stop_of(reason: &str, has_calls: bool, refused: bool) -> Stop {
-    match reason {
-        "length" => Stop::MaxTokens,
-        "content_filter" => Stop::Refused,
+/// Dollars as a vendor wrote them -> whole micro-dollars, rounded up: what was spent is never counted as less.
+#[expect(clippy::cast_possible_truncation, reason = "between 0 and 10^15, see below")]
+fn micros(dollars: &Value) -> Option<i64> {
+    let dollars = dollars.as_f64().filter(|dollars| (0.0..1e9).contains(dollars))?;
+    // Ten digits behind the point are a vendor's; what lies below is the error of binary fractions.
+    Some((dollars * 1e6 - 1e-4).ceil().max(0.0) as i64)
+}
+
+/// Some gateways say `stop` although there are calls; a length that was reached cuts the last call's arguments. The
+/// reason of the vendor behind a gateway says more than the gateway's own few words.
+fn stop_of(reason: &str, native: Option<&str>, has_calls: bool, refused: bool) -> Stop {
+    match (reason, native.unwrap_or_default()) {
+        (_, "MALFORMED_FUNCTION_CALL") => Stop::MalformedCall,
+        (_, "model_context_window_exceeded") => Stop::ContextExhausted,
+        (_, "refusal" | "SAFETY" | "PROHIBITED_CONTENT" | "BLOCKLIST" | "RECITATION" | "SPII") => {
+            Stop::Refused
+        }
+        ("length", _) => Stop::MaxTokens,
+        ("content_filter", _) => Stop::Refused,
         _ if refused => Stop::Refused,
         _ if has_calls => Stop::ToolUse,
-        "stop" => Stop::EndTurn,
-        other => Stop::Other(other.to_owned()),
+        ("stop", "stop_sequence") => Stop::StopSequence,
+        ("stop", _) => Stop::EndTurn,
+        (other, _) => Stop::Other(other.to_owned()),
     }
 }

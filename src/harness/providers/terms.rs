@@ -22,7 +22,7 @@ pub enum Parameter {
     Temperature,
     /// Usage within the stream (`stream_options`).
     StreamUsage,
-    /// The newer name of the output limit (`max_completion_tokens`).
+    /// The name of the output limit: the other of `max_completion_tokens` and `max_tokens` is said.
     MaxCompletionTokens,
     /// `strict` of tools and schemas.
     Strict,

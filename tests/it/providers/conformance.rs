@@ -7,6 +7,7 @@ use super::{adapter, context, fixture, request};
 use attache::config::ProviderSettings;
 use attache::domain::ErrorClass;
 use attache::harness::providers::accumulate::Accumulator;
+use attache::harness::providers::classify::Family;
 use attache::harness::providers::decode::{self, Decoder, Framing};
 use attache::harness::providers::{
     Block, Event, Phase, Provider, ProviderError, Response, Stop, ToolArgs, anthropic, build, gemini_parts,
@@ -56,7 +57,7 @@ fn decoder(dialect: &str) -> Box<dyn Decoder> {
         "anthropic" => Box::new(anthropic::StreamDecoder::new(None)),
         "gemini" => Box::new(gemini_parts::PartsDecoder::new(None, 0)),
         "ollama" => Box::new(ollama_lines::LineDecoder::new(None, 0)),
-        _ => Box::new(openai_chunks::ChunkDecoder::new(None, true)),
+        _ => Box::new(openai_chunks::ChunkDecoder::new(None, Family::OpenAi, true)),
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::conformance::decode_pieces;
 use super::{adapter, fixture};
-use attache::config::ProviderSettings;
+use attache::config::{ChatSwitches, ProviderSettings};
 use attache::domain::ErrorClass;
+use attache::harness::providers::classify::Family;
 use attache::harness::providers::decode::Decoder;
 use attache::harness::providers::{
     Block, Phase, ProviderError, Request, Response, Stop, ToolArgs, ToolChoice, anthropic, build,
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 
 async fn openai_with(usage_expected: bool, chunks: &[&str]) -> Result<Response, ProviderError> {
     let body: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
-    let decoder = openai_chunks::ChunkDecoder::new(None, usage_expected);
+    let decoder = openai_chunks::ChunkDecoder::new(None, Family::OpenAi, usage_expected);
     decode_pieces(Box::new(decoder), vec![body.as_bytes()]).await
 }
 
@@ -251,7 +252,7 @@ fn a_whole_answer_reads_like_a_streamed_one() {
             other => panic!("{other:?} is not the end"),
         };
     let one = read(&mut anthropic::StreamDecoder::new(None), message);
-    let other = read(&mut openai_chunks::ChunkDecoder::new(None, true), completion);
+    let other = read(&mut openai_chunks::ChunkDecoder::new(None, Family::OpenAi, true), completion);
     assert_eq!(one, other);
     assert_eq!((one.text().as_str(), one.stop.clone(), one.usage.output_tokens), ("ok", Stop::ToolUse, 4));
 }
@@ -264,7 +265,7 @@ fn a_whole_error_or_nonsense_with_status_200_is_an_error() {
     for body in ["{}", "", "[]", "<html>", r#"{"choices":[]}"#, r#"{"content":[]}"#] {
         let mut decoder = anthropic::StreamDecoder::new(None);
         assert_eq!(decoder.whole(body).map_err(|e| e.class), Err(ErrorClass::Protocol), "{body}");
-        let mut decoder = openai_chunks::ChunkDecoder::new(None, true);
+        let mut decoder = openai_chunks::ChunkDecoder::new(None, Family::OpenAi, true);
         assert_eq!(decoder.whole(body).map_err(|e| e.class), Err(ErrorClass::Protocol), "{body}");
     }
 }
@@ -296,7 +297,8 @@ fn the_last_call_at_a_limit_offers_no_tool_and_settings_change_names() {
     let plain = ProviderSettings { base_url, ..Default::default() };
     let body = wire("anthropic", &plain);
     assert_eq!((&body["tool_choice"], body.get("temperature")), (&json!({"type": "none"}), None));
-    let older = ProviderSettings { legacy_max_tokens: true, no_stream_usage: true, ..plain };
+    let chat = ChatSwitches { legacy_max_tokens: true, no_stream_usage: true, ..Default::default() };
+    let older = ProviderSettings { chat, ..plain };
     let body = wire("openai", &older);
     assert_eq!((&body["tool_choice"], &body["max_tokens"]), (&json!("none"), &json!(1024)));
     assert_eq!((body.get("max_completion_tokens"), body.get("stream_options")), (None, None));

@@ -1,0 +1,193 @@
+//! The body of a chat completion: the request in OpenAI's words, with the habits of the server that will read it. Pure.
+
+use super::contract::{
+    Block, Message, Parameter, ProviderError, Request, Role, ToolArgs, ToolChoice, ToolSpec,
+};
+use super::normalise;
+use super::openai::Dialect;
+use crate::config::{ChatSwitches, StructuredOutput};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// Stands between results and the user's words where a server wants the assistant to have spoken.
+const ASSISTANT_AFTER_TOOLS: &str = "The results are here.";
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    messages: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Vec<Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<bool>,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<Value>,
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+/// The bytes to send. Errors: class `BadRequest`.
+pub fn body(asked: &Request, dialect: &Dialect, switches: &ChatSwitches) -> Result<String, ProviderError> {
+    let request = normalise::request(asked, dialect.adapter.id)?;
+    let without = |parameter| request.without.contains(&parameter);
+    let older_name = dialect.legacy_max_tokens || switches.legacy_max_tokens;
+    let (legacy, limit) = (older_name != without(Parameter::MaxCompletionTokens), request.max_output_tokens);
+    let strict = switches.strict_schemas && !without(Parameter::Strict);
+    let (tools, tool_choice) = tools(asked, &request, switches, strict);
+    let mut more = (dialect.routing)(switches);
+    if let Some(effort) = switches.reasoning_effort.filter(|_| !without(Parameter::Reasoning)) {
+        let (name, value) = (dialect.effort)(&json!(effort));
+        more.insert(name.to_owned(), value);
+    }
+    normalise::wire(&Body {
+        model: &request.model,
+        messages: messages(&request, switches),
+        tools,
+        tool_choice,
+        max_completion_tokens: (!legacy).then_some(limit),
+        max_tokens: legacy.then_some(limit),
+        temperature: request
+            .temperature
+            .filter(|_| !switches.no_temperature && !without(Parameter::Temperature)),
+        response_format: response_format(&request, switches, strict),
+        store: switches.no_store.then_some(false),
+        stream: true,
+        stream_options: (!switches.no_stream_usage && !without(Parameter::StreamUsage))
+            .then(|| json!({"include_usage": true})),
+        more,
+    })
+}
+
+/// The tools on offer. Where none is offered but some were called, the normaliser has described those, which LiteLLM's
+/// servers take amiss: they want an empty list.
+fn tools<'a>(
+    asked: &Request,
+    request: &Request,
+    switches: &ChatSwitches,
+    strict: bool,
+) -> (Option<Vec<Value>>, Option<&'a str>) {
+    if request.tools.is_empty() {
+        return (None, None);
+    }
+    if asked.tools.is_empty() && switches.empty_tools {
+        return (Some(Vec::new()), None);
+    }
+    let choice = match request.tool_choice {
+        ToolChoice::Auto => "auto",
+        ToolChoice::None => "none",
+    };
+    (Some(request.tools.iter().map(|spec| tool(spec, strict)).collect()), Some(choice))
+}
+
+fn tool(tool: &ToolSpec, strict: bool) -> Value {
+    let mut function =
+        json!({"name": tool.name, "description": tool.description, "parameters": tool.input_schema});
+    if strict {
+        function["strict"] = Value::Bool(true);
+    }
+    json!({"type": "function", "function": function})
+}
+
+/// How the form of the answer is asked for; nothing where the schema stands in the prompt alone.
+fn response_format(request: &Request, switches: &ChatSwitches, strict: bool) -> Option<Value> {
+    let output = request.output.as_ref().filter(|_| !request.without.contains(&Parameter::OutputSchema))?;
+    match switches.structured_output {
+        StructuredOutput::JsonSchema => {
+            let mut schema = json!({"name": output.name, "schema": output.schema});
+            if strict {
+                schema["strict"] = Value::Bool(true);
+            }
+            Some(json!({"type": "json_schema", "json_schema": schema}))
+        }
+        StructuredOutput::JsonObject => Some(json!({"type": "json_object"})),
+        StructuredOutput::None => None,
+    }
+}
+
+fn messages(request: &Request, switches: &ChatSwitches) -> Vec<Value> {
+    let mut messages = Vec::new();
+    if !request.system.is_empty() {
+        let role = if switches.developer_role { "developer" } else { "system" };
+        messages.push(json!({"role": role, "content": request.system.join("\n\n")}));
+    }
+    for message in &request.messages {
+        match message.role {
+            Role::User => user(message, switches, &mut messages),
+            Role::Assistant => messages.push(assistant(message)),
+        }
+    }
+    messages
+}
+
+/// Every tool result is a message of its own, right after the calls; the user's words follow.
+fn user(message: &Message, switches: &ChatSwitches, messages: &mut Vec<Value>) {
+    let mut has_results = false;
+    for block in &message.blocks {
+        let Block::ToolResult { call_id, name, content, .. } = block else { continue };
+        let mut result = json!({"role": "tool", "tool_call_id": call_id, "content": content});
+        if switches.named_tool_results {
+            result["name"] = json!(name);
+        }
+        messages.push(result);
+        has_results = true;
+    }
+    let Some(text) = joined(message) else { return };
+    if has_results && switches.assistant_after_tools {
+        messages.push(json!({"role": "assistant", "content": ASSISTANT_AFTER_TOOLS}));
+    }
+    messages.push(json!({"role": "user", "content": text}));
+}
+
+fn assistant(message: &Message) -> Value {
+    let calls: Vec<Value> = message.blocks.iter().filter_map(call).collect();
+    let details: Vec<Value> = message.blocks.iter().flat_map(reasoning).cloned().collect();
+    let mut wire = json!({"role": "assistant", "content": joined(message)});
+    if !calls.is_empty() {
+        wire["tool_calls"] = Value::Array(calls);
+    }
+    if !details.is_empty() {
+        wire["reasoning_details"] = Value::Array(details);
+    }
+    wire
+}
+
+/// What OpenRouter wants back unchanged. The normaliser left nothing of another vendor's, and only the decoder of
+/// OpenRouter's answers makes any.
+fn reasoning(block: &Block) -> &[Value] {
+    match block {
+        Block::Thinking { provider_state: Some(state), .. } => {
+            state.state.as_array().map_or(&[], Vec::as_slice)
+        }
+        _ => &[],
+    }
+}
+
+fn call(block: &Block) -> Option<Value> {
+    let Block::ToolCall { id, name, args, .. } = block else { return None };
+    let arguments = match args {
+        ToolArgs::Object(map) => Value::Object(map.clone()),
+        ToolArgs::Malformed { raw, .. } => json!({"malformed_arguments": raw}),
+    };
+    let function = json!({"name": name, "arguments": arguments.to_string()});
+    Some(json!({"id": id, "type": "function", "function": function}))
+}
+
+fn joined(message: &Message) -> Option<String> {
+    let text = |block: &Block| match block {
+        Block::Text { text } => Some(text.clone()),
+        _ => None,
+    };
+    let texts: Vec<String> = message.blocks.iter().filter_map(text).collect();
+    (!texts.is_empty()).then(|| texts.join("\n\n"))
+}
