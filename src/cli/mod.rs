@@ -13,6 +13,7 @@ mod schedule;
 mod ingest;
 mod import;
 mod mailboxes;
+mod providers;
 mod drain;
 mod serve;
 mod threads;
@@ -44,6 +45,7 @@ static COMMANDS: &[&dyn Command] = &[
     &config::ConfigCommand,
     &persona::PersonaCommand,
     &schedule::ScheduleCommand,
+    &providers::ProvidersCommand,
     // Working.
     &demo::Demo,
     &serve::Serve,

@@ -7,7 +7,7 @@ use super::secrets::{self, Secrets};
 use super::settings::{Config, Gateway, Inference, Persona, Personas};
 use super::{context, gateway, inference, persona, providers, security};
 use crate::domain::{Address, LoopKey, PersonaId};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -55,7 +55,7 @@ pub fn load_with(
     if let Some(page) = &inference_page {
         providers::introduce(page.typed.provider_blocks(), &mut desk);
     }
-    desk.report_unknown_secrets(gateway_page.as_ref(), inference_page.as_ref());
+    let known_secrets = desk.known_secrets(gateway_page.as_ref(), inference_page.as_ref());
 
     let gateway = gateway_page.as_ref().map(|page| gateway::settle(page, &mut desk));
     let inference = inference_page.as_ref().map(|page| inference::settle(page, &mut desk));
@@ -83,6 +83,7 @@ pub fn load_with(
         security: security.ok_or_else(|| unsaid("the security file is missing"))?,
         limits,
         personas: personas.map_err(|error| unsaid(&error.to_string()))?,
+        secrets: known_secrets,
         loop_key: secrets.get(LOOP_KEY_VARIABLE).map(|key| LoopKey::new(key.expose_secret().as_bytes())),
     })
 }
@@ -123,11 +124,12 @@ impl Desk<'_> {
     fn read<T: schemars::JsonSchema + serde::de::DeserializeOwned>(&mut self, file: &str) -> Option<Page<T>> {
         check::read(self.workspace, file, &mut self.problems)
     }
-    fn report_unknown_secrets(
+    /// The values of all secrets that some file names; those in `.secrets` that none names are reported.
+    fn known_secrets(
         &mut self,
         gateway: Option<&Page<gateway::Typed>>,
         inference: Option<&Page<inference::Typed>>,
-    ) {
+    ) -> Vec<SecretString> {
         let password = gateway.map_or(gateway::PASSWORD_VARIABLE, |page| page.typed.password_variable());
         let keys = self.vocabulary.key_variables.iter().map(|(_, variable)| *variable);
         let mailboxes = gateway.iter().flat_map(|page| page.typed.mailbox_variables());
@@ -138,6 +140,7 @@ impl Desk<'_> {
         let known =
             keys.chain([password, LOOP_KEY_VARIABLE]).chain(mailboxes).chain(submission).collect::<Vec<_>>();
         self.problems.extend(self.secrets.unknown(&known));
+        known.iter().filter_map(|name| self.secrets.get(name)).collect()
     }
     fn read_personas(&mut self, domain: &str) -> Vec<(Page<persona::Typed>, Persona)> {
         let mut read = Vec::new();

@@ -146,6 +146,7 @@ fn one<T>(
     ProviderSettings {
         name: name.to_owned(),
         base_url: typed.base_url.clone(),
+        key_variable: desk.key_variable(name),
         api_key: desk.key_variable(name).and_then(|variable| desk.secrets.get(&variable)),
         script: typed.script.as_ref().map(|script| desk.workspace.join(script)),
         chat: switches(typed),

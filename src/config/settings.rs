@@ -33,6 +33,8 @@ pub struct Config {
     pub personas: Personas,
     /// The key that engines share to know each other's mail; `None`: each database has its own.
     pub loop_key: Option<LoopKey>,
+    /// The value of everything secret that the configuration names, for taking them out of what is written down.
+    pub secrets: Vec<SecretString>,
 }
 
 /// `configs/gateway.json`.
@@ -169,6 +171,8 @@ pub struct ProviderSettings {
     pub base_url: Option<String>,
     /// From the environment or `.secrets`, never from a config file.
     pub api_key: Option<SecretString>,
+    /// Where the key is looked for; `None`: it needs none.
+    pub key_variable: Option<String>,
     /// `scripted`: the answers. Absolute path.
     pub script: Option<PathBuf>,
     /// The dialect of `openai`, `grok`, `openrouter` and `compat:NAME`.

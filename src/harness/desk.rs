@@ -88,10 +88,15 @@ pub fn build_providers(
     let named = config.personas.iter().filter_map(|persona| persona.provider.clone());
     let named: BTreeSet<String> = named.chain([config.inference.provider.clone()]).collect();
     named.into_iter().map(|provider| {
-        let settings = config.inference.providers.get(&provider).cloned().unwrap_or_default();
-        let built = providers::build(&provider, &settings);
+        let built = build_provider(config, &provider);
         (provider, built)
     })
+}
+
+/// One adapter with its settings. Opens no connection.
+pub fn build_provider(config: &Config, provider: &str) -> Result<Box<dyn Provider>, ProviderError> {
+    let settings = config.inference.providers.get(provider).cloned().unwrap_or_default();
+    providers::build(provider, &settings)
 }
 
 /// Why a run did not come to its own end.

@@ -5,6 +5,7 @@
 
 use super::desk::build_providers;
 use super::resolvers::{self, StandingStep};
+use super::roster;
 use crate::config::{Config, ContextStep, Persona, Problem};
 use crate::domain::Timestamp;
 use cap_std::fs_utf8::Dir;
@@ -14,7 +15,9 @@ pub fn problems(config: &Config, now: Timestamp) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (provider, built) in build_providers(config) {
         if let Err(error) = built {
-            let message = format!("provider `{provider}` cannot be used: {error}");
+            let users: Vec<String> =
+                roster::users(config, &provider).into_iter().map(|user| user.who).collect();
+            let message = format!("provider `{provider}` ({}) cannot be used: {error}", users.join(", "));
             problems.push(Problem::of_file("configs/inference.json", message));
         }
     }

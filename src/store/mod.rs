@@ -29,6 +29,7 @@ mod record;
 mod letters;
 mod reports;
 mod steer;
+mod providers;
 
 pub use browse::{ID_PREFIX_CHARS_MIN, RunFilter, RunSummary, ThreadFilter, ThreadMessage, ThreadSummary};
 pub use correspondence::{Bounds, Quota, Reservation, Sent};
@@ -49,6 +50,7 @@ pub use messages::{Content, NewAttachment, NewInbound, NewSynthetic, Place, Stor
 pub use notices::{EarlierMail, NewNotice, Notice, NoticeFold, NoticeMail, Told, Untold, quoted};
 pub use open::{OpenError, Store};
 pub use outbox::{Delivery, DeliveryFilter, DeliveryRecipient, FrozenDelivery};
+pub use providers::ProviderCalls;
 pub use record::StoredTurn;
 pub use reports::{DeliveryReport, NewReport};
 pub use runs::{ClaimedRun, NewRun, RunFailure};

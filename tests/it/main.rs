@@ -13,6 +13,7 @@ mod isolation;
 mod knowledge;
 mod mime;
 mod providers;
+mod providers_command;
 mod road;
 mod runs;
 mod scheduler;

@@ -3,12 +3,12 @@
 mod captures;
 mod checks;
 mod classify;
-mod conformance;
+pub mod conformance;
 mod dialects;
 mod history;
 mod http;
 mod scripted;
-mod server;
+pub mod server;
 
 use attache::config::ProviderSettings;
 use attache::domain::Timestamp;

@@ -54,6 +54,7 @@ const WALKS: &[(&str, &str)] = &[
     ("steer::FAILED_RUNS", "a person asked, once per command"),
     ("schedules::RESPONSIBILITIES", "one row per file that a person wrote"),
     ("schedules::SLOTS", "a person asked, once per command"),
+    ("providers::PROVIDER_CALLS", "one row per provider"),
     (
         "messages::INSERT_MESSAGE",
         "planned for the foreign key of `raw_letters`, skipped while no key is broken",

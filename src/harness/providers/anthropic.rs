@@ -54,6 +54,10 @@ impl Provider for Anthropic {
         ADAPTER.id
     }
 
+    fn endpoint(&self) -> Option<String> {
+        Some(self.endpoint.base_url())
+    }
+
     fn check(&self, context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
         Box::pin(async move { self.endpoint.check(&self.models_path, &context).await })
     }

@@ -30,6 +30,10 @@ pub trait Provider: Send + Sync {
     fn capabilities(&self, _model: &str) -> Capabilities {
         Capabilities::MODEL
     }
+    /// The URL that it asks, without anything secret, or the program that it starts.
+    fn endpoint(&self) -> Option<String> {
+        None
+    }
     /// Whether it could work now, found out without a model call: binary and version, key accepted, models.
     /// Errors: what a call would fail with.
     fn check(&self, _context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {

@@ -12,6 +12,7 @@ pub mod normalise;
 pub mod retry;
 mod guard;
 mod redact;
+mod scrub;
 mod wait;
 mod vendor_error;
 mod overflow;
@@ -41,6 +42,7 @@ use crate::domain::ErrorClass;
 pub use accumulate::complete;
 pub use contract::*;
 pub use retry::{RetryDecision, retry_decision};
+pub use scrub::{ScrubError, scrub};
 
 /// Every adapter, by the name used in `configs/inference.json`.
 pub static PROVIDERS: &[Adapter] = &[
@@ -80,7 +82,8 @@ pub fn key_variable(id: &str) -> Option<&'static str> {
     find(id).and_then(|adapter| adapter.key_variable)
 }
 
-fn find(id: &str) -> Option<&'static Adapter> {
+/// The adapter behind a name of the configuration.
+pub fn find(id: &str) -> Option<&'static Adapter> {
     let adapter = id.split_once(':').map_or(id, |(adapter, _)| adapter);
     PROVIDERS.iter().find(|known| known.id == adapter)
 }

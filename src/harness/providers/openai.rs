@@ -123,6 +123,10 @@ impl Provider for ChatCompletions {
         Capabilities { structured, reports_cost, ..Capabilities::MODEL }
     }
 
+    fn endpoint(&self) -> Option<String> {
+        Some(self.endpoint.base_url())
+    }
+
     fn check(&self, context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
         Box::pin(async move {
             if let Some(path) = self.dialect.key_path {

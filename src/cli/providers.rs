@@ -1,0 +1,310 @@
+//! `attache providers list|check|test`: which providers there are, whether they work, and what one says to a real call.
+//!
+//! `list` reads configuration and database, `check` asks the providers and costs nothing, `test` makes two small calls.
+
+use super::{Command, Context, Exit, Failure, output};
+use crate::clock::SystemClock;
+use crate::config::Config;
+use crate::domain::Timestamp;
+use crate::harness::providers::LoopOwner;
+use crate::harness::roster::{self, Finding, Seat, User};
+use crate::harness::trial::{self, Folder, Trial, Tried};
+use crate::store::ProviderCalls;
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use futures_util::future::{BoxFuture, join_all};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+pub struct ProvidersCommand;
+
+impl Command for ProvidersCommand {
+    fn clap(&self) -> clap::Command {
+        let id = || Arg::new("id").value_name("ID").help("A provider, as configs/inference.json calls it");
+        let check = clap::Command::new("check")
+            .about("Ask providers whether they work: endpoint or program, key, models; costs nothing")
+            .arg(id().action(ArgAction::Append).help("Only these [default: those that are in use]"));
+        let model = Arg::new("model").long("model").value_name("MODEL");
+        let capture =
+            Arg::new("capture").long("capture").value_name("DIR").value_parser(value_parser!(PathBuf));
+        let test = clap::Command::new("test")
+            .about("Make two small real calls, a text and a tool call; costs what they cost")
+            .arg(id().required(true))
+            .arg(model.help("Ask this model [default: the one that is in use]"))
+            .arg(capture.help(
+                "Write what travels, both ways and without keys, into this folder; overwrites nothing",
+            ));
+        clap::Command::new("providers")
+            .about("Show the language models and agents, check that they work, try one out")
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommand(
+                clap::Command::new("list")
+                    .about("List providers: who uses them, key, endpoint, last success and failure"),
+            )
+            .subcommand(check)
+            .subcommand(test)
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            context.require_workspace()?;
+            let config = context.config()?;
+            match args.subcommand() {
+                Some(("list", _)) => list(context, &config).await,
+                Some(("check", args)) => check(context, &config, args).await,
+                Some((_, args)) => test(context, &config, args).await,
+                None => Ok(Exit::Usage),
+            }
+        })
+    }
+}
+
+async fn list(context: &Context, config: &Config) -> anyhow::Result<Exit> {
+    let calls = context.store_beside().await?.provider_calls().await?;
+    let of = |seat: &Seat| calls.iter().find(|calls| calls.provider == seat.name);
+    let mut seats = roster::seats(config);
+    seats.sort_by_key(|seat| seat.users.is_empty());
+    if context.json() {
+        let values: Vec<Value> = seats.iter().map(|seat| listed_json(seat, of(seat))).collect();
+        context.screen.json(&values)?;
+        return Ok(Exit::Ok);
+    }
+    let rows: Vec<Vec<String>> = seats.iter().map(|seat| listed_row(seat, of(seat))).collect();
+    let headings =
+        ["PROVIDER", "USED BY", "MODEL", "KEY", "ENDPOINT", "CALLS", "LAST SUCCESS", "TOOK", "LAST FAILURE"];
+    context.screen.table(&headings, &rows)?;
+    Ok(Exit::Ok)
+}
+
+fn listed_row(seat: &Seat, calls: Option<&ProviderCalls>) -> Vec<String> {
+    let joined = |of: fn(&User) -> &String| {
+        let mut words: Vec<&str> = seat.users.iter().map(|user| of(user).as_str()).collect();
+        words.dedup();
+        if words.is_empty() { "-".to_owned() } else { words.join(", ") }
+    };
+    let key = match (&seat.key_variable, seat.has_key) {
+        (None, _) => "none needed".to_owned(),
+        (Some(variable), true) => variable.clone(),
+        (Some(variable), false) => format!("{variable} is not set"),
+    };
+    let success = calls.and_then(|calls| calls.last_success_at).map(|at| at.to_string());
+    let took = calls.and_then(|calls| calls.last_latency_ms).map(|ms| format!("{ms} ms"));
+    let failure = calls.and_then(|calls| {
+        Some(format!("{} {}", calls.last_failure_at?, calls.last_failure_class.as_deref()?))
+    });
+    vec![
+        seat.name.clone(),
+        joined(|user| &user.who),
+        joined(|user| &user.model),
+        key,
+        seat.endpoint().unwrap_or_else(|| "-".to_owned()),
+        calls.map_or(0, |calls| calls.calls).to_string(),
+        success.unwrap_or_else(|| "never".to_owned()),
+        took.unwrap_or_else(|| "-".to_owned()),
+        failure.unwrap_or_else(|| "never".to_owned()),
+    ]
+}
+
+fn listed_json(seat: &Seat, calls: Option<&ProviderCalls>) -> Value {
+    let spelled = |at: Option<Timestamp>| at.map(|at| at.to_string());
+    let owner = seat.loop_owner().map(|owner| match owner {
+        LoopOwner::Engine => "engine",
+        LoopOwner::Agent => "agent",
+    });
+    let failure = calls.filter(|calls| calls.last_failure_at.is_some()).map(|calls| {
+        json!({
+            "at": spelled(calls.last_failure_at),
+            "class": calls.last_failure_class,
+            "message": calls.last_failure_message,
+        })
+    });
+    json!({
+        "name": seat.name,
+        "adapter": roster::adapter(&seat.name),
+        "used_by": users_json(seat),
+        "loop_owner": owner,
+        "endpoint": seat.endpoint(),
+        "key": { "needed": seat.key_variable.is_some(), "set": seat.has_key, "variable": seat.key_variable },
+        "error": seat.provider.as_ref().err().map(ToString::to_string),
+        "calls": calls.map_or(0, |calls| calls.calls),
+        "failures": calls.map_or(0, |calls| calls.failures),
+        "last_success_at": spelled(calls.and_then(|calls| calls.last_success_at)),
+        "last_model": calls.and_then(|calls| calls.last_model.as_deref()),
+        "last_latency_ms": calls.and_then(|calls| calls.last_latency_ms),
+        "last_failure": failure,
+    })
+}
+
+fn users_json(seat: &Seat) -> Value {
+    seat.users.iter().map(|user| json!({ "who": user.who, "model": user.model })).collect()
+}
+
+async fn check(context: &Context, config: &Config, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let named: Vec<&String> = args.get_many::<String>("id").into_iter().flatten().collect();
+    let mut seats = roster::seats(config);
+    for name in &named {
+        find(&seats, name)?;
+    }
+    seats.retain(|seat| if named.is_empty() { !seat.users.is_empty() } else { named.contains(&&seat.name) });
+    let clock = SystemClock::new();
+    let findings = join_all(seats.iter().map(|seat| roster::check(seat, &clock))).await;
+    let found = || seats.iter().zip(&findings);
+    if context.json() {
+        context.screen.json(&found().map(|(seat, finding)| found_json(seat, finding)).collect::<Vec<_>>())?;
+    } else {
+        for (seat, finding) in found() {
+            context.screen.line(format!("{}\t{}", seat.name, told(finding)))?;
+            for advice in advised(seat, finding) {
+                context.screen.line(format!("\t{advice}"))?;
+            }
+        }
+    }
+    Ok(if findings.iter().all(Finding::is_good) { Exit::Ok } else { Exit::Failed })
+}
+
+/// One line: what was found, or why nothing was.
+fn told(finding: &Finding) -> String {
+    let health = match &finding.health {
+        Ok(health) => health,
+        Err(error) => return format!("does not work: {}: {error}", error.class),
+    };
+    let mut parts: Vec<String> = [&health.endpoint, &health.version].into_iter().flatten().cloned().collect();
+    parts.push(format!("answered in {} ms", finding.latency.as_millis()));
+    if !health.models.is_empty() {
+        parts.push(format!("{} models", health.models.len()));
+    }
+    parts.extend(health.note.clone());
+    let works = if finding.is_good() { "works" } else { "does not work" };
+    format!("{works}: {}", parts.join(", "))
+}
+
+/// What is to be done, one line each.
+fn advised(seat: &Seat, finding: &Finding) -> Vec<String> {
+    let missing = finding.models.iter().filter(|model| !model.is_listed).map(|listed| {
+        let near = listed.near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        format!("model `{}` is not among its models{near}", listed.model)
+    });
+    let error = finding.health.as_ref().err().map(|error| roster::advice(seat, error.class));
+    error.into_iter().chain(missing).collect()
+}
+
+fn found_json(seat: &Seat, finding: &Finding) -> Value {
+    let health = finding.health.as_ref().ok();
+    let error = finding.health.as_ref().err();
+    let models = finding.models.iter().map(
+        |listed| json!({ "model": listed.model, "listed": listed.is_listed, "did_you_mean": listed.near }),
+    );
+    json!({
+        "name": seat.name,
+        "ok": finding.is_good(),
+        "used_by": users_json(seat),
+        "endpoint": health.and_then(|health| health.endpoint.clone()).or_else(|| seat.endpoint()),
+        "version": health.and_then(|health| health.version.as_deref()),
+        "latency_ms": u64::try_from(finding.latency.as_millis()).unwrap_or(u64::MAX),
+        "models": health.map(|health| health.models.len()),
+        "in_use": models.collect::<Vec<_>>(),
+        "note": health.and_then(|health| health.note.as_deref()),
+        "error": error.map(|error| json!({ "class": error.class.as_str(), "message": error.message })),
+        "advice": advised(seat, finding),
+    })
+}
+
+fn find<'a>(seats: &'a [Seat], name: &str) -> Result<&'a Seat, Failure> {
+    seats.iter().find(|seat| seat.name == name).ok_or_else(|| {
+        let names: Vec<&str> = seats.iter().map(|seat| seat.name.as_str()).collect();
+        let failure = Failure::new(Exit::NoInput, format!("no provider `{name}`"));
+        failure.hint(format!("there are: {}", names.join(", ")))
+    })
+}
+
+async fn test(context: &Context, config: &Config, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let seats = roster::seats(config);
+    let seat = find(&seats, args.get_one::<String>("id").map_or("", String::as_str))?;
+    let in_use = seat.users.first().map(|user| &user.model);
+    let Some(model) = args.get_one::<String>("model").or(in_use) else {
+        let failure = Failure::new(Exit::Usage, format!("nobody uses provider `{}`", seat.name));
+        return Err(failure.hint("name a model of it with --model MODEL").into());
+    };
+    let provider = seat.provider.as_ref().map_err(|error| {
+        let failure = Failure::new(Exit::Unavailable, format!("provider `{}` cannot be used", seat.name));
+        failure.hint(roster::advice(seat, error.class)).because(error.clone())
+    })?;
+    let path = args.get_one::<PathBuf>("capture");
+    let trial = Trial {
+        provider: provider.as_ref(),
+        model,
+        clock: &SystemClock::new(),
+        folder: &config.workspace,
+        capture: path.map(|path| Folder { path, secrets: &config.secrets }),
+    };
+    trial.prepare().map_err(|error| uncaptured(&error))?;
+    let (mut values, mut is_good) = (Vec::new(), true);
+    for call in trial.calls() {
+        let tried = trial.make(*call).await.map_err(|error| uncaptured(&error))?;
+        is_good &= tried.fault().is_none();
+        if !context.json() {
+            context.screen.line(trial::clean(&tried_line(&tried), &config.secrets))?;
+            for file in &tried.files {
+                context.screen.line(format!("\twritten: {}", file.display()))?;
+            }
+        }
+        let value = trial::clean(&tried_json(&tried).to_string(), &config.secrets);
+        values.push(serde_json::from_str::<Value>(&value).unwrap_or_default());
+    }
+    if context.json() {
+        context.screen.json(&json!({ "name": seat.name, "model": model, "ok": is_good, "calls": values }))?;
+    } else if path.is_some() {
+        output::remark("look through the files before you hand them on: they hold what the provider said");
+    }
+    Ok(if is_good { Exit::Ok } else { Exit::Failed })
+}
+
+fn uncaptured(error: &std::io::Error) -> Failure {
+    let failure = Failure::new(Exit::CannotCreate, format!("the capture cannot be written: {error}"));
+    failure.hint("name a new folder with --capture DIR")
+}
+
+fn tried_line(tried: &Tried) -> String {
+    let name = tried.call.name();
+    let took = tried.took.as_millis();
+    let fault = tried.fault();
+    let Ok(response) = &tried.outcome else {
+        return format!("{name}\tfailed after {took} ms: {}", fault.unwrap_or_default());
+    };
+    let said = match fault {
+        Some(fault) => format!("not as asked: {fault}"),
+        None => {
+            let calls = response.calls().map(|(_, name, args)| {
+                format!("calls {name} {}", serde_json::to_string(args).unwrap_or_default())
+            });
+            let text = response.text();
+            calls
+                .chain((!text.is_empty()).then(|| format!("says `{}`", output::one_line(&text))))
+                .collect::<Vec<_>>()
+                .join(", ")
+        }
+    };
+    let usage = &response.usage;
+    let cost = match usage.cost_micros {
+        Some(micros) => format!("${:.6}", micros as f64 / 1_000_000.0),
+        None => "unknown cost".to_owned(),
+    };
+    let input = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens;
+    format!(
+        "{name}\t{said}\t{took} ms, {input} tokens in, {} out, {cost}, {}",
+        usage.output_tokens, response.model_served
+    )
+}
+
+fn tried_json(tried: &Tried) -> Value {
+    let response = tried.outcome.as_ref().ok();
+    let error = tried.outcome.as_ref().err();
+    json!({
+        "call": tried.call.name(),
+        "ok": tried.fault().is_none(),
+        "fault": tried.fault(),
+        "latency_ms": u64::try_from(tried.took.as_millis()).unwrap_or(u64::MAX),
+        "response": response,
+        "error": error.map(|error| json!({ "class": error.class.as_str(), "message": error.message })),
+        "files": tried.files,
+    })
+}

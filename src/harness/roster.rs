@@ -1,0 +1,193 @@
+//! Every provider there is: who uses it, and whether it could work now. No call of a model is made, and no money spent.
+
+use super::desk;
+use super::providers::{CallContext, Health, LoopOwner, Provider, ProviderError, find};
+use crate::clock::Clock;
+use crate::config::{Config, Persona};
+use crate::domain::ErrorClass;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Time that one check may take; programs of agents start slowly.
+const CHECK_DURATION_MAX: Duration = Duration::from_secs(30);
+
+/// A provider of the configuration.
+pub struct Seat {
+    /// As the configuration calls it.
+    pub name: String,
+    /// Empty: nobody would ask it.
+    pub users: Vec<User>,
+    /// Where its key is looked for; `None`: it needs none.
+    pub key_variable: Option<String>,
+    pub has_key: bool,
+    /// The adapter, or why there is none; opens no connection.
+    pub provider: Result<Box<dyn Provider>, ProviderError>,
+    /// The program of an agent, as it is looked for.
+    pub binary: Option<String>,
+    base_url: Option<String>,
+}
+
+/// Somebody who asks a provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// `default`, `persona ID` or `fallback`.
+    pub who: String,
+    pub model: String,
+}
+
+/// What a check found.
+pub struct Finding {
+    /// Errors: what a call would fail with.
+    pub health: Result<Health, ProviderError>,
+    /// From the question to its answer.
+    pub latency: Duration,
+    /// The models in use, where the provider has a list of its models.
+    pub models: Vec<Listed>,
+}
+
+/// Whether a model is in its provider's list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    pub model: String,
+    pub is_listed: bool,
+    /// The nearest name in the list, when it is near.
+    pub near: Option<String>,
+}
+
+impl Seat {
+    /// The URL that is asked, or the program that is started.
+    pub fn endpoint(&self) -> Option<String> {
+        let own = self.provider.as_ref().ok().and_then(|provider| provider.endpoint());
+        own.or_else(|| self.base_url.clone()).or_else(|| self.binary.clone())
+    }
+
+    /// Who calls the tools; `None` when the adapter could not be built.
+    pub fn loop_owner(&self) -> Option<LoopOwner> {
+        let model = self.users.first().map_or("", |user| &user.model);
+        self.provider.as_ref().ok().map(|provider| provider.capabilities(model).loop_owner)
+    }
+}
+
+impl Finding {
+    /// Whether everybody who uses it would get an answer, as far as that can be told.
+    pub fn is_good(&self) -> bool {
+        self.health.is_ok() && self.models.iter().all(|model| model.is_listed)
+    }
+}
+
+/// Every provider that the configuration knows, by name.
+pub fn seats(config: &Config) -> Vec<Seat> {
+    let settings = config.inference.providers.iter();
+    let seat = settings.map(|(name, settings)| Seat {
+        name: name.clone(),
+        users: users(config, name),
+        key_variable: settings.key_variable.clone(),
+        has_key: settings.api_key.is_some(),
+        provider: desk::build_provider(config, name),
+        binary: settings.agent.binary.clone(),
+        base_url: settings.base_url.clone(),
+    });
+    seat.collect()
+}
+
+/// Who would ask this provider, and for which model.
+pub fn users(config: &Config, provider: &str) -> Vec<User> {
+    let inference = &config.inference;
+    let mut users = Vec::new();
+    if inference.provider == provider {
+        users.push(User { who: "default".to_owned(), model: inference.model.clone() });
+    }
+    let differs = |persona: &&Persona| persona.provider.is_some() || persona.model.is_some();
+    for persona in config.personas.iter().filter(differs) {
+        let (of, model) = (
+            persona.provider.as_ref().unwrap_or(&inference.provider),
+            persona.model.as_ref().unwrap_or(&inference.model),
+        );
+        if of == provider {
+            users.push(User { who: format!("persona {}", persona.id), model: model.clone() });
+        }
+    }
+    users
+}
+
+/// Asks one provider whether it could work now.
+pub async fn check(seat: &Seat, clock: &dyn Clock) -> Finding {
+    let began = clock.monotonic();
+    let context = CallContext {
+        cancel: CancellationToken::new(),
+        deadline: CHECK_DURATION_MAX,
+        idle: CHECK_DURATION_MAX,
+        run_id: "check".to_owned(),
+        turn_index: 0,
+        model: seat.users.first().map(|user| user.model.clone()).unwrap_or_default(),
+        now: clock.now(),
+        capture: None,
+    };
+    let health = match &seat.provider {
+        Ok(provider) => provider.check(context).await,
+        Err(error) => Err(error.clone()),
+    };
+    let latency = clock.monotonic().saturating_sub(began);
+    let known = health.as_ref().map_or(&[][..], |health| &health.models);
+    let mut models: Vec<Listed> = Vec::new();
+    for user in seat.users.iter().filter(|_| !known.is_empty()) {
+        if models.iter().all(|listed| listed.model != user.model) {
+            models.push(listed(&user.model, known));
+        }
+    }
+    Finding { health, latency, models }
+}
+
+fn listed(model: &str, known: &[String]) -> Listed {
+    let is_listed = known.iter().any(|listed| is_named(model, listed));
+    let near = known.iter().map(|name| (strsim::jaro_winkler(model, name), name));
+    let near = near.filter(|(likeness, _)| *likeness > 0.8).max_by(|a, b| a.0.total_cmp(&b.0));
+    Listed {
+        model: model.to_owned(),
+        is_listed,
+        near: near.filter(|_| !is_listed).map(|(_, name)| name.clone()),
+    }
+}
+
+/// Lists hold what aliases stand for (`claude-x` for `claude-x-20260101`, Ollama's `llama` for `llama:latest`), and leave
+/// out what is added to a name (OpenRouter's `model:free`).
+fn is_named(model: &str, listed: &str) -> bool {
+    let rest = listed.strip_prefix(model);
+    let stands_for = rest.is_some_and(|rest| {
+        rest.is_empty() || rest.starts_with(':') || rest.strip_prefix('-').is_some_and(is_date)
+    });
+    stands_for || model.split_once(':').is_some_and(|(name, _)| name == listed)
+}
+
+/// `20260101`, `2026-01-01` or `latest`.
+fn is_date(text: &str) -> bool {
+    text == "latest" || (text.len() >= 8 && text.chars().all(|c| c.is_ascii_digit() || c == '-'))
+}
+
+/// What whoever runs the engine can do about a failure of this provider.
+pub fn advice(seat: &Seat, class: ErrorClass) -> String {
+    let variable = seat.key_variable.as_deref().unwrap_or("its key");
+    match class {
+        ErrorClass::Auth if seat.key_variable.is_none() => "log in with the program itself".to_owned(),
+        ErrorClass::Auth => format!("put a good key into {variable}, in the environment or in `.secrets`"),
+        ErrorClass::Billing => "pay the account, or raise its limit, at the provider".to_owned(),
+        ErrorClass::Permission => format!("the account of {variable} may not do this: ask the provider"),
+        ErrorClass::BinaryMissing => {
+            let binary = seat.binary.as_deref().unwrap_or(&seat.name);
+            format!("install `{binary}`, or name its path as `binary` in configs/inference.json")
+        }
+        ErrorClass::Config | ErrorClass::Protocol | ErrorClass::ModelNotFound => {
+            "look at `base_url` in configs/inference.json".to_owned()
+        }
+        ErrorClass::RateLimited | ErrorClass::Overloaded => "try again later".to_owned(),
+        ErrorClass::Transient | ErrorClass::Timeout => {
+            "see that the provider is up and that this machine reaches it".to_owned()
+        }
+        _ => "see what the provider says".to_owned(),
+    }
+}
+
+/// The adapter's own name: `compat` of `compat:groq`.
+pub fn adapter(name: &str) -> &str {
+    find(name).map_or(name, |adapter| adapter.id)
+}
