@@ -77,6 +77,7 @@ pub fn load_with(
     let (gateway, limits) = gateway.ok_or_else(|| unsaid("the gateway's file is missing"))?;
     Ok(Config {
         workspace: workspace.to_owned(),
+        program: std::env::current_exe().unwrap_or_default(),
         gateway,
         inference: inference.ok_or_else(|| unsaid("the inference file is missing"))?,
         context: context.ok_or_else(|| unsaid("the context file is missing"))?,

@@ -24,6 +24,8 @@ use std::time::Duration;
 pub struct Config {
     /// Absolute path of the workspace.
     pub workspace: PathBuf,
+    /// This program, absolute, for agents to start once more; empty where the system does not say.
+    pub program: PathBuf,
     pub gateway: Gateway,
     pub inference: Inference,
     /// Profile name -> steps; `thread` and `responsibility` always exist.

@@ -8,7 +8,7 @@ use super::desk::{Desk, RunError};
 use super::meter;
 use super::providers::{Message, Response, Role, Stop, ToolChoice};
 use super::work::Work;
-use super::{reply, turn};
+use super::{reply, supervisor, turn};
 use crate::domain::{ErrorClass, RunState, StopReason, Withheld};
 use crate::store::{ClaimedRun, Entry, Fate, Finished};
 use tokio_util::sync::CancellationToken;
@@ -48,6 +48,9 @@ async fn converse(work: &mut Work<'_>) -> Result<(String, StopReason), RunError>
         };
         if response.stop == Stop::Refused {
             return Ok((response.text(), StopReason::Refused));
+        }
+        if let Some(limit) = supervisor::limit_reached(&response.stop) {
+            return Ok((supervisor::honest(&response.text(), limit), limit));
         }
         if response.calls().next().is_some() {
             let results = calls::call_all(work, &response).await?;

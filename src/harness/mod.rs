@@ -12,6 +12,7 @@ pub mod preflight;
 pub mod route;
 pub mod purse;
 pub mod work;
+pub mod sessions;
 pub mod supervisor;
 pub mod turn;
 pub mod gate;

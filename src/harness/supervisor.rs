@@ -1,35 +1,399 @@
-//! One call to a provider whose loop is the agent's: watched, recorded, stopped where it leaves its tier.
+//! One call to a provider whose loop is the agent's: watched, recorded, stopped where it leaves its tier or its bounds.
+//!
+//! Every call of a tool of the agent's own is committed as it is seen, with one result, whatever becomes of the agent.
+//! Calls of our tools are not recorded here: they come through `attache mcp serve`, which does.
 
+use super::gate;
 use super::providers::accumulate::Accumulator;
-use super::providers::{AgentTerms, CallContext, LoopOwner, ProviderError, Response, Session};
+use super::providers::{
+    AgentTerms, Block, CallContext, Event, Phase, ProviderError, Response, Stop, TokenUsage, ToolArgs,
+};
+use super::sessions;
 use super::work::Work;
 use crate::config::Tier;
+use crate::domain::{ErrorClass, StopReason};
+use crate::store::{Entry, Executor, NewCall, SessionKey, Step, StepKind, StoreError, Unanswered};
 use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use serde_json::json;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
-/// How an agent may work for this run; `None` where the loop is ours.
-pub fn terms(work: &Work<'_>) -> Option<AgentTerms> {
-    if work.route.loop_owner() == LoopOwner::Engine {
-        return None;
-    }
-    let budget = work.budget();
-    let settings = work.desk.config.inference.providers.get(&work.route.name);
-    Some(AgentTerms {
-        session: Session::New(work.run.id.to_string()),
-        tier: settings.map_or(Tier::ReadOnly, |settings| settings.agent.tier),
-        folder: work.persona.folder.display().to_string(),
-        turns_max: budget.turns_max,
-        tool_calls_max: budget.tool_calls_max,
-        cost_micros_max: budget.cost_micros_max,
-        tool_server: None,
-    })
-}
+/// Between asking an agent to end and ending it.
+const GRACE: Duration = Duration::from_secs(1);
+/// Names in a sentence for the operator.
+const NAMES_MAX: usize = 6;
+
+const NOT_FINISHED: Unanswered =
+    Unanswered { code: "not_finished", message: "the agent ended without saying how this call ended" };
+const STOPPED: Unanswered = Unanswered {
+    code: "outcome_unknown",
+    message: "the agent ended in the middle of this call; it may or may not have taken effect",
+};
 
 /// Makes the call and waits for its end.
-pub async fn complete(work: &Work<'_>, wire: &str, context: CallContext) -> Result<Response, ProviderError> {
-    let mut events = work.route.provider.stream(wire, context);
-    let mut accumulator = Accumulator::default();
-    while let Some(event) = events.next().await {
-        accumulator.push(event?)?;
+pub async fn complete(
+    work: &mut Work<'_>,
+    wire: &str,
+    context: CallContext,
+) -> Result<Response, ProviderError> {
+    let Some(terms) = work.agent.terms.clone() else {
+        let message = "an agent was called without terms";
+        return Err(ProviderError::new(ErrorClass::Config, Phase::Config, message));
+    };
+    let asked = context.cancel.clone();
+    let stop = asked.child_token();
+    let mut events = work.route.provider.stream(wire, CallContext { cancel: stop.clone(), ..context });
+    let mut watch = Watch::new(work, terms);
+    let end = watch.follow(work, &mut events, &asked).await;
+    if !matches!(end, Ok(End::Finished(_)) | Err(_)) {
+        stop.cancel();
+        watch.listen_on(work, &mut events).await;
     }
-    accumulator.finish()
+    // Kills whatever has not ended by itself.
+    drop(events);
+    watch.settle(work, end).await
+}
+
+/// How far an agent came by itself.
+enum End {
+    Finished(Box<Response>),
+    /// It called a tool that its tier does not have.
+    Disallowed(String),
+    /// It came to a bound of the run.
+    Limit(Stop),
+}
+
+/// A call that has no result yet.
+struct Open {
+    agent_id: String,
+    id: String,
+    name: String,
+}
+
+/// What was seen of one agent's call.
+struct Watch {
+    terms: AgentTerms,
+    /// How the agent calls our own tools, where it may.
+    ours: Option<String>,
+    session_key: SessionKey,
+    session: Option<String>,
+    open: Vec<Open>,
+    calls: u32,
+    failures: u32,
+    /// Tools beyond reading that it called.
+    acts: Vec<String>,
+    text: String,
+    model: String,
+}
+
+impl Watch {
+    fn new(work: &Work<'_>, terms: AgentTerms) -> Self {
+        let ours = terms.tool_server.as_ref().map(|server| format!("mcp__{}__", server.name));
+        Self {
+            terms,
+            ours,
+            session_key: sessions::key(work),
+            session: None,
+            open: Vec::new(),
+            calls: 0,
+            failures: 0,
+            acts: Vec::new(),
+            text: String::new(),
+            model: work.route.model.clone(),
+        }
+    }
+
+    /// Consumes what the agent tells until it ends or must be stopped.
+    async fn follow(
+        &mut self,
+        work: &Work<'_>,
+        events: &mut BoxStream<'_, Result<Event, ProviderError>>,
+        asked: &CancellationToken,
+    ) -> Result<End, ProviderError> {
+        let mut accumulator = Accumulator::default();
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = overdue(asked) => {
+                    let message = "the call was cancelled";
+                    return Err(ProviderError::new(ErrorClass::Cancelled, Phase::MidStream, message));
+                }
+            };
+            let Some(event) = event.transpose()? else {
+                return accumulator.finish().map(|response| End::Finished(Box::new(response)));
+            };
+            accumulator.push(event.clone())?;
+            if let Some(end) = self.see(work, event).await? {
+                return Ok(end);
+            }
+        }
+    }
+
+    async fn see(&mut self, work: &Work<'_>, event: Event) -> Result<Option<End>, ProviderError> {
+        match event {
+            Event::Started { model, .. } => self.model = model,
+            Event::TextDelta(text) => self.text.push_str(&text),
+            Event::Session(id) => self.begin_session(work, id).await?,
+            Event::ObservedCall { id, name, args } => return self.called(work, id, name, args).await,
+            Event::ObservedResult { id, content, is_error } => {
+                self.answered(work, &id, &content, is_error).await?;
+            }
+            Event::Denied { name, args, reason } => {
+                let id = self.record(work, &name, &args).await?;
+                let payload = failure(&name, "denied", &reason);
+                self.close(work, id, name, payload).await?;
+                self.failures += 1;
+                if work.meter.tool_failures + self.failures >= work.budget().tool_failures_max {
+                    return Ok(Some(End::Limit(Stop::LimitToolFailures)));
+                }
+            }
+            Event::Notice(notice) => tracing::info!(run = %work.run.id, notice, "the agent says"),
+            Event::ThinkingDelta(_) | Event::ToolCall { .. } | Event::Finished(_) => {}
+        }
+        Ok(None)
+    }
+
+    async fn begin_session(&mut self, work: &Work<'_>, id: String) -> Result<(), ProviderError> {
+        if !sessions::is_session_id(&id) {
+            tracing::warn!(run = %work.run.id, "the agent named its session in a way that cannot be used again");
+            return Ok(());
+        }
+        if self.session.as_ref() != Some(&id) {
+            work.store.session_begun(&work.key, &self.session_key, &id).await.map_err(stored)?;
+            self.session = Some(id);
+        }
+        Ok(())
+    }
+
+    async fn called(
+        &mut self,
+        work: &Work<'_>,
+        agent_id: String,
+        name: String,
+        args: ToolArgs,
+    ) -> Result<Option<End>, ProviderError> {
+        if self.open.iter().any(|open| open.agent_id == agent_id) {
+            return Ok(None);
+        }
+        self.calls += 1;
+        let is_over = work.meter.tool_calls + self.calls > work.budget().tool_calls_max;
+        if self.ours.as_ref().is_some_and(|prefix| name.starts_with(prefix)) {
+            return Ok(is_over.then_some(End::Limit(Stop::LimitToolCalls)));
+        }
+        let id = self.record(work, &name, &args).await?;
+        let needs = work.route.provider.needs(&name, &args);
+        if needs > self.terms.tier {
+            let why = format!("stopped: the tier `{}` does not allow this call", self.terms.tier.as_str());
+            self.close(work, id, name.clone(), failure(&name, ErrorClass::DisallowedTool.as_str(), &why))
+                .await?;
+            self.acted(&name);
+            return Ok(Some(End::Disallowed(name)));
+        }
+        if needs > Tier::ReadOnly {
+            self.acted(&name);
+        }
+        if is_over {
+            let why = "stopped: this run has used up the number of tool calls it may make";
+            self.close(work, id, name.clone(), failure(&name, "limit", why)).await?;
+            return Ok(Some(End::Limit(Stop::LimitToolCalls)));
+        }
+        self.open.push(Open { agent_id, id, name });
+        Ok(None)
+    }
+
+    fn acted(&mut self, name: &str) {
+        if !self.acts.iter().any(|known| known == name) {
+            self.acts.push(name.to_owned());
+        }
+    }
+
+    async fn answered(
+        &mut self,
+        work: &Work<'_>,
+        agent_id: &str,
+        content: &str,
+        is_error: bool,
+    ) -> Result<(), ProviderError> {
+        // A result of one of our own tools, or a second one: recorded elsewhere, or already.
+        let Some(at) = self.open.iter().position(|open| open.agent_id == agent_id) else { return Ok(()) };
+        let Open { id, name, .. } = self.open.swap_remove(at);
+        let content = bounded(content, work);
+        let payload = match is_error {
+            true => failure(&name, "failed", &content),
+            false => json!({ "ok": true, "result": content }).to_string(),
+        };
+        self.close(work, id, name, payload).await
+    }
+
+    async fn record(&self, work: &Work<'_>, name: &str, args: &ToolArgs) -> Result<String, ProviderError> {
+        let mut payload_json = gate::call_payload(args);
+        if payload_json.len() > work.desk.config.limits.tool_result_bytes_max {
+            let shortened = bounded(&payload_json, work);
+            payload_json = json!({ "args": { "shortened": shortened } }).to_string();
+        }
+        let call = NewCall { executor: Executor::Agent, tool_name: name.to_owned(), payload_json };
+        work.store.record_call(&work.key, call).await.map_err(stored)
+    }
+
+    async fn close(
+        &self,
+        work: &Work<'_>,
+        id: String,
+        name: String,
+        payload_json: String,
+    ) -> Result<(), ProviderError> {
+        let result = Step {
+            kind: StepKind::Result,
+            executor: Executor::Agent,
+            tool_name: name,
+            tool_call_id: id,
+            payload_json,
+        };
+        work.store.journal(&work.key, vec![Entry::Step(result)]).await.map_err(stored)
+    }
+
+    /// An agent that was asked to end may still say how its calls ended.
+    async fn listen_on(&mut self, work: &Work<'_>, events: &mut BoxStream<'_, Result<Event, ProviderError>>) {
+        let listening = async {
+            while let Some(Ok(event)) = events.next().await {
+                if let Event::ObservedResult { id, content, is_error } = event
+                    && self.answered(work, &id, &content, is_error).await.is_err()
+                {
+                    return;
+                }
+            }
+        };
+        // What is not said in time has a result that says so.
+        let _in_time = tokio::time::timeout(GRACE, listening).await;
+    }
+
+    /// Closes what is open, counts, and says what follows.
+    async fn settle(
+        mut self,
+        work: &mut Work<'_>,
+        end: Result<End, ProviderError>,
+    ) -> Result<Response, ProviderError> {
+        let why = if matches!(end, Ok(End::Finished(_))) { NOT_FINISHED } else { STOPPED };
+        let closed = work.store.close_calls(&work.run.id, why).await.map_err(stored);
+        work.meter.tool_calls += self.calls;
+        work.meter.tool_failures += self.failures;
+        let mails = self.catch_up(work).await;
+        let end = closed.and(mails).and_then(|mails| end.map(|end| (end, mails)));
+        match end {
+            Ok((End::Finished(response), _)) => self.finished(work, *response).await,
+            Ok((End::Limit(stop), _)) => Ok(self.partial(stop)),
+            Ok((End::Disallowed(name), _)) => {
+                let tier = self.terms.tier.as_str();
+                let message = format!(
+                    "the agent called `{name}`, which its tier `{tier}` does not allow; it was stopped"
+                );
+                Err(ProviderError {
+                    acted: true,
+                    ..ProviderError::new(ErrorClass::DisallowedTool, Phase::MidStream, message)
+                })
+            }
+            Err(error) => Err(self.blamed(work, error)),
+        }
+    }
+
+    /// The mails that the agent sent through our tools meanwhile; they count in this run.
+    async fn catch_up(&mut self, work: &mut Work<'_>) -> Result<(), ProviderError> {
+        let (mails, replied) = work.store.mails_so_far(&work.run.id).await.map_err(stored)?;
+        let mails = mails as usize;
+        if mails > work.mails_sent {
+            self.acted("send_email");
+            work.desk.mail_queued.notify_one();
+        }
+        (work.mails_sent, work.replied) = (mails, replied);
+        Ok(())
+    }
+
+    async fn finished(&self, work: &Work<'_>, response: Response) -> Result<Response, ProviderError> {
+        if let Some(id) = &self.session {
+            let usage = response.session_usage.as_ref().and_then(|used| serde_json::to_string(used).ok());
+            let kept = work.store.session_answered(&work.key, &self.session_key, id, usage).await;
+            kept.map_err(stored)?;
+        }
+        Ok(response)
+    }
+
+    /// What text there was, for a reader who must know that it is not all.
+    fn partial(self, stop: Stop) -> Response {
+        Response {
+            blocks: vec![Block::text(self.text)],
+            stop,
+            usage: TokenUsage { estimated: true, ..TokenUsage::default() },
+            model_served: self.model,
+            provider_request_id: None,
+            breakdown: Vec::new(),
+            session_usage: None,
+        }
+    }
+
+    /// A failure says what had been done, because then nobody but a person may decide to do it again.
+    fn blamed(&self, work: &Work<'_>, error: ProviderError) -> ProviderError {
+        if self.acts.is_empty() || error.class == ErrorClass::Cancelled {
+            return error;
+        }
+        let names: Vec<String> = self.acts.iter().take(NAMES_MAX).map(|name| format!("`{name}`")).collect();
+        let more = if self.acts.len() > NAMES_MAX { " and others" } else { "" };
+        let message = format!(
+            "the agent had called {}{more} before it failed, so it is not asked again by itself: {}",
+            names.join(", "),
+            error.message
+        );
+        tracing::warn!(run = %work.run.id, acts = self.acts.len(), "an agent failed after it had acted");
+        ProviderError { acted: true, message: message.chars().take(500).collect(), ..error }
+    }
+}
+
+/// Why a run ends with an agent's partial answer.
+pub fn limit_reached(stop: &Stop) -> Option<StopReason> {
+    match stop {
+        Stop::LimitTurns => Some(StopReason::LimitTurns),
+        Stop::LimitCost => Some(StopReason::LimitCost),
+        Stop::LimitToolCalls => Some(StopReason::LimitToolCalls),
+        Stop::LimitToolFailures => Some(StopReason::LimitToolFailures),
+        _ => None,
+    }
+}
+
+/// A partial answer with the sentence that makes it an honest one.
+pub fn honest(text: &str, limit: StopReason) -> String {
+    let what = match limit {
+        StopReason::LimitTurns => "turns",
+        StopReason::LimitCost => "money",
+        StopReason::LimitToolFailures => "failed tool calls",
+        _ => "tool calls",
+    };
+    let sentence = format!("[This answer is incomplete: its run had used up the {what} it may use.]");
+    match text.trim() {
+        "" => sentence,
+        text => format!("{text}\n\n{sentence}"),
+    }
+}
+
+/// An adapter ends its call when it is cancelled; one that does not is ended.
+async fn overdue(asked: &CancellationToken) {
+    asked.cancelled().await;
+    tokio::time::sleep(GRACE).await;
+}
+
+fn failure(name: &str, code: &str, message: &str) -> String {
+    json!({ "ok": false, "tool": name, "error": { "code": code, "message": message } }).to_string()
+}
+
+/// As much of a text as one result may have.
+fn bounded(text: &str, work: &Work<'_>) -> String {
+    let most = work.desk.config.limits.tool_result_bytes_max;
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    format!("{}… [cut: {} bytes]", &text[..text.floor_char_boundary(most)], text.len())
+}
+
+fn stored(error: StoreError) -> ProviderError {
+    let message = format!("what the agent did cannot be recorded: {error}");
+    ProviderError::new(ErrorClass::Store, Phase::MidStream, message)
 }

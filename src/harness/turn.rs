@@ -2,12 +2,12 @@
 
 use super::desk::RunError;
 use super::providers::{
-    self, Block, CallContext, LoopOwner, Phase, ProviderError, Response, RetryDecision, Stop, ToolChoice,
-    retry_decision,
+    self, Block, CallContext, LoopOwner, Phase, ProviderError, Request, Response, RetryDecision, Stop,
+    ToolChoice, retry_decision,
 };
 use super::purse;
-use super::supervisor;
 use super::work::Work;
+use super::{sessions, supervisor};
 use crate::domain::{ErrorClass, Usage, sha256_hex, stable_seed};
 use crate::store::{Entry, TurnAnswered, TurnFailed, TurnStarted};
 use std::time::Duration;
@@ -23,12 +23,9 @@ pub async fn ask(
     note: Option<String>,
 ) -> Result<Response, RunError> {
     let inference = &work.desk.config.inference;
-    let (turn_index, request) = (work.meter.turns, work.request(choice, note));
-    let wire = work
-        .route
-        .provider
-        .wire_request(&request)
-        .map_err(|source| RunError::Provider { source, retry_in: None })?;
+    sessions::prepare(work).await?;
+    let (turn_index, mut request) = (work.meter.turns, work.request(choice, note.clone()));
+    let mut wire = wire_of(work, &request)?;
     let mut attempt = work.turn_attempts.get(&turn_index).copied().unwrap_or(0);
     let mut tries = 0;
     loop {
@@ -56,6 +53,13 @@ pub async fn ask(
             work.commit(None).await?;
             return Err(RunError::Cancelled);
         }
+        if sessions::starts_anew(work, &error).await? {
+            sessions::prepare(work).await?;
+            request = work.request(choice, note.clone());
+            wire = wire_of(work, &request)?;
+            tries -= 1;
+            continue;
+        }
         let seed = u64::from(attempt) ^ stable_seed(work.run.id.as_str());
         let waits = inference.inline_wait_max;
         match retry_decision(&error, tries, inference.call_attempts_max, waits, seed) {
@@ -72,8 +76,13 @@ pub async fn ask(
     }
 }
 
+fn wire_of(work: &Work<'_>, request: &Request) -> Result<String, RunError> {
+    let wire = work.route.provider.wire_request(request);
+    wire.map_err(|source| RunError::Provider { source, retry_in: None })
+}
+
 async fn call(
-    work: &Work<'_>,
+    work: &mut Work<'_>,
     wire: &str,
     turn_index: u32,
     choice: ToolChoice,

@@ -8,7 +8,7 @@ use super::providers::{Message, Request, Response, Role, Stop, ToolChoice, ToolS
 use super::quota;
 use super::resolvers::Subject;
 use super::route::Route;
-use super::supervisor;
+use super::sessions::{self, AgentState};
 use crate::config::{Budget, Persona};
 use crate::domain::{ErrorClass, Usage, Withheld};
 use crate::store::{
@@ -32,6 +32,7 @@ pub struct Work<'a> {
     pub subject: Subject,
     /// Where the next call goes.
     pub route: Route<'a>,
+    pub agent: AgentState,
     pub tools: Vec<&'static dyn Tool>,
     pub cancel: &'a CancellationToken,
     /// The first request; later ones are this one with more messages.
@@ -93,6 +94,7 @@ impl<'a> Work<'a> {
             store,
             subject,
             route,
+            agent: AgentState::default(),
             cancel,
             first,
             fresh_context: None,
@@ -216,9 +218,10 @@ impl<'a> Work<'a> {
     pub fn request(&self, tool_choice: ToolChoice, note: Option<String>) -> Request {
         let mut request = self.first.clone();
         request.model.clone_from(&self.route.model);
-        request.agent = supervisor::terms(self);
+        request.agent = self.agent.terms.clone();
         request.tool_choice = tool_choice;
         request.messages.extend(self.said.iter().cloned());
+        request.messages.extend(sessions::done_before(&self.known_steps).map(Message::user));
         request.messages.extend(note.map(Message::user));
         request
     }

@@ -345,9 +345,6 @@ pub(super) const JOURNAL_TURNS: &str = "
 pub(super) const JOURNAL_STEPS: &str = "
     SELECT event_type, executor, tool_name, tool_call_id, payload_json FROM thread_tool_events
     WHERE run_id = $1 AND persona_id = $2 ORDER BY step_index";
-pub(super) const JOURNAL_MAILS: &str = "
-    SELECT count(*), coalesce(sum(m.thread_id = r.thread_id), 0) FROM messages m JOIN runs r ON r.id = m.run_id
-    WHERE m.run_id = $1 AND m.persona_id = $2 AND m.disposition = 'sent'";
 
 impl PersonaStore {
     /// Reads the journal of a run.
@@ -369,10 +366,7 @@ impl PersonaStore {
             return Ok(so_far);
         }
         so_far.steps = self.steps_of_run(run).await?;
-        let mails = sqlx::query(JOURNAL_MAILS).bind(run.as_str()).bind(self.persona.as_str());
-        let mails = mails.fetch_one(self.store.readers()).await?;
-        so_far.mails = mails.get(0);
-        so_far.replied = mails.get::<i64, _>(1) > 0;
+        (so_far.mails, so_far.replied) = self.mails_so_far(run).await?;
         Ok(so_far)
     }
 

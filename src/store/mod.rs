@@ -14,6 +14,7 @@ mod correspondence;
 mod runs;
 mod journal;
 mod steps;
+mod sessions;
 mod history;
 mod search;
 mod knowledge;
@@ -59,6 +60,7 @@ pub use schedules::{
     StoredResponsibility, StoredSlot, Version,
 };
 pub use search::{FoundMessage, MessageSearch};
+pub use sessions::{KnownSession, SessionKey};
 pub use steer::{Cancellation, FailedRuns};
 pub use steps::{Executor, INTERRUPTED, NewCall, Step, StepKind, Unanswered};
 pub use transport::{TransportHealth, TransportNote, TransportState};

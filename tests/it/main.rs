@@ -37,3 +37,4 @@ mod judge;
 mod dns;
 mod identity;
 mod readme;
+mod supervisor;

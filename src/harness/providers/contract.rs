@@ -306,6 +306,9 @@ pub enum Stop {
     /// An agent came to a bound that we gave it.
     LimitTurns,
     LimitCost,
+    /// We stopped an agent at a bound of the run.
+    LimitToolCalls,
+    LimitToolFailures,
     /// The model wrote a tool call that its own vendor could not read; ask once more.
     MalformedCall,
     Other(String),
@@ -365,6 +368,8 @@ pub struct ProviderError {
     pub refused: Option<Parameter>,
     /// Tokens that the model takes, where an overflow said so.
     pub window_tokens: Option<u64>,
+    /// An agent had called tools that may have changed something; the call must not simply be made again.
+    pub acted: bool,
     pub message: String,
 }
 
@@ -381,6 +386,7 @@ impl ProviderError {
             should_retry: None,
             refused: None,
             window_tokens: None,
+            acted: false,
             message,
         }
     }

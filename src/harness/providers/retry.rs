@@ -41,6 +41,9 @@ pub fn retry_decision(
     inline_wait_max: Duration,
     jitter_seed: u64,
 ) -> RetryDecision {
+    if error.acted {
+        return RetryDecision::Fail;
+    }
     let forced = error.should_retry == Some(true) && error.class != ErrorClass::Cancelled;
     if !(forced || error.class.is_retryable()) || error.phase == Phase::Config {
         return RetryDecision::Fail;

@@ -1,0 +1,181 @@
+//! Before an agent's call: how it may work for this run, which session it goes on with, and what an earlier attempt
+//! has done already.
+
+use super::desk::RunError;
+use super::providers::{
+    AgentTerms, LoopOwner, ProviderError, Session, TOOL_SERVER_NAME, TokenUsage, ToolServer,
+};
+use super::resolvers::read_text;
+use super::work::Work;
+use crate::config::Tier;
+use crate::domain::{ErrorClass, sha256_hex};
+use crate::store::{SessionKey, Step, StepKind};
+
+const PERSONA_TEXT_BYTES_MAX: u64 = 128 * 1024;
+/// Characters of one call, and of its result, in the list of what was done.
+const DONE_CHARS_MAX: usize = 300;
+/// Calls in that list; the last ones, because what was under way counts most.
+const DONE_CALLS_MAX: usize = 30;
+
+/// What is known about the agent that the next call goes to.
+#[derive(Default)]
+pub struct AgentState {
+    /// `None` where the loop is ours.
+    pub terms: Option<AgentTerms>,
+    /// A session was lost and replaced already; the next time it is an error.
+    renewed: bool,
+}
+
+/// Settles how the agent may work, for the route that the work is on. Before every call.
+pub async fn prepare(work: &mut Work<'_>) -> Result<(), RunError> {
+    work.agent.terms = match work.route.loop_owner() {
+        LoopOwner::Engine => None,
+        LoopOwner::Agent => Some(terms(work).await?),
+    };
+    Ok(())
+}
+
+async fn terms(work: &Work<'_>) -> Result<AgentTerms, RunError> {
+    let budget = work.budget();
+    Ok(AgentTerms {
+        session: session(work).await?,
+        tier: tier(work),
+        folder: folder(work),
+        turns_max: budget.turns_max,
+        tool_calls_max: budget.tool_calls_max,
+        cost_micros_max: budget.cost_micros_max,
+        tool_server: tool_server(work),
+    })
+}
+
+fn tier(work: &Work<'_>) -> Tier {
+    let settings = work.desk.config.inference.providers.get(&work.route.name);
+    settings.map_or(Tier::default(), |settings| settings.agent.tier)
+}
+
+fn folder(work: &Work<'_>) -> String {
+    work.persona.folder.display().to_string()
+}
+
+/// Our own program, for this run; an agent that offers our tools to nobody does not start it.
+fn tool_server(work: &Work<'_>) -> Option<ToolServer> {
+    let config = &work.desk.config;
+    let workspace = config.workspace.display().to_string();
+    let args = ["mcp", "serve", "--run", work.run.id.as_str(), "--workspace", &workspace];
+    (!work.tools.is_empty()).then(|| ToolServer {
+        name: TOOL_SERVER_NAME.to_owned(),
+        program: config.program.display().to_string(),
+        args: args.map(str::to_owned).to_vec(),
+    })
+}
+
+async fn session(work: &Work<'_>) -> Result<Session, RunError> {
+    if work.route.provider.capabilities(&work.route.model).sessions
+        && let Some(known) = work.store.resumable_session(&key(work)).await?
+    {
+        let used = known.usage_json.as_deref().and_then(|json| serde_json::from_str::<TokenUsage>(json).ok());
+        return Ok(Session::Resume { id: known.id, used });
+    }
+    // A fresh one for every call: an agent refuses an id that it has seen.
+    Ok(Session::New(work.desk.clock.new_id()))
+}
+
+/// Under what the session of this call is kept.
+pub fn key(work: &Work<'_>) -> SessionKey {
+    let text =
+        read_text(&work.folder, "PERSONA.md", PERSONA_TEXT_BYTES_MAX).ok().flatten().unwrap_or_default();
+    let tools: Vec<&str> = work.tools.iter().map(|tool| tool.name()).collect();
+    let told = [text.as_bytes(), work.persona.name.as_bytes(), tier(work).as_str().as_bytes()];
+    let tools = tools.join(" ");
+    SessionKey {
+        thread: work.subject.message.thread.clone(),
+        provider: work.route.name.clone(),
+        model: work.route.model.clone(),
+        folder: folder(work),
+        terms_sha256: sha256_hex(&[told[0], b"\0", told[1], b"\0", told[2], b"\0", tools.as_bytes()]),
+    }
+}
+
+/// Whether an id that an agent gave its session may stand in an argument: `^[A-Za-z0-9_-]{1,128}$`, and no option.
+pub fn is_session_id(id: &str) -> bool {
+    let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    (1..=128).contains(&id.len()) && !id.starts_with('-') && id.chars().all(legal)
+}
+
+/// Whether the call failed only because its session is gone or taken: then it is made once more with a new one, and
+/// the failure does not count.
+pub async fn starts_anew(work: &mut Work<'_>, error: &ProviderError) -> Result<bool, RunError> {
+    let is_lost = matches!(error.class, ErrorClass::SessionMissing | ErrorClass::SessionBusy);
+    if !is_lost || error.acted || work.agent.renewed {
+        return Ok(false);
+    }
+    work.agent.renewed = true;
+    work.store.session_lost(&work.subject.message.thread, &work.route.name).await?;
+    tracing::info!(run = %work.run.id, class = %error.class, "an agent's session is gone; it begins anew with our history");
+    Ok(true)
+}
+
+/// What an interrupted attempt of this run has done, so that nothing is done twice without knowing it; `None` when
+/// there is nothing. Calls of our own loop are not in it: they stand in the conversation.
+pub fn done_before(steps: &[Step]) -> Option<String> {
+    let of_agent = |step: &&Step| step.kind == StepKind::Call && !step.tool_call_id.starts_with('c');
+    let calls: Vec<&Step> = steps.iter().filter(of_agent).collect();
+    let left_out = calls.len().saturating_sub(DONE_CALLS_MAX);
+    let lines = calls.iter().skip(left_out).map(|call| {
+        let is_result =
+            |step: &&Step| step.kind == StepKind::Result && step.tool_call_id == call.tool_call_id;
+        let result = steps.iter().find(is_result).map_or("no result", |step| step.payload_json.as_str());
+        format!("- {} {} -> {}\n", call.tool_name, short(&call.payload_json), short(result))
+    });
+    let lines: String = lines.collect();
+    (!calls.is_empty()).then(|| {
+        let more = if left_out > 0 { format!("- ({left_out} calls before these)\n") } else { String::new() };
+        format!(
+            "[engine] An earlier attempt at this answer was interrupted. These tools were called in it, so do not \
+             repeat what is done, and look before you repeat what is unknown:\n{more}{lines}"
+        )
+    })
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(DONE_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Executor;
+
+    #[test]
+    fn an_id_that_could_be_an_option_or_a_path_is_no_session() {
+        for good in ["ses_01ABC", "0199-aa", "a", &"x".repeat(128)] {
+            assert!(is_session_id(good), "{good}");
+        }
+        for bad in ["", "-p", "--resume", "../x", "a b", "a/b", "ü", "a\n", &"x".repeat(129)] {
+            assert!(!is_session_id(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_was_done_is_told_with_its_results_and_our_own_loop_is_not() {
+        let step = |kind, id: &str, payload: &str| Step {
+            kind,
+            executor: Executor::Agent,
+            tool_name: "Bash".into(),
+            tool_call_id: id.into(),
+            payload_json: payload.into(),
+        };
+        assert_eq!(done_before(&[step(StepKind::Call, "c0_0", "{}")]), None);
+        let steps = [
+            step(StepKind::Call, "a0", "{\"args\":{\"command\":\"make\"}}"),
+            step(StepKind::Result, "a0", "{\"ok\":true}"),
+            step(StepKind::Call, "a1", &"x".repeat(1000)),
+        ];
+        let told = done_before(&steps).unwrap_or_default();
+        assert!(told.contains("- Bash {\"args\":{\"command\":\"make\"}} -> {\"ok\":true}\n"), "{told}");
+        assert!(told.contains("… -> no result\n") && told.len() < 1000, "{told}");
+    }
+}

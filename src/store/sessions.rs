@@ -1,0 +1,127 @@
+//! Sessions of agents: which conversation of its own an agent may go on with in a thread.
+//!
+//! Our history is what counts. A session is gone on with only if an answer of it was seen, if the agent was told the
+//! same about itself, and if the persona has said nothing in the thread that the session does not know.
+
+use super::runs::fenced;
+use super::{PersonaStore, Result, RunKey};
+use crate::domain::{RunId, ThreadId};
+use sqlx::Row;
+
+/// Whose session, and what the agent was told about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionKey {
+    pub thread: ThreadId,
+    pub provider: String,
+    pub model: String,
+    pub folder: String,
+    /// Of the persona's text, its tools and its tier.
+    pub terms_sha256: String,
+}
+
+/// A session that may go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownSession {
+    pub id: String,
+    /// What it has used in all, as the harness wrote it.
+    pub usage_json: Option<String>,
+}
+
+/// `seen_seq` is the last mail that existed when the session answered; what its own last run mailed comes after.
+pub(super) const RESUMABLE_SESSION: &str = "
+    SELECT session_id, usage_json FROM provider_sessions s
+    WHERE persona_id = $1 AND thread_id = $2 AND provider = $3 AND model = $4 AND folder = $5
+      AND terms_sha256 = $6 AND state = 'resumable'
+      AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.thread_id = s.thread_id AND m.direction = 'outbound'
+        AND m.seq > s.seen_seq AND m.run_id IS NOT s.run_id)";
+pub(super) const KEEP_SESSION: &str = "
+    INSERT INTO provider_sessions (persona_id, thread_id, provider, model, session_id, folder, terms_sha256, state,
+      run_id, seen_seq, usage_json, created_at, used_at)
+    SELECT persona_id, thread_id, $3, $4, $5, $6, $7, $8, id,
+      (SELECT coalesce(max(seq), 0) FROM messages WHERE thread_id = runs.thread_id AND direction = 'outbound'), $9,
+      $10, $10
+    FROM runs WHERE id = $1 AND persona_id = $2 AND epoch = $11 AND state = 'running'
+    ON CONFLICT (persona_id, thread_id, provider) DO UPDATE SET model = excluded.model, folder = excluded.folder,
+      created_at = CASE session_id WHEN excluded.session_id THEN created_at ELSE excluded.created_at END,
+      session_id = excluded.session_id, terms_sha256 = excluded.terms_sha256, state = excluded.state,
+      run_id = excluded.run_id, seen_seq = excluded.seen_seq, usage_json = excluded.usage_json,
+      used_at = excluded.used_at";
+pub(super) const LOSE_SESSION: &str = "
+    UPDATE provider_sessions SET state = 'lost' WHERE persona_id = $1 AND thread_id = $2 AND provider = $3";
+/// Two threads became one: the sessions of neither know the whole of it.
+pub(super) const FOLD_SESSIONS: &str = "DELETE FROM provider_sessions WHERE thread_id IN ($1, $2)";
+pub(super) const RUN_MAILS: &str = "
+    SELECT count(*), coalesce(sum(m.thread_id = r.thread_id), 0) FROM messages m JOIN runs r ON r.id = m.run_id
+    WHERE m.run_id = $1 AND m.persona_id = $2 AND m.disposition = 'sent'";
+
+impl PersonaStore {
+    /// The session with which the next call in this thread may go on.
+    pub async fn resumable_session(&self, key: &SessionKey) -> Result<Option<KnownSession>> {
+        let find = sqlx::query(RESUMABLE_SESSION).bind(self.persona.as_str()).bind(key.thread.as_str());
+        let find = find.bind(&key.provider).bind(&key.model).bind(&key.folder).bind(&key.terms_sha256);
+        let row = find.fetch_optional(self.store.readers()).await?;
+        Ok(row.map(|row| KnownSession { id: row.get(0), usage_json: row.get(1) }))
+    }
+
+    /// The agent named its session: not to be gone on with until it has answered.
+    ///
+    /// Errors: [`super::StoreError::WrongState`] when the run is no longer this engine's.
+    pub async fn session_begun(&self, run: &RunKey, key: &SessionKey, id: &str) -> Result<()> {
+        self.keep_session(run, key, id, ("begun", None)).await
+    }
+
+    /// The agent has answered in it. Errors: as [`Self::session_begun`].
+    pub async fn session_answered(
+        &self,
+        run: &RunKey,
+        key: &SessionKey,
+        id: &str,
+        usage_json: Option<String>,
+    ) -> Result<()> {
+        self.keep_session(run, key, id, ("resumable", usage_json)).await
+    }
+
+    async fn keep_session(
+        &self,
+        run: &RunKey,
+        key: &SessionKey,
+        id: &str,
+        (state, usage_json): (&'static str, Option<String>),
+    ) -> Result<()> {
+        let (persona, epoch) = (self.persona.clone(), self.store.epoch());
+        let now = self.store.clock().now().to_string();
+        let (run, key, id) = (run.run.clone(), key.clone(), id.to_owned());
+        self.store
+            .write(move |conn| {
+                Box::pin(async move {
+                    let keep = sqlx::query(KEEP_SESSION).bind(run.as_str()).bind(persona.as_str());
+                    let keep = keep.bind(&key.provider).bind(&key.model).bind(&id).bind(&key.folder);
+                    let keep =
+                        keep.bind(&key.terms_sha256).bind(state).bind(usage_json).bind(now).bind(epoch);
+                    fenced(keep.execute(conn).await?.rows_affected(), run.as_str())
+                })
+            })
+            .await
+    }
+
+    /// The agent does not know its session any more.
+    pub async fn session_lost(&self, thread: &ThreadId, provider: &str) -> Result<()> {
+        let (persona, thread, provider) = (self.persona.clone(), thread.clone(), provider.to_owned());
+        self.store
+            .write(move |conn| {
+                Box::pin(async move {
+                    let lose = sqlx::query(LOSE_SESSION).bind(persona.as_str()).bind(thread.as_str());
+                    lose.bind(provider).execute(conn).await?;
+                    Ok(())
+                })
+            })
+            .await
+    }
+
+    /// How many mails a run has queued so far, and whether one of them answers its trigger.
+    pub async fn mails_so_far(&self, run: &RunId) -> Result<(u32, bool)> {
+        let mails = sqlx::query(RUN_MAILS).bind(run.as_str()).bind(self.persona.as_str());
+        let mails = mails.fetch_one(self.store.readers()).await?;
+        Ok((mails.get(0), mails.get::<i64, _>(1) > 0))
+    }
+}

@@ -1,0 +1,200 @@
+//! A command-line agent as the engine sees it, played from a list, and a house whose provider it is.
+
+use crate::app::{TestApp, Workspace, note};
+use attache::config::Tier;
+use attache::domain::ErrorClass;
+use attache::harness::desk::Desk;
+use attache::harness::providers::{
+    Block, CallContext, Capabilities, Event, LoopOwner, Phase, Provider, ProviderError, Request, Response,
+    Session, Stop, TokenUsage, ToolArgs,
+};
+use attache::harness::worker::Worker;
+use futures_util::stream::{self, BoxStream, StreamExt};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use tokio::sync::Notify;
+
+/// One thing that the agent does.
+#[derive(Clone)]
+pub enum Act {
+    Tells(Event),
+    Fails(ErrorClass),
+    /// Says nothing more until it is cancelled, and then ends as adapters must.
+    Hangs,
+    /// Says nothing more, whatever is asked of it.
+    IsDeaf,
+}
+
+/// What the test and the provider share.
+#[derive(Default)]
+pub struct Stage {
+    /// The acts of each call, in order; the last list is played for all later calls.
+    calls: Mutex<VecDeque<Vec<Act>>>,
+    requests: Mutex<Vec<Request>>,
+    /// Calls under way, and the most that ever were.
+    running: AtomicUsize,
+    pub most_at_once: AtomicUsize,
+    /// The agent has come to where it says nothing more.
+    pub quiet: Notify,
+}
+
+impl Stage {
+    pub fn requests(&self) -> Vec<Request> {
+        self.requests.lock().expect("no test panicked here").clone()
+    }
+    /// The session of each call.
+    pub fn sessions(&self) -> Vec<Session> {
+        self.requests().into_iter().map(|request| request.agent.expect("terms").session).collect()
+    }
+    pub fn running(&self) -> usize {
+        self.running.load(Ordering::SeqCst)
+    }
+}
+
+pub struct Agent(pub Arc<Stage>);
+
+impl Provider for Agent {
+    fn id(&self) -> &str {
+        "scripted"
+    }
+    fn capabilities(&self, _model: &str) -> Capabilities {
+        Capabilities { loop_owner: LoopOwner::Agent, sessions: true, ..Capabilities::MODEL }
+    }
+    fn needs(&self, name: &str, _args: &ToolArgs) -> Tier {
+        match name {
+            "Read" => Tier::ReadOnly,
+            "Write" => Tier::Write,
+            _ => Tier::Full,
+        }
+    }
+    fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {
+        Ok(serde_json::to_string(request).expect("a request has a JSON form"))
+    }
+    fn stream<'a>(
+        &'a self,
+        wire: &'a str,
+        context: CallContext,
+    ) -> BoxStream<'a, Result<Event, ProviderError>> {
+        let request = serde_json::from_str(wire).expect("our own wire");
+        self.0.requests.lock().expect("no test panicked here").push(request);
+        let mut calls = self.0.calls.lock().expect("no test panicked here");
+        let acts = if calls.len() > 1 { calls.pop_front() } else { calls.front().cloned() };
+        let running = Running::begin(self.0.clone());
+        let acts = stream::iter(acts.expect("an act for this call")).then(move |act| {
+            let (stage, cancel) = (running.0.clone(), context.cancel.clone());
+            async move {
+                match act {
+                    Act::Tells(event) => Ok(event),
+                    Act::Fails(class) => Err(ProviderError::new(class, Phase::MidStream, "it broke")),
+                    Act::Hangs => {
+                        stage.quiet.notify_one();
+                        cancel.cancelled().await;
+                        Err(ProviderError::new(ErrorClass::Cancelled, Phase::MidStream, "cancelled"))
+                    }
+                    Act::IsDeaf => {
+                        stage.quiet.notify_one();
+                        std::future::pending().await
+                    }
+                }
+            }
+        });
+        acts.boxed()
+    }
+}
+
+/// Alive as long as the stream of a call: what would be the process group.
+struct Running(Arc<Stage>);
+
+impl Running {
+    fn begin(stage: Arc<Stage>) -> Self {
+        let now = stage.running.fetch_add(1, Ordering::SeqCst) + 1;
+        stage.most_at_once.fetch_max(now, Ordering::SeqCst);
+        Self(stage)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+pub fn starts() -> Act {
+    Act::Tells(Event::Started { provider_request_id: None, model: "agent-1".into() })
+}
+pub fn session(id: &str) -> Act {
+    Act::Tells(Event::Session(id.into()))
+}
+pub fn calls(id: &str, name: &str) -> Act {
+    let args = ToolArgs::Object(json!({ "what": id }).as_object().expect("an object").clone());
+    Act::Tells(Event::ObservedCall { id: id.into(), name: name.into(), args })
+}
+pub fn result(id: &str, content: &str) -> Act {
+    Act::Tells(Event::ObservedResult { id: id.into(), content: content.into(), is_error: false })
+}
+pub fn says(text: &str) -> Act {
+    Act::Tells(Event::TextDelta(text.into()))
+}
+pub fn ends(text: &str) -> Act {
+    Act::Tells(Event::Finished(Response {
+        blocks: vec![Block::text(text)],
+        stop: Stop::EndTurn,
+        usage: TokenUsage { output_tokens: 7, cost_micros: Some(1_000), ..TokenUsage::default() },
+        model_served: "agent-1".into(),
+        provider_request_id: None,
+        breakdown: Vec::new(),
+        session_usage: None,
+    }))
+}
+
+/// An engine whose one provider is the agent.
+pub struct House {
+    pub app: TestApp,
+    pub stage: Arc<Stage>,
+}
+
+impl House {
+    pub async fn new(tier: &str, calls: Vec<Vec<Act>>) -> Self {
+        Self::with(tier, json!({}), calls).await
+    }
+
+    pub async fn with(tier: &str, budget: Value, calls: Vec<Vec<Act>>) -> Self {
+        let workspace = Workspace::new(&json!({ "turns": [] })).talkative();
+        workspace.set(
+            "configs/inference.json",
+            "/providers",
+            json!({ "scripted": { "script": "configs/script.json", "tier": tier } }),
+        );
+        workspace.set("configs/inference.json", "/budget", budget);
+        let stage = Arc::new(Stage { calls: Mutex::new(calls.into()), ..Stage::default() });
+        Self { app: workspace.start().await, stage }
+    }
+
+    pub fn desk(&self) -> Arc<Desk> {
+        let engine = &self.app.engine;
+        let desk = Desk::set_up(engine.store.clone(), engine.config.clone(), Arc::default());
+        let mut desk = desk.expect("a desk");
+        desk.providers.insert("scripted".to_owned(), Box::new(Agent(self.stage.clone())));
+        Arc::new(desk)
+    }
+
+    /// Works off what is due.
+    pub async fn work(&self) {
+        self.app.workspace.clock.advance(std::time::Duration::from_millis(10));
+        Worker::new(self.desk()).drain().await.expect("worked off");
+        self.app.drain().await;
+    }
+
+    /// A letter, worked off; gives its run.
+    pub async fn letter(&self, id: &str, more: &str) -> String {
+        let run = self.app.run_of(&note(id, more, "Please look after it.")).await;
+        self.work().await;
+        run
+    }
+
+    pub async fn restart(self) -> Self {
+        Self { app: self.app.restart().await, stage: self.stage }
+    }
+}

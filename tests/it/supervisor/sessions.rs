@@ -1,0 +1,117 @@
+//! Conversations that an agent keeps: gone on with where nothing is lost by it, begun anew otherwise.
+
+use super::agent::{Act, House, calls, ends, session, starts};
+use crate::app::note;
+use attache::domain::ErrorClass;
+use attache::harness::providers::Session;
+use std::sync::atomic::Ordering;
+
+const FOLLOWS: &str = "In-Reply-To: <q1@guest.example>\n";
+
+fn answers_in(id: &str) -> Vec<Act> {
+    vec![starts(), session(id), ends("Here.")]
+}
+
+fn resumes(session: &Session, expected: &str) -> bool {
+    matches!(session, Session::Resume { id, .. } if id == expected)
+}
+
+#[tokio::test]
+async fn the_next_letter_of_a_thread_goes_on_with_the_session() {
+    let house = House::new("full", vec![answers_in("ses_1")]).await;
+    for (id, more) in [("q1", ""), ("q2", FOLLOWS), ("q3", FOLLOWS)] {
+        house.letter(&format!("{id}@guest.example"), more).await;
+    }
+    house.letter("elsewhere@guest.example", "").await;
+    let sessions = house.stage.sessions();
+    assert!(matches!(sessions[0], Session::New(_)));
+    assert!(resumes(&sessions[1], "ses_1") && resumes(&sessions[2], "ses_1"), "{sessions:?}");
+    assert!(matches!(sessions[3], Session::New(_)), "another thread knows nothing of it");
+    house.app.check().await;
+}
+
+#[tokio::test]
+async fn a_session_without_an_answer_is_not_gone_on_with() {
+    let fails = vec![starts(), session("ses_1"), calls("x1", "Read"), Act::Fails(ErrorClass::Transient)];
+    let house = House::new("full", vec![fails, answers_in("ses_2")]).await;
+    let run = house.letter("q1@guest.example", "").await;
+    assert_eq!(house.app.outcome(&run).await.0, "succeeded");
+    assert!(house.stage.sessions().iter().all(|session| matches!(session, Session::New(_))));
+    house.letter("q2@guest.example", FOLLOWS).await;
+    assert!(resumes(&house.stage.sessions()[2], "ses_2"));
+}
+
+#[tokio::test]
+async fn a_session_that_was_told_something_else_is_not_gone_on_with() {
+    let house = House::new("full", vec![answers_in("ses_1")]).await;
+    house.letter("q1@guest.example", "").await;
+    house.app.workspace.write("personas/ada/PERSONA.md", "Ada answers letters, and is brief.");
+    house.letter("q2@guest.example", FOLLOWS).await;
+    assert!(matches!(house.stage.sessions()[1], Session::New(_)), "another persona text");
+    house.app.workspace.set("configs/inference.json", "/model", "other".into());
+    let house = house.restart().await;
+    house.letter("q3@guest.example", FOLLOWS).await;
+    assert!(matches!(house.stage.sessions()[2], Session::New(_)), "another model");
+    house.letter("q4@guest.example", FOLLOWS).await;
+    assert!(resumes(&house.stage.sessions()[3], "ses_1"));
+}
+
+#[tokio::test]
+async fn a_session_that_missed_an_answer_is_not_gone_on_with() {
+    let nameless = vec![starts(), ends("Without a session.")];
+    let house = House::new("full", vec![answers_in("ses_1"), nameless, answers_in("ses_2")]).await;
+    house.letter("q1@guest.example", "").await;
+    house.app.workspace.write("personas/ada/PERSONA.md", "Another Ada.");
+    house.letter("q2@guest.example", FOLLOWS).await;
+    house.app.workspace.write("personas/ada/PERSONA.md", "Ada answers letters.");
+    house.letter("q3@guest.example", FOLLOWS).await;
+    let sessions = house.stage.sessions();
+    assert!(matches!(sessions[2], Session::New(_)), "{sessions:?}");
+}
+
+#[tokio::test]
+async fn a_lost_session_is_replaced_once_and_counts_as_no_failure() {
+    for class in [ErrorClass::SessionMissing, ErrorClass::SessionBusy] {
+        let lost = vec![starts(), Act::Fails(class)];
+        let house = House::new("full", vec![answers_in("ses_1"), lost, answers_in("ses_2")]).await;
+        house.app.workspace.set(
+            "configs/inference.json",
+            "/retry",
+            serde_json::json!({ "call_attempts_max": 1 }),
+        );
+        let house = house.restart().await;
+        house.letter("q1@guest.example", "").await;
+        let run = house.letter("q2@guest.example", FOLLOWS).await;
+        assert_eq!(house.app.outcome(&run).await.0, "succeeded");
+        let (sessions, requests) = (house.stage.sessions(), house.stage.requests());
+        assert!(resumes(&sessions[1], "ses_1") && matches!(sessions[2], Session::New(_)), "{sessions:?}");
+        assert_eq!(requests[2].messages.len(), 3, "with the whole history");
+        assert!(house.app.notices().is_empty());
+    }
+    let always = vec![starts(), Act::Fails(ErrorClass::SessionMissing)];
+    let house = House::new("full", vec![always]).await;
+    let run = house.letter("q1@guest.example", "").await;
+    assert_eq!(house.app.outcome(&run).await.2.as_deref(), Some("session_missing"));
+    assert_eq!(house.stage.requests().len(), 2, "once, not for ever");
+}
+
+#[tokio::test]
+async fn an_id_that_could_be_an_option_is_not_kept() {
+    let house = House::new("full", vec![answers_in("--dangerously-skip-permissions")]).await;
+    house.letter("q1@guest.example", "").await;
+    house.letter("q2@guest.example", FOLLOWS).await;
+    assert!(house.stage.sessions().iter().all(|session| matches!(session, Session::New(_))));
+}
+
+#[tokio::test]
+async fn two_letters_of_a_thread_never_share_a_session_at_once() {
+    let house = House::new("full", vec![answers_in("ses_1")]).await;
+    for (id, more) in [("q1", ""), ("q2", FOLLOWS), ("q3", FOLLOWS)] {
+        house.app.run_of(&note(&format!("{id}@guest.example"), more, "Hello.")).await;
+    }
+    house.work().await;
+    assert_eq!(house.stage.most_at_once.load(Ordering::SeqCst), 1);
+    let sessions = house.stage.sessions();
+    assert!(resumes(&sessions[1], "ses_1") && resumes(&sessions[2], "ses_1"), "{sessions:?}");
+    house.app.check().await;
+}
