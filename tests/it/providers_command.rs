@@ -1,9 +1,8 @@
 //! `attache providers`: the real binary against a loopback server; what it captures is a fixture like ours.
 
 use crate::app::{Workspace, note};
-use crate::providers::conformance::decode_pieces;
+use crate::providers::conformance::{decode_pieces, decoder};
 use crate::providers::server::{Reply, Server};
-use attache::harness::providers::{decode::Decoder, openai_chunks::ChunkDecoder};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -168,7 +167,7 @@ async fn what_a_test_captures_is_a_fixture_like_ours() {
         let request =
             std::fs::read_to_string(folder.join(format!("{name}.request.json"))).expect("a request");
         assert_eq!(request, seen.body, "what was sent is what was written down");
-        let decoder = || -> Box<dyn Decoder> { Box::new(ChunkDecoder::new(None, true)) };
+        let decoder = || decoder("openai");
         let replayed = decode_pieces(decoder(), vec![&answer]).await;
         assert_eq!(
             replayed,
@@ -210,8 +209,7 @@ async fn captures_are_for_their_owner_alone_and_hold_no_secret() {
         assert!(!text.contains("hunter2") && !text.contains("sk-proj"), "{text}");
     }
     let clean = std::fs::read(folder.join("text.sse")).expect("a capture");
-    let decoder: Box<dyn Decoder> = Box::new(ChunkDecoder::new(None, true));
-    let replayed = decode_pieces(decoder, vec![&clean]).await.expect("still an answer");
+    let replayed = decode_pieces(decoder("openai"), vec![&clean]).await.expect("still an answer");
     assert!(replayed.text().starts_with("[redacted] and [redacted]"), "{}", replayed.text());
 }
 

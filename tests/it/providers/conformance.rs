@@ -52,7 +52,7 @@ fn expectation(dialect: &str, case: &str) -> Value {
     serde_json::from_str(&read(&path)).expect("JSON")
 }
 
-fn decoder(dialect: &str) -> Box<dyn Decoder> {
+pub fn decoder(dialect: &str) -> Box<dyn Decoder> {
     match dialect {
         "anthropic" => Box::new(anthropic::StreamDecoder::new(None)),
         "gemini" => Box::new(gemini_parts::PartsDecoder::new(None, 0)),
