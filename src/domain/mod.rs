@@ -4,6 +4,7 @@
 //! their own in the modules that own those formats.
 
 pub mod address;
+pub mod breaker;
 pub mod digest;
 pub mod email;
 pub mod id;
@@ -17,6 +18,7 @@ pub mod time;
 pub mod usage;
 
 pub use address::{Address, Mailbox};
+pub use breaker::{Breaker, Gate, Tolerance};
 pub use digest::{sha256_hex, stable_seed};
 pub use email::{Arrival, Attachment, AutomaticSigns, Email, Envelope, Letter, MailboxUid, Trust, Via};
 pub use id::{

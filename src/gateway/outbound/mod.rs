@@ -6,7 +6,6 @@
 //!
 //! Absent on purpose: composing mail, signing it, choosing recipients; all of that is frozen when a delivery is stored.
 
-pub mod breaker;
 pub mod retry;
 pub mod worker;
 

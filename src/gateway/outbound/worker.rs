@@ -3,12 +3,11 @@
 //! It looks at its table; a wake-up is only a hint. Absent on purpose: SMTP (a [`Transport`]'s affair), notices to the
 //! owner.
 
-use super::breaker::{Breaker, Gate};
 use super::retry::{jitter, next_attempt_after};
 use super::{Attempt, Health, PointOfNoReturn, Transport, Verdict};
 use crate::clock::Clock;
 use crate::config::{OnUnknown, RetryPolicy};
-use crate::domain::{DeliveryId, Timestamp};
+use crate::domain::{Breaker, DeliveryId, Gate, Timestamp, Tolerance};
 use crate::store::{
     ClaimedDelivery, DeliveryOutcome, DeliveryState, RecipientOutcome, RecipientState, Result, Store,
     StoreError, TransportNote, TransportState,
@@ -27,6 +26,15 @@ const POLL: Duration = Duration::from_secs(1);
 const EXPIRY_SWEEP: Duration = Duration::from_secs(60);
 /// Mails claimed for each connection, so that one commit claims several.
 const CLAIMS_PER_CONNECTION: usize = 4;
+
+/// A smarthost that is down is no fault of the mail. Refused credentials wait long: servers lock accounts that knock too
+/// often.
+const TOLERANCE: Tolerance = Tolerance {
+    failures_max: 3,
+    pause_min: Duration::from_secs(60),
+    pause_max: Duration::from_secs(30 * 60),
+    refused_pause: Duration::from_secs(15 * 60),
+};
 
 /// Sends what the store has queued.
 pub struct Outbound {
@@ -50,7 +58,7 @@ impl Outbound {
     pub fn new(store: Store, transport: Arc<dyn Transport>, retry: RetryPolicy) -> Self {
         let clock = store.clock().clone();
         let places = Semaphore::new(transport.connections_max().max(1));
-        let (breaker, unrecorded, swept) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let (unrecorded, swept) = (Mutex::default(), Mutex::default());
         let noted = Mutex::new(TransportState::Well);
         Self {
             store,
@@ -58,7 +66,7 @@ impl Outbound {
             retry,
             clock,
             places,
-            breaker,
+            breaker: Mutex::new(Breaker::new(TOLERANCE)),
             unrecorded,
             recovered: OnceCell::new(),
             noted,

@@ -2,9 +2,9 @@
 
 use super::house::{GIVE_UP_AFTER, House, bytes, only, patient, start};
 use super::server::{Fault, Script, Server, Verb};
+use attache::domain::Gate;
 use attache::domain::{DeliveryId, Timestamp};
 use attache::gateway::outbound::Timeouts;
-use attache::gateway::outbound::breaker::Gate;
 use attache::gateway::outbound::retry::{jitter, next_attempt_after};
 use attache::store::{DeliveryState, RecipientState};
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::house::{House, only};
 use super::server::{Script, Server};
-use attache::gateway::outbound::breaker::Gate;
+use attache::domain::Gate;
 use attache::store::{DeliveryState, RecipientState};
 
 /// Replies that are no replies. Two NULs: no line end, and the connection closes.

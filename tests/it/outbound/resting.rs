@@ -3,7 +3,7 @@
 use super::house::{GIVE_UP_AFTER, House, only, patient, start};
 use super::server::{Fault, Script, Server, Verb};
 use attache::domain::DeliveryId;
-use attache::gateway::outbound::breaker::Gate;
+use attache::domain::Gate;
 use attache::store::{DeliveryState, RecipientState, TransportState};
 use secrecy::SecretString;
 use std::time::Duration;

@@ -5,7 +5,7 @@ use super::server::{Fault, Script, Server, Verb};
 use attache::clock::Clock;
 use attache::config::SmarthostTls;
 use attache::domain::DeliveryId;
-use attache::gateway::outbound::breaker::Gate;
+use attache::domain::Gate;
 use attache::gateway::outbound::{Options, Outbound, SetupError, SmtpTransport};
 use attache::store::{DeliveryState, RecipientState};
 use secrecy::SecretString;
