@@ -1,6 +1,7 @@
 //! `configs/inference.json`: which model answers, and within which bounds.
 
 use super::check::Page;
+use super::fallback::{self, TypedChoice};
 use super::load::Desk;
 use super::providers::{self, TypedProvider};
 use super::settings::{Budget, Inference};
@@ -25,6 +26,10 @@ pub struct Typed {
     /// Model name, as the provider spells it.
     #[schemars(required, length(min = 1))]
     model: Option<String>,
+    /// Whom to ask, in this order, when the provider fails. Default: nobody.
+    fallback: Option<Vec<TypedChoice>>,
+    /// Takes a refusal to the next of them too. Default: false.
+    fallback_on_refusal: Option<bool>,
     /// Longest answer of one call. Default: 4096.
     #[schemars(range(min = 1))]
     max_output_tokens: Option<u32>,
@@ -122,6 +127,8 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> Inference {
     Inference {
         provider,
         model: typed.model.clone().unwrap_or_default(),
+        fallback: fallback::settle(page, typed.fallback.as_deref().unwrap_or_default(), desk),
+        fallback_on_refusal: typed.fallback_on_refusal.unwrap_or(false),
         max_output_tokens: typed.max_output_tokens.unwrap_or(4096),
         temperature: typed.temperature,
         budget: settle_budget(typed),

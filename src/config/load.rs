@@ -4,8 +4,8 @@ use super::check::{self, Page};
 use super::document::child;
 use super::problem::{ConfigErrors, Problem};
 use super::secrets::{self, Secrets};
-use super::settings::{Config, Gateway, Inference, Persona, Personas};
-use super::{context, gateway, inference, persona, providers, security};
+use super::settings::{Config, Gateway, Inference, ModelChoice, Persona, Personas};
+use super::{context, fallback, gateway, inference, persona, providers, security};
 use crate::domain::{Address, LoopKey, PersonaId};
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
@@ -217,6 +217,14 @@ fn check_addresses(
     }
 }
 
+fn check_fallbacks<T>(page: &Page<T>, choices: &[ModelChoice], inference: &Inference, desk: &mut Desk<'_>) {
+    for (index, choice) in choices.iter().enumerate() {
+        if let Some((message, hint)) = providers::unready(&choice.provider, inference, desk) {
+            desk.report(page.blame(&fallback::pointer(index), message).hint(hint));
+        }
+    }
+}
+
 /// Every provider that is in use can answer, and a persona that changes it names a model of it.
 fn check_providers(
     page: &Page<inference::Typed>,
@@ -227,7 +235,9 @@ fn check_providers(
     if let Some((message, hint)) = providers::unready(&inference.provider, inference, desk) {
         desk.report(page.blame("/provider", message).hint(hint));
     }
+    check_fallbacks(page, &inference.fallback, inference, desk);
     for (page, persona) in personas {
+        check_fallbacks(page, persona.fallback.as_deref().unwrap_or_default(), inference, desk);
         let Some(provider) = persona.provider.as_deref().filter(|name| *name != inference.provider) else {
             continue;
         };

@@ -12,6 +12,7 @@ mod gateway;
 mod outbound;
 mod inference;
 mod providers;
+mod fallback;
 mod context;
 mod security;
 mod authentication;
@@ -36,7 +37,7 @@ pub use problem::{ConfigErrors, Problem};
 pub use settings::{
     Access, AgentSettings, BounceAddress, Budget, ChatSwitches, Config, ContextProfile, ContextStep,
     DataCollection, Decision, Effort, Gateway, Inference, Limits, ListenAddress, ListenerKind, ListenerTls,
-    Mode, OnUnknown, Persona, Personas, ProviderSettings, ReplyMode, RetryPolicy, Security, Smarthost,
+    Mode, ModelChoice, OnUnknown, Persona, Personas, ProviderSettings, ReplyMode, RetryPolicy, Security, Smarthost,
     SmarthostTls, SmtpListener, StructuredOutput, Submitter, Think, Tier, TlsFiles, Transport, WatchedFolder,
 };
 pub use show::{effective, show_persona};

@@ -2,6 +2,7 @@
 
 use super::check::Page;
 use super::document::child;
+use super::fallback::{self, TypedChoice};
 use super::load::Desk;
 use super::settings::{Persona, ReplyMode};
 use crate::domain::{Address, PersonaId};
@@ -34,6 +35,8 @@ pub struct Typed {
     /// Instead of the model of `configs/inference.json`.
     #[schemars(length(min = 1))]
     model: Option<String>,
+    /// Instead of the fallbacks of `configs/inference.json`; an empty list is none.
+    fallback: Option<Vec<TypedChoice>>,
     /// Names of the tools it may use. Default: all.
     tools: Option<Vec<String>>,
     /// IANA zone of its dates, and of its responsibilities that name none. Default: UTC.
@@ -93,6 +96,7 @@ pub fn settle(page: &Page<Typed>, id: &PersonaId, mail_domain: &str, desk: &mut 
         },
         provider: typed.provider.clone(),
         model: typed.model.clone(),
+        fallback: typed.fallback.as_deref().map(|typed| fallback::settle(page, typed, desk)),
         tools: typed.tools.clone(),
         timezone,
         folder: desk.workspace.join("personas").join(id.as_str()),

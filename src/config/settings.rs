@@ -139,11 +139,22 @@ pub struct Notices {
     pub delayed_after: Duration,
 }
 
+/// A provider and one of its models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelChoice {
+    pub provider: String,
+    pub model: String,
+}
+
 /// `configs/inference.json`.
 #[derive(Debug, Clone)]
 pub struct Inference {
     pub provider: String,
     pub model: String,
+    /// Whom to ask, in this order, when the provider fails.
+    pub fallback: Vec<ModelChoice>,
+    /// A refusal is taken to the next of them too.
+    pub fallback_on_refusal: bool,
     pub max_output_tokens: u32,
     pub temperature: Option<f32>,
     pub budget: Budget,
@@ -374,6 +385,7 @@ pub struct Persona {
     /// Overrides of `configs/inference.json`.
     pub provider: Option<String>,
     pub model: Option<String>,
+    pub fallback: Option<Vec<ModelChoice>>,
     /// Names of the tools it may use; `None` is all.
     pub tools: Option<Vec<String>>,
     /// Zone of its dates and of responsibilities that name none.

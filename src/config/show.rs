@@ -5,7 +5,7 @@ use super::settings::{
     ReplyMode, Smarthost, SmarthostTls, Transport,
 };
 use super::span::spell;
-use super::{authentication, context, gateway, inference, listeners, mailboxes, persona, security};
+use super::{authentication, context, fallback, gateway, inference, listeners, mailboxes, persona, security};
 use crate::domain::PersonaId;
 use crate::mime::Signer;
 use serde_json::{Map, Value, json};
@@ -46,6 +46,7 @@ pub fn show_persona(persona: &Persona) -> Value {
         },
         "provider": persona.provider,
         "model": persona.model,
+        "fallback": persona.fallback.as_deref().map(fallback::show),
         "tools": persona.tools,
         "timezone": persona.timezone.name(),
     })
@@ -164,6 +165,8 @@ fn show_inference(inference: &Inference) -> Value {
     json!({
         "provider": inference.provider,
         "model": inference.model,
+        "fallback": fallback::show(&inference.fallback),
+        "fallback_on_refusal": inference.fallback_on_refusal,
         "max_output_tokens": inference.max_output_tokens,
         "temperature": inference.temperature,
         "max_tool_turns": inference.budget.turns_max,

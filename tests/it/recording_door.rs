@@ -32,6 +32,7 @@ pub fn persona(id: &str, addresses: &[&str]) -> Persona {
         reply: ReplyMode::Final,
         provider: None,
         model: None,
+        fallback: None,
         tools: None,
         timezone: chrono_tz::UTC,
         folder: "/nowhere".into(),

@@ -1,0 +1,65 @@
+//! `fallback` in `configs/inference.json` and `persona.json`: whom to ask when a provider fails.
+
+use super::check::Page;
+use super::document::child;
+use super::load::Desk;
+use super::settings::{Inference, ModelChoice, Persona};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// A provider and one of its models.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TypedChoice {
+    /// Name of the provider.
+    provider: String,
+    /// One of its models, as it spells it.
+    #[schemars(length(min = 1))]
+    model: String,
+}
+
+/// The choices as meant; a provider that does not exist is a problem.
+pub fn settle<T>(page: &Page<T>, typed: &[TypedChoice], desk: &mut Desk<'_>) -> Vec<ModelChoice> {
+    for (index, choice) in typed
+        .iter()
+        .enumerate()
+        .filter(|(_, choice)| !desk.knows_provider(&choice.provider))
+        .collect::<Vec<_>>()
+    {
+        let problem = page.blame(&pointer(index), format!("no provider `{}`", choice.provider));
+        let known = desk.provider_names();
+        desk.report(problem.did_you_mean(&choice.provider, known.iter().map(String::as_str)));
+    }
+    let choice =
+        |typed: &TypedChoice| ModelChoice { provider: typed.provider.clone(), model: typed.model.clone() };
+    typed.iter().map(choice).collect()
+}
+
+/// Where the provider of a choice stands in its file.
+pub fn pointer(index: usize) -> String {
+    child(&child("/fallback", index), "provider")
+}
+
+/// For `config show`.
+pub fn show(choices: &[ModelChoice]) -> Value {
+    let one = |choice: &ModelChoice| json!({ "provider": choice.provider, "model": choice.model });
+    choices.iter().map(one).collect()
+}
+
+impl Inference {
+    /// Whom a persona's runs ask: its own provider or the house's first, then the fallbacks, none twice.
+    pub fn choices_for(&self, persona: &Persona) -> Vec<ModelChoice> {
+        let first = ModelChoice {
+            provider: persona.provider.as_ref().unwrap_or(&self.provider).clone(),
+            model: persona.model.as_ref().unwrap_or(&self.model).clone(),
+        };
+        let mut choices = vec![first];
+        for choice in persona.fallback.as_ref().unwrap_or(&self.fallback) {
+            if !choices.contains(choice) {
+                choices.push(choice.clone());
+            }
+        }
+        choices
+    }
+}
