@@ -38,6 +38,9 @@ pub struct ContextReport {
     pub budget_tokens: usize,
     /// Estimated tokens of what was sent.
     pub used_tokens: usize,
+    /// Why it is shorter than it would be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     pub entries: Vec<ReportEntry>,
 }
 
@@ -77,8 +80,13 @@ pub async fn assemble(
     profile: (&str, &ContextProfile),
     budget_tokens: usize,
 ) -> Result<(Context, ContextReport), ResolveError> {
-    let mut report =
-        ContextReport { profile: profile.0.to_owned(), budget_tokens, used_tokens: 0, entries: Vec::new() };
+    let mut report = ContextReport {
+        profile: profile.0.to_owned(),
+        budget_tokens,
+        used_tokens: 0,
+        note: None,
+        entries: Vec::new(),
+    };
     let mut gathered = Vec::new();
     for step in &profile.1.steps {
         resolve_step(sources, step, budget_tokens, &mut gathered, &mut report).await?;

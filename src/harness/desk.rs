@@ -2,6 +2,7 @@
 
 use super::providers::{self, Provider, ProviderError};
 use super::resolvers::knowledge::KnowledgeSync;
+use super::standings::Standings;
 use crate::clock::Clock;
 use crate::config::{Config, Persona};
 use crate::domain::{ErrorClass, PersonaId};
@@ -20,6 +21,8 @@ pub struct Desk {
     pub clock: Arc<dyn Clock>,
     /// By name; built once, because an adapter owns its connections.
     pub providers: BTreeMap<String, Box<dyn Provider>>,
+    /// How the providers behind them are, as far as this process knows.
+    pub standings: Standings,
     /// The workspace as a capability.
     pub workspace: Dir,
     /// Keeps the index of knowledge files up to date.
@@ -41,7 +44,7 @@ pub enum DeskError {
     Provider {
         provider: String,
         #[source]
-        source: ProviderError,
+        source: Box<ProviderError>,
     },
 }
 
@@ -53,12 +56,16 @@ impl Desk {
         let workspace = workspace.map_err(|source| DeskError::Workspace { path, source })?;
         let mut adapters = BTreeMap::new();
         for (provider, built) in build_providers(&config) {
-            let built = built.map_err(|source| DeskError::Provider { provider: provider.clone(), source })?;
+            let built = built.map_err(|source| DeskError::Provider {
+                provider: provider.clone(),
+                source: Box::new(source),
+            })?;
             adapters.insert(provider, built);
         }
         let clock = store.clock().clone();
         let knowledge = KnowledgeSync::default();
-        Ok(Self { store, config, clock, providers: adapters, workspace, knowledge, mail_queued })
+        let standings = Standings::default();
+        Ok(Self { store, config, clock, providers: adapters, standings, workspace, knowledge, mail_queued })
     }
 
     /// A persona and its folder. Errors: class `Config`, when either is gone.
@@ -85,7 +92,8 @@ impl Desk {
 pub fn build_providers(
     config: &Config,
 ) -> impl Iterator<Item = (String, Result<Box<dyn Provider>, ProviderError>)> {
-    let named = config.personas.iter().filter_map(|persona| persona.provider.clone());
+    let choices = config.personas.iter().flat_map(|persona| config.inference.choices_for(persona));
+    let named = choices.map(|choice| choice.provider);
     let named: BTreeSet<String> = named.chain([config.inference.provider.clone()]).collect();
     named.into_iter().map(|provider| {
         let built = build_provider(config, &provider);
@@ -102,11 +110,13 @@ pub fn build_provider(config: &Config, provider: &str) -> Result<Box<dyn Provide
 /// Why a run did not come to its own end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// A provider call failed; `retry_in` says whether another try may help.
-    #[error("{source}")]
+    /// The provider failed, and so did all that stand in for it; `retry_in` says whether a later try may help.
+    #[error("{source}{others}")]
     Provider {
         #[source]
-        source: ProviderError,
+        source: Box<ProviderError>,
+        /// What became of the others: `; NAME/MODEL: class: message` each.
+        others: String,
         retry_in: Option<Duration>,
     },
     /// Trying again would give the same.

@@ -1,9 +1,12 @@
-//! Where a call goes: a provider and one of its models.
+//! Where calls go: a provider and one of its models, and the chain of those to ask when it fails.
 
 use super::desk::{Desk, RunError};
-use super::providers::{LoopOwner, Provider};
-use crate::config::Persona;
+use super::providers::{LoopOwner, Provider, ProviderError};
+use crate::config::{ModelChoice, Persona};
 use crate::domain::ErrorClass;
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
 
 /// A provider and one of its models.
 #[derive(Clone)]
@@ -14,21 +17,134 @@ pub struct Route<'a> {
     pub model: String,
 }
 
+impl fmt::Display for Route<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.name, self.model)
+    }
+}
+
 impl<'a> Route<'a> {
-    /// The persona's own, or that of `configs/inference.json`. Errors: class `Config`.
-    pub fn of(desk: &'a Desk, persona: &Persona) -> Result<Self, RunError> {
-        let inference = &desk.config.inference;
-        let name = persona.provider.as_ref().unwrap_or(&inference.provider);
+    /// Errors: class `Config`, when the provider has no adapter.
+    fn to(desk: &'a Desk, choice: ModelChoice) -> Result<Self, RunError> {
+        let ModelChoice { provider: name, model } = choice;
         let no_provider = || RunError::Fatal {
             class: ErrorClass::Config,
             message: format!("provider `{name}` is not configured"),
         };
-        let provider = desk.providers.get(name).ok_or_else(no_provider)?;
-        let model = persona.model.as_ref().unwrap_or(&inference.model).clone();
-        Ok(Self { name: name.clone(), provider: provider.as_ref(), model })
+        let provider = desk.providers.get(&name).ok_or_else(no_provider)?.as_ref();
+        Ok(Self { name, provider, model })
     }
 
     pub fn loop_owner(&self) -> LoopOwner {
         self.provider.capabilities(&self.model).loop_owner
+    }
+
+    /// Tokens of input and output together that the model takes, where that is known without asking it.
+    pub fn window_tokens(&self) -> Option<u64> {
+        self.provider.capabilities(&self.model).window_tokens
+    }
+}
+
+/// The routes of a run that are left, and what became of the others.
+pub struct Chain<'a> {
+    untried: VecDeque<Route<'a>>,
+    failed: Vec<Failed>,
+}
+
+struct Failed {
+    route: String,
+    error: ProviderError,
+    retry_in: Option<Duration>,
+}
+
+impl<'a> Chain<'a> {
+    /// The persona's own route, or that of `configs/inference.json`, and its fallbacks. Errors: class `Config`.
+    pub fn of(desk: &'a Desk, persona: &Persona) -> Result<(Route<'a>, Self), RunError> {
+        let mut routes = VecDeque::new();
+        for choice in desk.config.inference.choices_for(persona) {
+            routes.push_back(Route::to(desk, choice)?);
+        }
+        let nowhere =
+            || RunError::Fatal { class: ErrorClass::Config, message: "no provider is configured".to_owned() };
+        let first = routes.pop_front().ok_or_else(nowhere)?;
+        Ok((first, Self { untried: routes, failed: Vec::new() }))
+    }
+
+    /// The route on which an earlier attempt of the run was answered last, when it is still one of the chain's; the
+    /// others stay to fall back to.
+    pub fn go_on(&mut self, route: Route<'a>, name: &str, model: &str) -> Route<'a> {
+        let is_it = |route: &Route<'_>| route.name == name && route.model == model;
+        match self.untried.iter().position(is_it).and_then(|at| self.untried.remove(at)) {
+            Some(found) => {
+                self.untried.push_front(route);
+                found
+            }
+            None => route,
+        }
+    }
+
+    pub fn has_more(&self) -> bool {
+        !self.untried.is_empty()
+    }
+
+    /// Whom to ask after this failure at `route`: the next in line; after an overflow the next that may take more.
+    pub fn next(&self, route: &Route<'_>, error: &ProviderError) -> Option<&Route<'a>> {
+        self.place(route, error).and_then(|at| self.untried.get(at))
+    }
+
+    fn place(&self, route: &Route<'_>, error: &ProviderError) -> Option<usize> {
+        let window = error.window_tokens.or(route.window_tokens());
+        // A window that nobody knows may be larger: one call finds out.
+        let is_larger =
+            |other: &Route<'_>| other.window_tokens().is_none_or(|of| window.is_none_or(|than| of > than));
+        match error.class {
+            ErrorClass::ContextOverflow => self.untried.iter().position(is_larger),
+            _ => (!self.untried.is_empty()).then_some(0),
+        }
+    }
+
+    /// Takes [`Self::next`], and remembers what became of `route`.
+    pub fn advance(
+        &mut self,
+        route: &Route<'a>,
+        error: ProviderError,
+        retry_in: Option<Duration>,
+    ) -> Option<Route<'a>> {
+        let next = self.place(route, &error).and_then(|at| self.untried.remove(at));
+        self.failed.push(Failed { route: route.to_string(), error, retry_in });
+        next
+    }
+
+    /// How the run ends when `route` was the last: with the first provider's error, the others named, and the shortest
+    /// wait that any of them asked for. What somebody decided about this very run stands above them all.
+    pub fn verdict(
+        &mut self,
+        route: &Route<'_>,
+        error: ProviderError,
+        retry_in: Option<Duration>,
+    ) -> RunError {
+        let is_final = matches!(
+            error.class,
+            ErrorClass::ContentFilter | ErrorClass::DisallowedTool | ErrorClass::Budget
+        ) || error.acted;
+        let last = Failed { route: route.to_string(), error, retry_in };
+        let mut all = std::mem::take(&mut self.failed);
+        match is_final {
+            true => all.insert(0, last),
+            false => all.push(last),
+        }
+        let waits = all.iter().filter_map(|failed| failed.retry_in).min();
+        let mut all = all.into_iter();
+        let source = match all.next() {
+            Some(first) => first.error,
+            None => ProviderError::new(ErrorClass::Config, super::providers::Phase::Config, "nobody to ask"),
+        };
+        let others =
+            all.map(|failed| format!("; {}: {}: {}", failed.route, failed.error.class, failed.error));
+        RunError::Provider {
+            source: Box::new(source),
+            others: others.collect(),
+            retry_in: waits.filter(|_| !is_final),
+        }
     }
 }

@@ -1,156 +1,167 @@
-//! One turn: the request is committed, sent as committed, and answered or failed; retries by error class.
+//! One turn: asks until there is an answer, or until nothing is left to try. What is done about a failure is decided by
+//! `providers/retry.rs` and done here.
 
+use super::attempt::{self, Question};
 use super::desk::RunError;
 use super::providers::{
-    self, Block, CallContext, LoopOwner, Phase, ProviderError, Request, Response, RetryDecision, Stop,
-    ToolChoice, retry_decision,
+    Patience, ProviderError, Response, RetryDecision, Size, ToolChoice, Tried, retry_decision,
 };
-use super::purse;
 use super::work::Work;
-use super::{sessions, supervisor};
-use crate::domain::{ErrorClass, Usage, sha256_hex, stable_seed};
-use crate::store::{Entry, TurnAnswered, TurnFailed, TurnStarted};
+use super::{sessions, trim};
+use crate::domain::{ErrorClass, stable_seed};
 use std::time::Duration;
 
 /// Time for the last words of a run that is out of time.
 const FAREWELL_DURATION_MAX: Duration = Duration::from_secs(60);
 
-/// Asks the model once; gives its answer with call ids of our own. The answer is pending, not yet committed: it
-/// commits with what follows from it.
+/// How often the present provider was asked in this turn, and whether the input was made shorter for it.
+#[derive(Default)]
+struct Tries {
+    calls: u32,
+    trimmed: bool,
+}
+
+/// Asks the model until it answers. The answer is pending, not yet committed: it commits with what follows from it.
 pub async fn ask(
     work: &mut Work<'_>,
     choice: ToolChoice,
     note: Option<String>,
 ) -> Result<Response, RunError> {
-    let inference = &work.desk.config.inference;
-    sessions::prepare(work).await?;
-    let (turn_index, mut request) = (work.meter.turns, work.request(choice, note.clone()));
-    let mut wire = wire_of(work, &request)?;
-    let mut attempt = work.turn_attempts.get(&turn_index).copied().unwrap_or(0);
-    let mut tries = 0;
+    let mut until = work.budget().duration_max;
+    if choice == ToolChoice::None {
+        until = until.max(work.elapsed() + FAREWELL_DURATION_MAX);
+    }
+    let question = Question { choice, note, until };
+    let mut tries = Tries::default();
     loop {
-        attempt += 1;
-        tries += 1;
-        let context = work.fresh_context.take();
-        let started = TurnStarted {
-            turn_index,
-            attempt,
-            request_json: wire.clone(),
-            request_sha256: sha256_hex(&[wire.as_bytes()]),
-            provider: work.route.name.clone(),
-            model: request.model.clone(),
-            context,
-        };
-        work.commit(Some(Entry::TurnStarted(started))).await?;
-        let answered = call(work, &wire, turn_index, choice).await.and_then(refuse_emptiness(turn_index));
-        let error = match answered {
-            Ok(response) => return Ok(accept(work, turn_index, attempt, response)),
+        let error = match call_or_rest(work, &question, &mut tries).await? {
+            Ok(response) => return Ok(response),
             Err(error) => error,
         };
-        let (class, message) = (error.class, error.message.clone());
-        work.pending.push(Entry::TurnFailed(TurnFailed { turn_index, attempt, class, message }));
-        if class == ErrorClass::Cancelled {
-            work.commit(None).await?;
-            return Err(RunError::Cancelled);
-        }
         if sessions::starts_anew(work, &error).await? {
-            sessions::prepare(work).await?;
-            request = work.request(choice, note.clone());
-            wire = wire_of(work, &request)?;
-            tries -= 1;
             continue;
         }
-        let seed = u64::from(attempt) ^ stable_seed(work.run.id.as_str());
-        let waits = inference.inline_wait_max;
-        match retry_decision(&error, tries, inference.call_attempts_max, waits, seed) {
+        tries.calls = tries.calls.saturating_add(1);
+        match decide(work, &question, &mut tries, &error).await? {
             RetryDecision::RetryNow(wait) => pause(work, wait).await?,
-            RetryDecision::Reschedule(wait) => {
-                work.commit(None).await?;
-                return Err(RunError::Provider { source: error, retry_in: Some(wait) });
+            RetryDecision::TrimAndRetry { .. } => {}
+            RetryDecision::Downgrade(parameter) => {
+                tries.calls -= 1;
+                tracing::info!(run = %work.run.id, route = %work.route, ?parameter, "refused; left out from now on");
+                work.desk.standings.refused(&work.route, parameter);
             }
-            RetryDecision::Fail => {
-                work.commit(None).await?;
-                return Err(RunError::Provider { source: error, retry_in: None });
+            RetryDecision::Fallback => {
+                let retry_in = wait_without_fallback(work, &question, &tries, &error);
+                work.fall_back(error, retry_in);
+                tries = Tries::default();
             }
+            RetryDecision::Reschedule(wait) => return Err(give_up(work, error, Some(wait)).await?),
+            RetryDecision::Fail => return Err(give_up(work, error, None).await?),
         }
     }
 }
 
-fn wire_of(work: &Work<'_>, request: &Request) -> Result<String, RunError> {
-    let wire = work.route.provider.wire_request(request);
-    wire.map_err(|source| RunError::Provider { source, retry_in: None })
-}
-
-async fn call(
+/// Makes the call, unless its provider rests: then the error is why it rests, and nobody waits here for its end.
+async fn call_or_rest(
     work: &mut Work<'_>,
-    wire: &str,
-    turn_index: u32,
-    choice: ToolChoice,
-) -> Result<Response, ProviderError> {
+    question: &Question,
+    tries: &mut Tries,
+) -> Result<Result<Response, ProviderError>, RunError> {
+    let (standings, clock) = (&work.desk.standings, &work.desk.clock);
+    let name = work.route.name.clone();
+    if let Err(resting) = standings.admit(&name, clock.monotonic()) {
+        tries.calls = u32::MAX;
+        return Ok(Err(resting));
+    }
+    let made = attempt::make(work, question).await;
+    match &made {
+        Ok(answered) => standings.report(&name, answered.as_ref().err(), clock.monotonic()),
+        // The store failed: nothing was learnt of the provider.
+        Err(_) => standings.unknown(&name),
+    }
+    made
+}
+
+/// The decision, with the input made shorter already where it says so.
+async fn decide(
+    work: &mut Work<'_>,
+    question: &Question,
+    tries: &mut Tries,
+    error: &ProviderError,
+) -> Result<RetryDecision, RunError> {
+    match decision(work, question, tries, error, true) {
+        RetryDecision::TrimAndRetry { target_tokens } => {
+            tries.trimmed = true;
+            match trim::to_fit(work, target_tokens, &error.message).await? {
+                true => Ok(RetryDecision::TrimAndRetry { target_tokens }),
+                false => Ok(decision(work, question, tries, error, true)),
+            }
+        }
+        decided => Ok(decided),
+    }
+}
+
+fn decision(
+    work: &Work<'_>,
+    question: &Question,
+    tries: &Tries,
+    error: &ProviderError,
+    with_fallback: bool,
+) -> RetryDecision {
     let inference = &work.desk.config.inference;
-    let left = work.budget().duration_max.saturating_sub(work.elapsed());
-    let left = if choice == ToolChoice::None { left.max(FAREWELL_DURATION_MAX) } else { left };
-    let context = CallContext {
-        cancel: work.cancel.clone(),
-        deadline: inference.call_timeout.min(left),
-        idle: inference.idle_timeout,
-        run_id: work.run.id.to_string(),
-        turn_index,
-        model: work.route.model.clone(),
-        now: work.desk.clock.now(),
-        capture: None,
+    let request = work.request(question.choice, question.note.clone());
+    let size = Size {
+        used_tokens: trim::tokens(&request),
+        max_output_tokens: u64::from(request.max_output_tokens),
+        window_tokens: work.route.window_tokens(),
     };
-    match work.route.loop_owner() {
-        LoopOwner::Engine => providers::complete(work.route.provider, wire, context).await,
-        LoopOwner::Agent => supervisor::complete(work, wire, context).await,
+    let tried = Tried {
+        calls: tries.calls,
+        trimmed: tries.trimmed,
+        without: &request.without,
+        has_fallback: with_fallback && work.chain.next(&work.route, error).is_some(),
+    };
+    let patience = Patience {
+        attempts_max: inference.call_attempts_max,
+        inline_wait_max: inference.inline_wait_max,
+        left: question.until.saturating_sub(work.elapsed()),
+        fallback_on_refusal: inference.fallback_on_refusal,
+        jitter_seed: u64::from(work.attempts_of(work.meter.turns)) ^ stable_seed(work.run.id.as_str()),
+    };
+    retry_decision(error, tried, patience, size)
+}
+
+/// When the run might come back to this provider, if nobody else answers.
+fn wait_without_fallback(
+    work: &Work<'_>,
+    question: &Question,
+    tries: &Tries,
+    error: &ProviderError,
+) -> Option<Duration> {
+    match decision(work, question, tries, error, false) {
+        RetryDecision::Reschedule(wait) => Some(wait),
+        _ => None,
     }
 }
 
-/// An answer with neither text nor calls is a fault of the provider on the first turn (cold starts do it); after
-/// tool calls it is a model with nothing to add.
-fn refuse_emptiness(turn_index: u32) -> impl Fn(Response) -> Result<Response, ProviderError> {
-    move |response| {
-        let is_empty = response.text().trim().is_empty() && response.calls().next().is_none();
-        if is_empty && turn_index == 0 && matches!(response.stop, Stop::EndTurn | Stop::Other(_)) {
-            let message = "the model answered with nothing at all";
-            return Err(ProviderError::new(ErrorClass::Protocol, Phase::MidStream, message));
-        }
-        Ok(response)
+/// The error of a run whose last provider failed: parked for the shortest wait that any of them asked for, or failed.
+async fn give_up(
+    work: &mut Work<'_>,
+    error: ProviderError,
+    retry_in: Option<Duration>,
+) -> Result<RunError, RunError> {
+    work.commit(None).await?;
+    if error.class == ErrorClass::Cancelled {
+        return Ok(RunError::Cancelled);
     }
+    Ok(work.chain.verdict(&work.route, error, retry_in))
 }
 
-/// Gives the calls ids of our own, unique in the run, so that history is portable between providers.
-fn accept(work: &mut Work<'_>, turn_index: u32, attempt: u32, mut response: Response) -> Response {
-    let mut position = 0;
-    for block in &mut response.blocks {
-        if let Block::ToolCall { id, .. } = block {
-            *id = format!("c{turn_index}_{position}");
-            position += 1;
-        }
-        if let Block::ToolCall { provider_state: Some(state), .. }
-        | Block::Thinking { provider_state: Some(state), .. } = block
-        {
-            state.model.clone_from(&work.route.model);
-        }
-    }
-    let (usage, cost_source) = purse::priced(work, Usage::from(response.usage));
-    work.meter.turns += 1;
-    work.meter.usage = work.meter.usage.plus(usage);
-    // A response that was folded from typed blocks always has a JSON form.
-    let response_json = serde_json::to_string(&response).unwrap_or_default();
-    work.pending.push(Entry::TurnAnswered(TurnAnswered {
-        turn_index,
-        attempt,
-        response_json,
-        usage,
-        cost_source,
-    }));
-    response
-}
-
-async fn pause(work: &Work<'_>, wait: Duration) -> Result<(), RunError> {
+async fn pause(work: &mut Work<'_>, wait: Duration) -> Result<(), RunError> {
     tokio::select! {
-        () = tokio::time::sleep(wait) => Ok(()),
-        () = work.cancel.cancelled() => Err(RunError::Cancelled),
+        () = tokio::time::sleep(wait) => return Ok(()),
+        () = work.cancel.cancelled() => {}
     }
+    work.commit(None).await?;
+    Err(RunError::Cancelled)
 }

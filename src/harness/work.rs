@@ -4,11 +4,13 @@ use super::context::{self, Sources};
 use super::desk::{Desk, RunError};
 use super::gate::Gate;
 use super::meter::Meter;
-use super::providers::{Message, Request, Response, Role, Stop, ToolChoice, ToolSpec};
+use super::providers::retry::input_tokens_max;
+use super::providers::{Message, ProviderError, Request, Response, Role, Stop, ToolChoice, ToolSpec};
 use super::quota;
 use super::resolvers::Subject;
-use super::route::Route;
+use super::route::{Chain, Route};
 use super::sessions::{self, AgentState};
+use super::trim;
 use crate::config::{Budget, Persona};
 use crate::domain::{ErrorClass, Usage, Withheld};
 use crate::store::{
@@ -17,7 +19,8 @@ use crate::store::{
 };
 use crate::tools::Tool;
 use cap_std::fs_utf8::Dir;
-use std::collections::HashMap;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -32,6 +35,8 @@ pub struct Work<'a> {
     pub subject: Subject,
     /// Where the next call goes.
     pub route: Route<'a>,
+    /// Where it may go instead.
+    pub chain: Chain<'a>,
     pub agent: AgentState,
     pub tools: Vec<&'static dyn Tool>,
     pub cancel: &'a CancellationToken,
@@ -41,6 +46,8 @@ pub struct Work<'a> {
     pub fresh_context: Option<AssembledContext>,
     /// What was said after the first request.
     pub said: Vec<Message>,
+    /// Calls whose results are left out of requests, because the input was too long.
+    pub stubbed: BTreeSet<String>,
     /// The last answer of an earlier attempt, whose calls may be open.
     pub resumed: Option<Response>,
     /// Steps of earlier attempts.
@@ -66,7 +73,7 @@ impl<'a> Work<'a> {
         cancel: &'a CancellationToken,
     ) -> Result<Work<'a>, RunError> {
         let (persona, folder) = desk.persona(&run.persona)?;
-        let route = Route::of(desk, persona)?;
+        let (route, chain) = Chain::of(desk, persona)?;
         let store = desk.store.persona(&run.persona);
         let TriggerMessage { message, attachments, has_past, sent } =
             store.trigger_message(&run.trigger_message).await?;
@@ -94,11 +101,13 @@ impl<'a> Work<'a> {
             store,
             subject,
             route,
+            chain,
             agent: AgentState::default(),
             cancel,
             first,
             fresh_context: None,
             said: Vec::new(),
+            stubbed: BTreeSet::new(),
             resumed: None,
             known_steps: Vec::new(),
             turn_attempts: HashMap::new(),
@@ -118,14 +127,26 @@ impl<'a> Work<'a> {
             None => {
                 work.unasked = quota::unasked(&work.gate(), sent);
                 if work.unasked.is_none() {
-                    work.assemble().await?;
+                    let budget = work.context_budget();
+                    work.assemble(budget, None).await?;
                 }
             }
         }
         Ok(work)
     }
 
-    async fn assemble(&mut self) -> Result<(), RunError> {
+    /// What the configuration allows, or as much as the model is known to take.
+    fn context_budget(&self) -> usize {
+        let allowed = self.budget().context_tokens_max;
+        let answer = u64::from(self.first.max_output_tokens);
+        match self.route.window_tokens().and_then(|window| input_tokens_max(window, answer)) {
+            Some(fitting) => allowed.min(trim::context_tokens_max(self, fitting)),
+            None => allowed,
+        }
+    }
+
+    /// Assembles the context within that many tokens; `note` is for its report.
+    pub async fn assemble(&mut self, budget_tokens: usize, note: Option<String>) -> Result<(), RunError> {
         let profile = self.desk.config.context.get(&self.run.profile).ok_or_else(|| RunError::Fatal {
             class: ErrorClass::Config,
             message: format!("no context profile `{}` in configs/context.json", self.run.profile),
@@ -144,20 +165,26 @@ impl<'a> Work<'a> {
             subject: &self.subject,
             now: self.desk.clock.now(),
         };
-        let budget = self.budget().context_tokens_max;
-        let (context, report) = context::assemble(sources, (&self.run.profile, profile), budget).await?;
+        let (context, mut report) =
+            context::assemble(sources, (&self.run.profile, profile), budget_tokens).await?;
+        report.note = note;
         self.first.system = context.system();
         self.first.messages = context.messages();
+        let kept = Kept { request: self.first.clone(), stubbed: self.stubbed.clone() };
         self.fresh_context =
-            Some(AssembledContext { request_json: to_json(&self.first)?, report_json: to_json(&report)? });
+            Some(AssembledContext { request_json: to_json(&kept)?, report_json: to_json(&report)? });
         Ok(())
     }
 
     /// Takes up an earlier attempt where its last commit left it. Model and tools are those of today: whoever mends
     /// `configs/inference.json` and retries the run wants it to use what was mended.
     fn resume(&mut self, first_json: &str, journal: &JournalSoFar) -> Result<(), RunError> {
-        let context: Request = from_json(first_json)?;
-        (self.first.system, self.first.messages) = (context.system, context.messages);
+        let Kept { request, stubbed } = from_json(first_json)?;
+        (self.first.system, self.first.messages) = (request.system, request.messages);
+        self.stubbed = stubbed;
+        if let Some((name, model)) = &journal.answered_by {
+            self.route = self.chain.go_on(self.route.clone(), name, model);
+        }
         self.known_steps.clone_from(&journal.steps);
         self.turn_attempts = journal.attempts.iter().copied().collect();
         self.mails_sent = journal.mails as usize;
@@ -209,9 +236,41 @@ impl<'a> Work<'a> {
         &self.desk.config.inference.budget
     }
 
-    /// Time this attempt has taken.
+    /// Time spent working on this run, over all its attempts.
     pub fn elapsed(&self) -> Duration {
-        self.desk.clock.monotonic().saturating_sub(self.began)
+        self.run.worked + self.desk.clock.monotonic().saturating_sub(self.began)
+    }
+
+    /// Tries of a turn so far, over all attempts of the run.
+    pub fn attempts_of(&self, turn_index: u32) -> u32 {
+        self.turn_attempts.get(&turn_index).copied().unwrap_or(0)
+    }
+
+    /// The number of the next try of a turn.
+    pub fn next_attempt(&mut self, turn_index: u32) -> u32 {
+        let attempts = self.turn_attempts.entry(turn_index).or_insert(0);
+        *attempts += 1;
+        *attempts
+    }
+
+    /// A refusal is not the last word while there is somebody else to ask.
+    pub fn takes_refusals_elsewhere(&self) -> bool {
+        self.desk.config.inference.fallback_on_refusal && self.chain.has_more()
+    }
+
+    /// Leaves a provider that failed for the next of the chain, and stays there for the rest of the run.
+    pub fn fall_back(&mut self, error: ProviderError, retry_in: Option<Duration>) {
+        let (run, class, from) = (&self.run.id, error.class, self.route.to_string());
+        let message = error.message.clone();
+        if let Some(next) = self.chain.advance(&self.route, error, retry_in) {
+            tracing::warn!(%run, %from, to = %next, %class, error = message, "falling back to another provider");
+            self.route = next;
+        }
+    }
+
+    /// What was said since the first request, as the model sees it.
+    pub fn said_for_model(&self) -> Vec<Message> {
+        trim::with_stubs(&self.said, &self.stubbed)
     }
 
     /// The next request: everything said so far.
@@ -220,7 +279,8 @@ impl<'a> Work<'a> {
         request.model.clone_from(&self.route.model);
         request.agent = self.agent.terms.clone();
         request.tool_choice = tool_choice;
-        request.messages.extend(self.said.iter().cloned());
+        request.without = self.desk.standings.without(&self.route);
+        request.messages.extend(self.said_for_model());
         request.messages.extend(sessions::done_before(&self.known_steps).map(Message::user));
         request.messages.extend(note.map(Message::user));
         request
@@ -242,6 +302,17 @@ impl<'a> Work<'a> {
         }
         Ok(())
     }
+}
+
+/// What a resumed run goes on from.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// The normalised first request.
+    #[serde(flatten)]
+    request: Request,
+    /// Calls whose results are left out.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    stubbed: BTreeSet<String>,
 }
 
 fn spec(tool: &dyn Tool) -> ToolSpec {

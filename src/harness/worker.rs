@@ -33,9 +33,18 @@ pub struct Worker {
     running: JoinSet<Ended>,
     /// The last claim got all that it asked for, so there is probably more.
     backlog: bool,
-    cancels: HashMap<RunId, CancellationToken>,
+    open: HashMap<RunId, Open>,
     /// Failures that did not commit (the disk was full). Forgotten, their runs would look busy until the next start.
     unsettled: Vec<(RunId, RunFailure)>,
+}
+
+/// What is kept of a run while it is worked on.
+struct Open {
+    cancel: CancellationToken,
+    /// Time that earlier attempts worked.
+    worked: Duration,
+    /// Monotonic.
+    began: Duration,
 }
 
 /// A run that is no longer worked on, and its failure if that could not be stored.
@@ -43,7 +52,7 @@ type Ended = (RunId, Option<RunFailure>);
 
 impl Worker {
     pub fn new(desk: Arc<Desk>) -> Self {
-        Self { desk, running: JoinSet::new(), backlog: false, cancels: HashMap::new(), unsettled: Vec::new() }
+        Self { desk, running: JoinSet::new(), backlog: false, open: HashMap::new(), unsettled: Vec::new() }
     }
 
     /// Works until `shutdown`, then gives running runs `drain_max` to end and puts the rest back.
@@ -98,7 +107,9 @@ impl Worker {
         self.backlog = count == free;
         for run in claimed {
             let cancel = CancellationToken::new();
-            self.cancels.insert(run.id.clone(), cancel.clone());
+            let open =
+                Open { cancel: cancel.clone(), worked: run.worked, began: self.desk.clock.monotonic() };
+            self.open.insert(run.id.clone(), open);
             let desk = self.desk.clone();
             self.running.spawn(async move {
                 let worked = AssertUnwindSafe(work_on(&desk, &run, &cancel)).catch_unwind().await;
@@ -124,7 +135,7 @@ impl Worker {
     fn ended(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
         match ended {
             Ok((run, unsettled)) => {
-                self.cancels.remove(&run);
+                self.open.remove(&run);
                 self.unsettled.extend(unsettled.map(|failure| (run, failure)));
             }
             // Only a shutdown aborts runs; their rows are put back by `wind_down` or recovered by the next start.
@@ -134,12 +145,12 @@ impl Worker {
 
     /// A cancellation is a mark in the row, so that any process can ask for it.
     async fn pass_on_cancellations(&mut self) {
-        if self.cancels.is_empty() {
+        if self.open.is_empty() {
             return;
         }
         match self.desk.store.cancel_requests().await {
             Ok(runs) => {
-                runs.iter().filter_map(|run| self.cancels.get(run)).for_each(CancellationToken::cancel);
+                runs.iter().filter_map(|run| self.open.get(run)).for_each(|open| open.cancel.cancel());
             }
             Err(error) => tracing::warn!(%error, "cannot read cancellations"),
         }
@@ -156,8 +167,9 @@ impl Worker {
         }
         self.running.abort_all();
         while self.running.join_next().await.is_some() {}
-        for run in self.cancels.keys() {
-            if let Err(error) = self.desk.store.requeue_run(run).await {
+        for (run, open) in &self.open {
+            let worked = open.worked + self.desk.clock.monotonic().saturating_sub(open.began);
+            if let Err(error) = self.desk.store.requeue_run(run, worked).await {
                 tracing::debug!(%run, %error, "not put back; the next start recovers it");
             }
         }
@@ -168,13 +180,14 @@ impl Worker {
 async fn work_on(desk: &Desk, run: &ClaimedRun, cancel: &CancellationToken) -> Option<RunFailure> {
     let began = desk.clock.monotonic();
     let outcome = execute(desk, run, cancel).await;
-    let took_ms = (desk.clock.monotonic().saturating_sub(began)).as_millis();
+    let took = desk.clock.monotonic().saturating_sub(began);
     match outcome {
         Ok(stop) => {
+            let took_ms = took.as_millis();
             tracing::info!(run = %run.id, persona = %run.persona, %stop, took_ms, "run ended");
             None
         }
-        Err(error) => settle(desk, run, error).await,
+        Err(error) => settle(desk, run, error, run.worked + took).await,
     }
 }
 
@@ -182,12 +195,12 @@ async fn work_on(desk: &Desk, run: &ClaimedRun, cancel: &CancellationToken) -> O
 async fn bury(desk: &Desk, run: &ClaimedRun) -> Option<RunFailure> {
     tracing::error!(run = %run.id, persona = %run.persona, "a run panicked");
     let message = "the engine met a bug while working on this run; the log has the place".to_owned();
-    let failure = RunFailure { class: ErrorClass::Crashed, message, retry_at: None };
+    let failure = RunFailure { class: ErrorClass::Crashed, message, retry_at: None, worked: run.worked };
     store(desk, run, failure).await
 }
 
 /// Parks a run that may do better later; fails the others.
-async fn settle(desk: &Desk, run: &ClaimedRun, error: RunError) -> Option<RunFailure> {
+async fn settle(desk: &Desk, run: &ClaimedRun, error: RunError, worked: Duration) -> Option<RunFailure> {
     if let RunError::Store(StoreError::WrongState { .. }) = &error {
         tracing::warn!(run = %run.id, "the run was taken over; its result is dropped");
         return None;
@@ -205,7 +218,7 @@ async fn settle(desk: &Desk, run: &ClaimedRun, error: RunError) -> Option<RunFai
         desk.clock.now().plus(asked.max(RUN_RETRY_WAITS[place]) + spread)
     });
     tracing::warn!(run = %run.id, persona = %run.persona, %class, parked = retry_at.is_some(), %error, "run failed");
-    let failure = RunFailure { class, message: chain(&error), retry_at };
+    let failure = RunFailure { class, message: chain(&error), retry_at, worked };
     store(desk, run, failure).await
 }
 

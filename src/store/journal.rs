@@ -6,7 +6,7 @@
 use super::correspondence::{self, Reservation};
 use super::deliveries::{self, NewDelivery};
 use super::messages::{self, Content, MessageRow, Place};
-use super::runs::fenced;
+use super::runs::{fenced, to_ms};
 use super::steps::{self, Executor, Step, StepFrame, StepKind};
 use super::{PersonaStore, Result, facts};
 use crate::clock::Clock;
@@ -15,6 +15,7 @@ use crate::domain::{
 };
 use sqlx::{Row, SqliteConnection};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Which run writes, and under which message its steps stand.
 #[derive(Debug, Clone)]
@@ -65,6 +66,8 @@ pub struct TurnAnswered {
     pub response_json: String,
     pub usage: Usage,
     pub cost_source: CostSource,
+    /// Time spent working on the run so far.
+    pub worked: Duration,
 }
 
 #[derive(Debug, Clone)]
@@ -73,6 +76,10 @@ pub struct TurnFailed {
     pub attempt: u32,
     pub class: ErrorClass,
     pub message: String,
+    /// What it used before it failed, where that is known.
+    pub used: Option<(Usage, CostSource)>,
+    /// Time spent working on the run so far.
+    pub worked: Duration,
 }
 
 /// A message that a run sends, or would have sent.
@@ -115,24 +122,22 @@ pub(super) const START_TURN: &str = "
     UPDATE runs SET provider = $7, model = $8, context_report_json = coalesce($11, context_report_json)
     WHERE id = $1 AND ($11 IS NOT NULL OR provider <> $7 OR model <> $8);
     SELECT 1 FROM runs WHERE id = $1 AND epoch = $12 AND state = 'running' AND persona_id = $4";
-/// The answer, the sums of the run, and the ledger.
-pub(super) const ANSWER_TURN: &str = "
-    UPDATE run_turns SET state = 'answered', response_json = $4, finished_at = $5, input_tokens = $6,
-      cache_read_tokens = $7, cache_write_tokens = $8, output_tokens = $9, reasoning_tokens = $10, cost_micros = $11
+/// How a call ended: its row, the sums of the run, and, where it is known what it used, the ledger.
+pub(super) const END_TURN: &str = "
+    UPDATE run_turns SET state = $4, response_json = $5, error_class = $6, error_message = $7, finished_at = $8,
+      input_tokens = $9, cache_read_tokens = $10, cache_write_tokens = $11, output_tokens = $12,
+      reasoning_tokens = $13, cost_micros = $14
     WHERE run_id = $1 AND turn_index = $2 AND attempt = $3;
-    UPDATE runs SET input_tokens = input_tokens + $6, cache_read_tokens = cache_read_tokens + $7,
-      cache_write_tokens = cache_write_tokens + $8, output_tokens = output_tokens + $9,
-      reasoning_tokens = reasoning_tokens + $10,
-      cost_micros = CASE WHEN $11 IS NULL THEN cost_micros ELSE coalesce(cost_micros, 0) + $11 END
+    UPDATE runs SET worked_ms = $15, input_tokens = input_tokens + $9, cache_read_tokens = cache_read_tokens + $10,
+      cache_write_tokens = cache_write_tokens + $11, output_tokens = output_tokens + $12,
+      reasoning_tokens = reasoning_tokens + $13,
+      cost_micros = CASE WHEN $14 IS NULL THEN cost_micros ELSE coalesce(cost_micros, 0) + $14 END
     WHERE id = $1;
     INSERT INTO usage_ledger (run_id, persona_id, turn_index, attempt, provider, model, input_tokens,
       cache_read_tokens, cache_write_tokens, output_tokens, cost_micros, cost_source, created_at)
     SELECT run_id, persona_id, turn_index, attempt, provider, model, input_tokens, cache_read_tokens,
-      cache_write_tokens, output_tokens, cost_micros, $12, $5
-    FROM run_turns WHERE run_id = $1 AND turn_index = $2 AND attempt = $3";
-pub(super) const FAIL_TURN: &str = "
-    UPDATE run_turns SET state = 'failed', error_class = $4, error_message = $5, finished_at = $6
-    WHERE run_id = $1 AND turn_index = $2 AND attempt = $3";
+      cache_write_tokens, output_tokens, cost_micros, $16, $8
+    FROM run_turns WHERE run_id = $1 AND turn_index = $2 AND attempt = $3 AND $16 IS NOT NULL";
 pub(super) const FINISH_RUN: &str = "
     UPDATE runs SET state = $3, stop_reason = $4, error_class = $5, error_message = $6, finished_at = $7
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
@@ -209,26 +214,22 @@ impl Scribe {
     }
 
     async fn turn_answered(&self, conn: &mut SqliteConnection, turn: &TurnAnswered) -> Result<()> {
-        let used = UsageRow::from(turn.usage);
-        let source = match turn.cost_source {
-            CostSource::Provider => "provider",
-            CostSource::PriceTable => "price_table",
-            CostSource::None => "unknown",
-        };
-        let answer =
-            sqlx::query(ANSWER_TURN).bind(self.key.run.as_str()).bind(turn.turn_index).bind(turn.attempt);
-        let answer =
-            answer.bind(&turn.response_json).bind(&self.stamp).bind(used.input).bind(used.cache_read);
-        let answer = answer.bind(used.cache_write).bind(used.output).bind(used.reasoning).bind(used.cost);
-        answer.bind(source).execute(conn).await?;
+        let end = self.end_turn((turn.turn_index, turn.attempt), "answered");
+        let end = end.bind(&turn.response_json).bind(None::<&str>).bind(None::<&str>).bind(&self.stamp);
+        charge(end, Some((turn.usage, turn.cost_source)), turn.worked).execute(conn).await?;
         Ok(())
     }
 
     async fn turn_failed(&self, conn: &mut SqliteConnection, turn: &TurnFailed) -> Result<()> {
-        let fail =
-            sqlx::query(FAIL_TURN).bind(self.key.run.as_str()).bind(turn.turn_index).bind(turn.attempt);
-        fail.bind(turn.class.as_str()).bind(&turn.message).bind(&self.stamp).execute(conn).await?;
+        let end = self.end_turn((turn.turn_index, turn.attempt), "failed").bind(None::<&str>);
+        let end = end.bind(turn.class.as_str()).bind(&turn.message).bind(&self.stamp);
+        charge(end, turn.used, turn.worked).execute(conn).await?;
         Ok(())
+    }
+
+    fn end_turn<'q>(&'q self, (turn_index, attempt): (u32, u32), state: &'q str) -> Statement<'q> {
+        let end = sqlx::query(END_TURN).bind(self.key.run.as_str()).bind(turn_index).bind(attempt);
+        end.bind(state)
     }
 
     async fn step(&self, conn: &mut SqliteConnection, step: &Step, id: &str) -> Result<()> {
@@ -297,6 +298,20 @@ impl Scribe {
     }
 }
 
+type Statement<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
+
+/// What a call used, where that is known, and how long the run has worked.
+fn charge(end: Statement<'_>, used: Option<(Usage, CostSource)>, worked: Duration) -> Statement<'_> {
+    let source = used.map(|(_, source)| match source {
+        CostSource::Provider => "provider",
+        CostSource::PriceTable => "price_table",
+        CostSource::None => "unknown",
+    });
+    let used = UsageRow::from(used.map_or(Usage::default(), |(usage, _)| usage));
+    let end = end.bind(used.input).bind(used.cache_read).bind(used.cache_write).bind(used.output);
+    end.bind(used.reasoning).bind(used.cost).bind(to_ms(worked)).bind(source)
+}
+
 /// Usage as SQLite integers.
 struct UsageRow {
     input: i64,
@@ -329,6 +344,8 @@ pub struct JournalSoFar {
     pub first_request_json: Option<String>,
     /// Answered turns in order: index and normalised response.
     pub answers: Vec<(u32, String)>,
+    /// Provider and model of the last of them.
+    pub answered_by: Option<(String, String)>,
     /// Highest attempt per started turn.
     pub attempts: Vec<(u32, u32)>,
     /// Steps in order.
@@ -340,7 +357,7 @@ pub struct JournalSoFar {
 }
 
 pub(super) const JOURNAL_TURNS: &str = "
-    SELECT turn_index, attempt, state, response_json, context_json FROM run_turns
+    SELECT turn_index, attempt, state, response_json, context_json, provider, model FROM run_turns
     WHERE run_id = $1 AND persona_id = $2 ORDER BY turn_index, attempt";
 pub(super) const JOURNAL_STEPS: &str = "
     SELECT event_type, executor, tool_name, tool_call_id, payload_json FROM thread_tool_events
@@ -360,6 +377,7 @@ impl PersonaStore {
             }
             if row.get::<&str, _>(2) == "answered" {
                 so_far.answers.push((index, row.get::<Option<String>, _>(3).unwrap_or_default()));
+                so_far.answered_by = Some((row.get(5), row.get(6)));
             }
         }
         if so_far.attempts.is_empty() {

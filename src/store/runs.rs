@@ -7,6 +7,7 @@ use crate::domain::{
 };
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
+use std::time::Duration;
 
 /// Claims after which a run that takes the engine down with it is given up.
 const CLAIMS_MAX: i64 = 20;
@@ -35,6 +36,8 @@ pub struct ClaimedRun {
     pub attempt: u32,
     /// An earlier attempt committed at least its first request.
     pub has_journal: bool,
+    /// Time that earlier attempts worked.
+    pub worked: Duration,
     pub created_at: Timestamp,
 }
 
@@ -46,6 +49,8 @@ pub struct RunFailure {
     pub message: String,
     /// `Some`: try again then; `None`: failed.
     pub retry_at: Option<Timestamp>,
+    /// Time that all its attempts worked.
+    pub worked: Duration,
 }
 
 pub(super) const INSERT_RUN: &str = "
@@ -63,7 +68,7 @@ pub(super) const CLAIM_RUNS: &str = "
           ORDER BY r.seq LIMIT $5)) c
       WHERE place <= $4 - (SELECT count(*) FROM runs w WHERE w.persona_id = c.persona_id AND w.state = 'running')
       ORDER BY seq LIMIT $3)
-    RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at,
+    RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, worked_ms,
       context_report_json IS NOT NULL AS has_journal";
 /// What [`CLAIM_RUNS`] rests on, made true again at every start.
 pub(super) const LINE_UP: &str = "
@@ -85,13 +90,14 @@ pub(super) const BURY_ORPHANS: &str = "
       error_message = 'the engine stopped ' || attempt || ' times while working on this run'
     WHERE state = 'running' AND epoch < $1 AND attempt >= $2 RETURNING id";
 pub(super) const PARK_RUN: &str = "
-    UPDATE runs SET state = 'waiting_retry', next_attempt_at = $3, error_class = $4, error_message = $5
+    UPDATE runs SET state = 'waiting_retry', next_attempt_at = $3, error_class = $4, error_message = $5, worked_ms = $6
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
 pub(super) const FAIL_RUN: &str = "
-    UPDATE runs SET state = $3, stop_reason = $4, error_class = $5, error_message = $6, finished_at = $7
+    UPDATE runs SET state = $3, stop_reason = $4, error_class = $5, error_message = $6, finished_at = $7,
+      worked_ms = $8
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
 pub(super) const REQUEUE_RUN: &str = "
-    UPDATE runs SET state = 'queued', attempt = attempt - 1 WHERE id = $1 AND epoch = $2 AND state = 'running'";
+    UPDATE runs SET state = 'queued', attempt = attempt - 1, worked_ms = $3 WHERE id = $1 AND epoch = $2 AND state = 'running'";
 pub(super) const CANCEL_REQUESTED: &str = "
     SELECT id FROM runs WHERE state = 'running' AND cancel_requested_at IS NOT NULL";
 
@@ -169,11 +175,11 @@ impl Store {
         let now = clock.now().to_string();
         self.write(move |conn| {
             Box::pin(async move {
-                let class = failure.class.as_str();
+                let (class, worked) = (failure.class.as_str(), to_ms(failure.worked));
                 let changed = match failure.retry_at {
                     Some(at) => {
                         let park = sqlx::query(PARK_RUN).bind(&id).bind(epoch).bind(at.to_string());
-                        park.bind(class).bind(&failure.message).execute(&mut *conn).await?
+                        park.bind(class).bind(&failure.message).bind(worked).execute(&mut *conn).await?
                     }
                     None => {
                         let (state, stop) = match failure.class {
@@ -182,7 +188,7 @@ impl Store {
                         };
                         let fail = sqlx::query(FAIL_RUN).bind(&id).bind(epoch).bind(state.as_str());
                         let fail = fail.bind(stop.as_str()).bind(class).bind(&failure.message).bind(now);
-                        fail.execute(&mut *conn).await?
+                        fail.bind(worked).execute(&mut *conn).await?
                     }
                 };
                 fenced(changed.rows_affected(), &id)?;
@@ -193,12 +199,13 @@ impl Store {
         .await
     }
 
-    /// Puts a claimed run back as it was, for a shutdown.
-    pub async fn requeue_run(&self, run: &RunId) -> Result<()> {
+    /// Puts a claimed run back as it was, for a shutdown; `worked` is the time that all its attempts worked.
+    pub async fn requeue_run(&self, run: &RunId, worked: Duration) -> Result<()> {
         let (epoch, clock, id) = (self.epoch(), self.clock().clone(), run.as_str().to_owned());
         self.write(move |conn| {
             Box::pin(async move {
-                let changed = sqlx::query(REQUEUE_RUN).bind(&id).bind(epoch).execute(&mut *conn).await?;
+                let requeue = sqlx::query(REQUEUE_RUN).bind(&id).bind(epoch).bind(to_ms(worked));
+                let changed = requeue.execute(&mut *conn).await?;
                 fenced(changed.rows_affected(), &id)?;
                 close_open_calls(conn, &id, INTERRUPTED, clock.as_ref()).await.map(|_closed| ())
             })
@@ -237,6 +244,7 @@ fn claimed(row: &SqliteRow) -> Result<ClaimedRun> {
         profile: row.get("profile"),
         attempt: u32::try_from(row.get::<i64, _>("attempt")).unwrap_or(u32::MAX),
         has_journal: row.get("has_journal"),
+        worked: Duration::from_millis(row.get::<i64, _>("worked_ms").unsigned_abs()),
         created_at: Timestamp::parse(row.get("created_at")).ok_or_else(unreadable("time of a run"))?,
     })
 }
@@ -244,6 +252,11 @@ fn claimed(row: &SqliteRow) -> Result<ClaimedRun> {
 /// The `persona_id` column of a row.
 pub(super) fn persona_id(row: &SqliteRow) -> Result<PersonaId> {
     PersonaId::parse(row.get("persona_id")).map_err(|_| StoreError::Unreadable { what: "persona id" })
+}
+
+/// Whole milliseconds, for a column.
+pub(super) fn to_ms(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }
 
 pub(super) fn to_i64(n: usize) -> i64 {

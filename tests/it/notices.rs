@@ -14,11 +14,11 @@ use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Every run fails for good, as with an expired key; a letter that says so is answered.
+/// Every run fails for good, as with a key that may not use the model (one that is refused rests its provider); a letter that says so is answered.
 fn failing() -> Value {
     json!({ "rules": [
         { "when": { "contains": "what went wrong" }, "say": "The key has expired." },
-        { "error": { "class": "auth", "message": "401: you sent `the secret of the letter`" } },
+        { "error": { "class": "permission", "message": "403: you sent `the secret of the letter`" } },
     ] })
 }
 

@@ -370,6 +370,8 @@ pub struct ProviderError {
     pub window_tokens: Option<u64>,
     /// An agent had called tools that may have changed something; the call must not simply be made again.
     pub acted: bool,
+    /// What the call used before it failed, where that is known.
+    pub used: Option<Box<TokenUsage>>,
     pub message: String,
 }
 
@@ -387,6 +389,7 @@ impl ProviderError {
             refused: None,
             window_tokens: None,
             acted: false,
+            used: None,
             message,
         }
     }

@@ -41,7 +41,7 @@ use crate::domain::ErrorClass;
 
 pub use accumulate::complete;
 pub use contract::*;
-pub use retry::{RetryDecision, retry_decision};
+pub use retry::{Patience, RetryDecision, Size, Tried, retry_decision};
 pub use scrub::{ScrubError, scrub};
 
 /// Every adapter, by the name used in `configs/inference.json`.

@@ -1,9 +1,9 @@
-//! Whether and when a failed provider call is made again. Pure: time and chance are arguments.
+//! What is done about a failed provider call. Pure: what was tried, how much time is left and chance are arguments.
 //!
-//! Absent on purpose: the cap on attempts of a whole run, trimming after a context overflow, and other providers to
-//! fall back to; those are decisions of the run.
+//! Absent on purpose: doing it, and the cap on attempts of a whole run; both are the run's affair.
 
 use super::contract::{Phase, ProviderError};
+use super::terms::Parameter;
 use crate::domain::ErrorClass;
 use std::time::Duration;
 
@@ -25,125 +25,149 @@ pub enum RetryDecision {
     RetryNow(Duration),
     /// Park the run for at least this long; the caller owns the cap on attempts of a run.
     Reschedule(Duration),
+    /// Make the input at most this long, in tokens as we estimate them, and call again.
+    TrimAndRetry { target_tokens: u64 },
+    /// Leave this out, and call again.
+    Downgrade(Parameter),
+    /// Ask the next provider of the chain.
+    Fallback,
     /// The same call would fail again.
     Fail,
 }
 
-/// Decides on the next attempt: only classes that pass by themselves are tried again, the provider's own word and
-/// its own wait come first, and otherwise the wait grows exponentially with full jitter.
-///
-/// `attempt` counts the calls made so far, the failed one included: 1 after the first failure. A wait longer than
-/// `inline_wait_max` frees the worker. `jitter_seed` is any number; the same number gives the same wait.
-pub fn retry_decision(
-    error: &ProviderError,
-    attempt: u32,
-    attempts_max: u32,
-    inline_wait_max: Duration,
-    jitter_seed: u64,
-) -> RetryDecision {
-    if error.acted {
-        return RetryDecision::Fail;
-    }
-    let forced = error.should_retry == Some(true) && error.class != ErrorClass::Cancelled;
-    if !(forced || error.class.is_retryable()) || error.phase == Phase::Config {
-        return RetryDecision::Fail;
-    }
-    if error.class == ErrorClass::Protocol && attempt >= PROTOCOL_ATTEMPTS_MAX {
-        return RetryDecision::Fail;
-    }
-    let wait = match error.retry_after {
-        Some(asked) => asked.min(WAIT_MAX) + fraction(SPREAD_MAX, jitter_seed),
-        None => fraction(backoff_ceiling(error.class, attempt), jitter_seed),
-    };
-    // A veto is about this call; a mail can wait until the run's next attempt.
-    if attempt >= attempts_max || error.should_retry == Some(false) {
-        return RetryDecision::Reschedule(wait.max(BACKOFF_MAX));
-    }
-    if wait > inline_wait_max {
-        return RetryDecision::Reschedule(wait);
-    }
-    RetryDecision::RetryNow(wait)
+/// What was tried so far in this turn, and what else there is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Tried<'a> {
+    /// Calls to this provider that count, the failed one included: 1 after the first failure.
+    pub calls: u32,
+    /// The input was made shorter already, or cannot be.
+    pub trimmed: bool,
+    /// Left out of the failed request already.
+    pub without: &'a [Parameter],
+    /// There is another provider to ask; after an overflow, one that may take more input.
+    pub has_fallback: bool,
 }
 
-fn backoff_ceiling(class: ErrorClass, attempt: u32) -> Duration {
+/// Within which bounds it is decided.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// Calls of one turn to one provider.
+    pub attempts_max: u32,
+    /// A longer wait frees the worker.
+    pub inline_wait_max: Duration,
+    /// Working time that the run has left.
+    pub left: Duration,
+    /// A refusal is taken to the next provider too.
+    pub fallback_on_refusal: bool,
+    /// Any number; the same number gives the same wait.
+    pub jitter_seed: u64,
+}
+
+/// How large the failed request was, in tokens.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Size {
+    /// Input, as we estimate it.
+    pub used_tokens: u64,
+    pub max_output_tokens: u64,
+    /// Input and output together that the model takes, where that is known beforehand.
+    pub window_tokens: Option<u64>,
+}
+
+/// Decides what is done about a failure: what passes by itself is tried again, a long input is made shorter once, a
+/// parameter is left out once, and then the chain goes on. The provider's own word and its own wait come before ours;
+/// our waits grow exponentially with full jitter. No wait within a run passes the end of its time.
+///
+/// Whatever an agent did before it failed is done: then a person decides.
+pub fn retry_decision(
+    error: &ProviderError,
+    tried: Tried<'_>,
+    patience: Patience,
+    size: Size,
+) -> RetryDecision {
+    use RetryDecision::{Downgrade, Fail, Fallback, Reschedule, RetryNow, TrimAndRetry};
+    let class = error.class;
+    if class == ErrorClass::Cancelled || error.acted {
+        return Fail;
+    }
+    if let Some(parameter) = error.refused.filter(|parameter| !tried.without.contains(parameter)) {
+        return Downgrade(parameter);
+    }
+    if class == ErrorClass::ContextOverflow {
+        return match (tried.trimmed, tried.has_fallback) {
+            (false, _) => TrimAndRetry { target_tokens: target(size, error.window_tokens) },
+            (true, true) => Fallback,
+            (true, false) => Fail,
+        };
+    }
+    let passes = (error.should_retry == Some(true) || class.is_retryable()) && error.phase != Phase::Config;
+    let wait = wait(error, tried.calls, patience.jitter_seed);
+    let calls_max = match class {
+        ErrorClass::Protocol => patience.attempts_max.min(PROTOCOL_ATTEMPTS_MAX),
+        _ => patience.attempts_max,
+    };
+    // A veto is about this call; another provider, or a later attempt of the run, is another call.
+    let may_call = tried.calls < calls_max && error.should_retry != Some(false);
+    if passes && may_call && wait <= patience.inline_wait_max && wait < patience.left {
+        return RetryNow(wait);
+    }
+    if tried.has_fallback && falls_back(class, patience.fallback_on_refusal) {
+        return Fallback;
+    }
+    match passes && class != ErrorClass::Protocol {
+        true if may_call => Reschedule(wait),
+        true => Reschedule(wait.max(BACKOFF_MAX)),
+        false => Fail,
+    }
+}
+
+/// Whether another provider may do what this one did not. What we asked wrongly, and what somebody decided, stays.
+fn falls_back(class: ErrorClass, fallback_on_refusal: bool) -> bool {
+    match class {
+        ErrorClass::Auth
+        | ErrorClass::Billing
+        | ErrorClass::Permission
+        | ErrorClass::ModelNotFound
+        | ErrorClass::RateLimited
+        | ErrorClass::Overloaded
+        | ErrorClass::Transient
+        | ErrorClass::Timeout
+        | ErrorClass::Protocol
+        | ErrorClass::BinaryMissing
+        | ErrorClass::Unsupported => true,
+        ErrorClass::ContentFilter => fallback_on_refusal,
+        _ => false,
+    }
+}
+
+/// How long the input may be: what the window leaves beside the answer, less a tenth because we only estimate. Where
+/// nobody knows the window, or our estimate was too low to see the overflow, a good part of what was sent.
+fn target(size: Size, said: Option<u64>) -> u64 {
+    let fits =
+        said.or(size.window_tokens).and_then(|window| input_tokens_max(window, size.max_output_tokens));
+    match fits {
+        Some(target) if target < size.used_tokens => target,
+        _ => size.used_tokens * 7 / 10,
+    }
+}
+
+/// Tokens of input that fit a window beside the answer, less a tenth of the window; `None` where nothing would.
+pub fn input_tokens_max(window_tokens: u64, max_output_tokens: u64) -> Option<u64> {
+    (window_tokens - window_tokens / 10).checked_sub(max_output_tokens).filter(|left| *left > 0)
+}
+
+fn wait(error: &ProviderError, calls: u32, jitter_seed: u64) -> Duration {
+    match error.retry_after {
+        Some(asked) => asked.min(WAIT_MAX) + fraction(SPREAD_MAX, jitter_seed),
+        None => fraction(backoff_ceiling(error.class, calls), jitter_seed),
+    }
+}
+
+fn backoff_ceiling(class: ErrorClass, calls: u32) -> Duration {
     let base = if class == ErrorClass::RateLimited { BACKOFF_BASE_RATE_LIMITED } else { BACKOFF_BASE };
-    base.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1))).min(BACKOFF_MAX)
+    base.saturating_mul(2_u32.saturating_pow(calls.saturating_sub(1))).min(BACKOFF_MAX)
 }
 
 /// The part of `whole` that the seed stands for, between nothing and all of it.
 fn fraction(whole: Duration, seed: u64) -> Duration {
     whole.mul_f64(seed as f64 / u64::MAX as f64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::RetryDecision::{Fail, Reschedule, RetryNow};
-    use super::*;
-
-    const HIGHEST: u64 = u64::MAX;
-    fn secs(n: u64) -> Duration {
-        Duration::from_secs(n)
-    }
-    fn failed(class: ErrorClass, retry_after: Option<Duration>) -> ProviderError {
-        ProviderError { retry_after, ..ProviderError::new(class, Phase::BeforeFirstByte, "x") }
-    }
-    fn decide(error: &ProviderError, attempt: u32, jitter_seed: u64) -> RetryDecision {
-        retry_decision(error, attempt, 4, secs(45), jitter_seed)
-    }
-
-    #[test]
-    fn every_class_has_its_decision_after_the_first_failure() {
-        for class in ErrorClass::ALL {
-            let expected = match class {
-                ErrorClass::RateLimited => RetryNow(secs(2)),
-                ErrorClass::Overloaded | ErrorClass::Transient | ErrorClass::Timeout => RetryNow(secs(1)),
-                ErrorClass::Protocol | ErrorClass::Store => RetryNow(secs(1)),
-                _ => Fail,
-            };
-            assert_eq!(decide(&failed(*class, None), 1, HIGHEST), expected, "{class}");
-        }
-    }
-
-    #[test]
-    fn waits_double_up_to_the_cap_with_full_jitter() {
-        let error = failed(ErrorClass::Transient, None);
-        let waits = [(1, 1), (2, 2), (3, 4), (5, 16), (6, 30), (40, 30), (90, 30)];
-        for (attempt, expected) in waits {
-            let at = |jitter_seed| retry_decision(&error, attempt, 99, secs(45), jitter_seed);
-            assert_eq!(at(HIGHEST), RetryNow(secs(expected)), "attempt {attempt}");
-            assert_eq!(at(0), RetryNow(Duration::ZERO), "attempt {attempt}");
-        }
-    }
-
-    #[test]
-    fn the_providers_own_wait_decides_between_now_and_later() {
-        let short = failed(ErrorClass::RateLimited, Some(secs(10)));
-        assert_eq!(decide(&short, 1, 0), RetryNow(secs(10)));
-        assert_eq!(decide(&short, 1, HIGHEST), RetryNow(secs(11)));
-        let long = failed(ErrorClass::RateLimited, Some(secs(3600)));
-        assert_eq!(decide(&long, 1, 0), Reschedule(secs(3600)));
-        let absurd = failed(ErrorClass::RateLimited, Some(Duration::MAX));
-        assert_eq!(decide(&absurd, 1, 0), Reschedule(secs(24 * 3600)));
-    }
-
-    #[test]
-    fn attempts_run_out_and_nonsense_runs_out_sooner() {
-        assert_eq!(decide(&failed(ErrorClass::Overloaded, None), 4, HIGHEST), Reschedule(secs(30)));
-        assert_eq!(decide(&failed(ErrorClass::Protocol, None), 2, HIGHEST), Fail);
-    }
-
-    #[test]
-    fn the_providers_word_beats_the_class_but_not_a_cancellation() {
-        let said = |class, word| ProviderError { should_retry: Some(word), ..failed(class, None) };
-        assert_eq!(decide(&said(ErrorClass::RateLimited, false), 1, 0), Reschedule(secs(30)));
-        assert_eq!(decide(&said(ErrorClass::Billing, false), 1, 0), Fail);
-        assert_eq!(decide(&said(ErrorClass::BadRequest, true), 1, HIGHEST), RetryNow(secs(1)));
-        assert_eq!(decide(&said(ErrorClass::Cancelled, true), 1, 0), Fail);
-    }
-
-    #[test]
-    fn wrong_configuration_is_never_tried_again() {
-        let error = ProviderError::new(ErrorClass::Transient, Phase::Config, "x");
-        assert_eq!(decide(&error, 1, 0), Fail);
-    }
 }

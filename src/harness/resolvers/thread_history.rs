@@ -170,7 +170,8 @@ fn payload_args(payload: &str) -> ToolArgs {
     }
 }
 
-fn message_tokens(message: &Message) -> usize {
+/// Tokens of a message, estimated.
+pub fn message_tokens(message: &Message) -> usize {
     message.blocks.iter().map(block_tokens).sum::<usize>() + 4
 }
 

@@ -136,6 +136,8 @@ async fn usage_is_the_sum_of_the_answered_tries_over_retries_and_attempts() {
     let run = app.run_of(&note("q@guest.example", "", "Hello?")).await;
     app.drain().await;
     app.engine.store.retry_run(&RunId::new(&run)).await.expect("queued");
+    // A provider that refused the account is left alone for a minute.
+    app.workspace.clock.advance(std::time::Duration::from_secs(60));
     app.drain().await;
     let sql =
         "SELECT state, CAST(input_tokens AS TEXT), CAST(output_tokens AS TEXT), CAST(cost_micros AS TEXT),

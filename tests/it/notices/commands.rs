@@ -34,19 +34,19 @@ async fn the_list_says_what_was_told_when_and_by_which_mail() {
         (list[n]["cause"].as_str().unwrap_or_default(), list[n]["count"].as_i64(), &list[n]["delivery_state"])
     };
     assert_eq!(row(0), ("transport_refused:relay.example", Some(1), &Value::Null));
-    assert_eq!(row(1), ("run_failed:auth:ada", Some(3), &Value::Null));
-    assert_eq!(row(2), ("run_failed:auth:ada", Some(2), &json!("done")));
+    assert_eq!(row(1), ("run_failed:permission:ada", Some(3), &Value::Null));
+    assert_eq!(row(2), ("run_failed:permission:ada", Some(2), &json!("done")));
     let delivery = list[2]["delivery"].as_str().expect("a delivery");
     assert_eq!(json(&app, &["outbox", "show", delivery])["kind"], "notice");
     let lines = ok(&app, &["notices", "list"]);
     assert_eq!(lines.lines().count(), 3);
     assert!(lines.lines().nth(2).is_some_and(|line| line.contains(delivery)), "{lines}");
 
-    let facts = json(&app, &["notices", "show", "run_failed:auth:ada"]);
+    let facts = json(&app, &["notices", "show", "run_failed:permission:ada"]);
     assert_eq!(facts.as_array().map(Vec::len), Some(5));
     let id = facts[0]["id"].as_str().expect("an id");
     let one = ok(&app, &["notices", "show", id]);
-    assert!(one.contains("attache runs retry --failed --class auth --persona ada"), "{one}");
+    assert!(one.contains("attache runs retry --failed --class permission --persona ada"), "{one}");
     assert_eq!(attache(&app, &["notices", "show", "nothing"]).status.code(), Some(66));
 }
 
@@ -58,22 +58,22 @@ async fn the_morning_after_an_expired_key_all_its_runs_are_queued_again_at_one_w
     fail(&app, 2, "new").await;
     let since = "2026-11-20T20:00:00Z";
     for (args, found) in [
-        (&["--class", "auth"][..], 5),
+        (&["--class", "permission"][..], 5),
         (&["--class", "config"], 0),
         (&["--since", since], 2),
-        (&["--persona", "ada", "--class", "auth"], 5),
+        (&["--persona", "ada", "--class", "permission"], 5),
     ] {
         let said = json(&app, &[&["runs", "retry", "--failed"], args].concat());
         assert_eq!((&said["found"], &said["queued"]), (&json!(found), &json!(0)), "{args:?}");
     }
     assert_eq!(app.drain().await.runs, 0, "asking changes nothing");
-    let said = ok(&app, &["runs", "retry", "--failed", "--class", "auth"]);
+    let said = ok(&app, &["runs", "retry", "--failed", "--class", "permission"]);
     assert_eq!(said, "5 failed runs would be queued again; say --yes to do it\n");
 
     app.workspace
         .write("configs/script.json", &json!({ "rules": [{ "say": "Here I am again." }] }).to_string());
     let app = app.restart().await;
-    let said = json(&app, &["runs", "retry", "--failed", "--class", "auth", "--since", since, "--yes"]);
+    let said = json(&app, &["runs", "retry", "--failed", "--class", "permission", "--since", since, "--yes"]);
     assert_eq!((&said["found"], &said["queued"]), (&json!(2), &json!(2)));
     app.drain().await;
     assert_eq!(app.sent().len(), 2);
@@ -88,7 +88,7 @@ async fn the_morning_after_an_expired_key_all_its_runs_are_queued_again_at_one_w
         &["runs", "retry"][..],
         &["runs", "retry", "last", "--failed"],
         &["runs", "retry", "last", "--yes"],
-        &["runs", "retry", "--class", "auth"],
+        &["runs", "retry", "--class", "permission"],
     ] {
         assert_eq!(attache(&app, wrong).status.code(), Some(2), "{wrong:?}");
     }

@@ -49,7 +49,7 @@ async fn a_persona_does_not_find_notices_and_the_owner_may_talk_to_it_about_one(
     app.drain().await;
     assert_eq!(app.outcome(&run).await.0, "succeeded");
     let prompt = app.prompts(&run).await.remove(0).to_string();
-    assert!(prompt.contains("a run of ada failed: auth"), "{prompt}");
+    assert!(prompt.contains("a run of ada failed: permission"), "{prompt}");
     let answer = app.sent().pop().expect("an answer");
     assert_eq!((answer.to[0].spec.as_str(), answer.text.trim()), ("olga@home.test", "The key has expired."));
     app.check().await;

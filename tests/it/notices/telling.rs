@@ -22,20 +22,20 @@ async fn a_run_that_fails_for_good_is_told_to_the_owners_at_once_and_once() {
         app.workspace.clock.advance(HOUR);
     }
     app.check().await;
-    assert_eq!(app.outcome(&run).await.2.as_deref(), Some("auth"));
+    assert_eq!(app.outcome(&run).await.2.as_deref(), Some("permission"));
     let [notice] = &app.notices()[..] else { panic!("{:?}", app.notices()) };
-    assert_eq!(notice.subject, "[attache] a run of ada failed: auth");
+    assert_eq!(notice.subject, "[attache] a run of ada failed: permission");
     assert_eq!(notice.from[0].spec, "ada@engine.test");
     assert_eq!(notice.automatic.auto_submitted.as_deref(), Some("auto-generated"));
     assert_eq!(notice.automatic.auto_response_suppress.as_deref(), Some("all"));
-    for said in [run.as_str(), "Breakfast", "attache runs retry --failed --class auth --persona ada"] {
+    for said in [run.as_str(), "Breakfast", "attache runs retry --failed --class permission --persona ada"] {
         assert!(notice.text.contains(said), "{}", notice.text);
     }
     let stored = mails(&app).await;
     assert_eq!(stored.len(), 1);
     let (sender, to, _, state) = &stored[0];
     assert_eq!((sender.as_str(), to.as_str(), state.as_str()), ("", "Otto@home.test olga@home.test", "done"));
-    assert_eq!(facts(&app).await, [("run_failed:auth:ada".to_owned(), 1, 1)]);
+    assert_eq!(facts(&app).await, [("run_failed:permission:ada".to_owned(), 1, 1)]);
 }
 
 #[tokio::test]
@@ -78,7 +78,10 @@ async fn causes_do_not_wait_for_each_other_and_a_fact_raised_again_is_the_same_f
     assert_eq!(app.notices().len(), 2);
     assert_eq!(
         facts(&app).await,
-        [("run_failed:auth:ada".to_owned(), 2, 2), ("transport_refused:relay.example".to_owned(), 1, 1)]
+        [
+            ("run_failed:permission:ada".to_owned(), 2, 2),
+            ("transport_refused:relay.example".to_owned(), 1, 1)
+        ]
     );
     // A run that an operator queued again and that fails again is news.
     let run = app.run_of(&note("again@guest.example", "", "?")).await;
@@ -89,7 +92,7 @@ async fn causes_do_not_wait_for_each_other_and_a_fact_raised_again_is_the_same_f
     app.drain().await;
     app.workspace.clock.advance(HOUR);
     app.drain().await;
-    assert_eq!(facts(&app).await[0], ("run_failed:auth:ada".to_owned(), 4, 4));
+    assert_eq!(facts(&app).await[0], ("run_failed:permission:ada".to_owned(), 4, 4));
 }
 
 #[tokio::test]
@@ -115,7 +118,7 @@ async fn without_owners_facts_are_kept_and_told_when_there_are_some() {
     workspace.set("configs/gateway.json", "/owners", json!([]));
     let app = workspace.start().await;
     fail(&app, 1, "x").await;
-    assert_eq!(facts(&app).await, [("run_failed:auth:ada".to_owned(), 1, 0)]);
+    assert_eq!(facts(&app).await, [("run_failed:permission:ada".to_owned(), 1, 0)]);
     app.workspace.set("configs/gateway.json", "/owners", json!(["olga@home.test"]));
     let app = app.restart().await;
     app.drain().await;
@@ -179,7 +182,7 @@ async fn interrupted(cut: PowerCut) -> bool {
         app.drain().await;
     }
     app.check().await;
-    assert_eq!(facts(&app).await, [("run_failed:auth:ada".to_owned(), 1, 1)], "{cut:?}");
+    assert_eq!(facts(&app).await, [("run_failed:permission:ada".to_owned(), 1, 1)], "{cut:?}");
     let states: Vec<String> = mails(&app).await.into_iter().map(|mail| mail.3).collect();
     assert_eq!(states, ["done"], "{cut:?}");
     let mut ids: Vec<_> = app.notices().into_iter().map(|notice| notice.message_id).collect();

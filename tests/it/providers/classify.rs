@@ -3,7 +3,9 @@
 use attache::domain::ErrorClass::{self, *};
 use attache::harness::providers::classify::Family::{self, Anthropic, OpenAi};
 use attache::harness::providers::classify::{http_failure, stream_failure};
-use attache::harness::providers::{Phase, RetryDecision, retry_decision};
+use attache::harness::providers::{
+    Patience, Phase, ProviderError, RetryDecision, Size, Tried, retry_decision,
+};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -155,6 +157,19 @@ fn a_spend_limit_without_a_date_is_a_matter_of_money() {
     assert_eq!(dated.class, RateLimited);
 }
 
+/// After the first of three calls, with time enough and the shortest jitter.
+fn decide(error: &ProviderError) -> RetryDecision {
+    let minute = Duration::from_secs(60);
+    let patience = Patience {
+        attempts_max: 3,
+        inline_wait_max: minute,
+        left: minute * 10,
+        fallback_on_refusal: false,
+        jitter_seed: 0,
+    };
+    retry_decision(error, Tried { calls: 1, ..Tried::default() }, patience, Size::default())
+}
+
 #[test]
 fn the_providers_wait_and_word_arrive() {
     let asked =
@@ -163,10 +178,10 @@ fn the_providers_wait_and_word_arrive() {
     assert_eq!(asked(&[], delay).retry_after, Some(Duration::from_millis(34070)));
     assert_eq!(asked(&[("retry-after-ms", "20")], delay).retry_after, Some(Duration::from_millis(20)));
     let vetoed = asked(&[("x-should-retry", "false")], "{}");
-    let decision = retry_decision(&vetoed, 1, 3, Duration::from_secs(60), 0);
+    let decision = decide(&vetoed);
     assert_eq!(decision, RetryDecision::Reschedule(Duration::from_secs(30)));
     let forced = http_failure(OpenAi, 400, &headers(&[("x-should-retry", "true")]), "{\"error\":\"x\"}");
-    let decision = retry_decision(&forced, 1, 3, Duration::from_secs(60), 0);
+    let decision = decide(&forced);
     assert_eq!(decision, RetryDecision::RetryNow(Duration::ZERO));
 }
 

@@ -100,8 +100,12 @@ impl World {
                 return ended;
             }
             for run in runs {
-                let failure =
-                    RunFailure { class: ErrorClass::Cancelled, message: String::new(), retry_at: None };
+                let failure = RunFailure {
+                    class: ErrorClass::Cancelled,
+                    message: String::new(),
+                    retry_at: None,
+                    worked: run.worked,
+                };
                 self.store.fail_run(&run.id, failure).await.expect("an ended run");
                 ended.push(run);
             }
