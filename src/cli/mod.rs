@@ -7,6 +7,7 @@ mod exit;
 mod init;
 mod logging;
 mod notices;
+mod mcp;
 mod outbox;
 mod persona;
 mod schedule;
@@ -59,6 +60,8 @@ static COMMANDS: &[&dyn Command] = &[
     &outbox::OutboxCommand,
     &notices::NoticesCommand,
     &mailboxes::MailboxesCommand,
+    // For agents.
+    &mcp::McpCommand,
 ];
 
 /// One command of `attache`.

@@ -35,6 +35,18 @@ pub fn load(workspace: &Path, vocabulary: &Vocabulary) -> Result<Config, ConfigE
     load_with(workspace, vocabulary, &secrets::environment)
 }
 
+/// [`load`] for a process that calls nobody and therefore has no secrets: the tool server that an agent starts, which
+/// sees only what the agent sees of the environment. What is written wrongly is an error all the same.
+pub fn load_without_secrets(workspace: &Path, vocabulary: &Vocabulary) -> Result<Config, ConfigErrors> {
+    // Something stands for what this process may not know. Only the key by which engines know each other's mail would
+    // be used: unless it is in `.secrets`, or among what the agent sees, the database's own takes its place.
+    let environment = |name: &str| match secrets::environment(name) {
+        None if name != LOOP_KEY_VARIABLE => Some("not-known-to-this-process".to_owned()),
+        known => known,
+    };
+    load_with(workspace, vocabulary, &environment)
+}
+
 /// [`load`] with another environment: variable name -> value.
 pub fn load_with(
     workspace: &Path,

@@ -30,7 +30,7 @@ pub mod schema;
 mod show;
 
 pub use authentication::{Authentication, ResolverSettings, TrustedRelay};
-pub use load::{Vocabulary, load, load_with};
+pub use load::{Vocabulary, load, load_with, load_without_secrets};
 pub use mailboxes::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls, OAuth};
 pub use persona::{BadName, check_name};
 pub use problem::{ConfigErrors, Problem};

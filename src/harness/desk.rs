@@ -51,21 +51,30 @@ pub enum DeskError {
 impl Desk {
     /// Builds the adapters that the configuration and the personas name. Opens no connection.
     pub fn set_up(store: Store, config: Arc<Config>, mail_queued: Arc<Notify>) -> Result<Self, DeskError> {
-        let path = config.workspace.display().to_string();
-        let workspace = Dir::open_ambient_dir(&path, cap_std::ambient_authority());
-        let workspace = workspace.map_err(|source| DeskError::Workspace { path, source })?;
-        let mut adapters = BTreeMap::new();
-        for (provider, built) in build_providers(&config) {
+        let mut desk = Self::without_providers(store, config, mail_queued)?;
+        for (provider, built) in build_providers(&desk.config.clone()) {
             let built = built.map_err(|source| DeskError::Provider {
                 provider: provider.clone(),
                 source: Box::new(source),
             })?;
-            adapters.insert(provider, built);
+            desk.providers.insert(provider, built);
         }
+        Ok(desk)
+    }
+
+    /// The same for a process that executes tools and asks no model.
+    pub fn without_providers(
+        store: Store,
+        config: Arc<Config>,
+        mail_queued: Arc<Notify>,
+    ) -> Result<Self, DeskError> {
+        let path = config.workspace.display().to_string();
+        let workspace = Dir::open_ambient_dir(&path, cap_std::ambient_authority());
+        let workspace = workspace.map_err(|source| DeskError::Workspace { path, source })?;
         let clock = store.clock().clone();
-        let knowledge = KnowledgeSync::default();
-        let standings = Standings::default();
-        Ok(Self { store, config, clock, providers: adapters, standings, workspace, knowledge, mail_queued })
+        let (knowledge, standings) = (KnowledgeSync::default(), Standings::default());
+        let providers = BTreeMap::new();
+        Ok(Self { store, config, clock, providers, standings, workspace, knowledge, mail_queued })
     }
 
     /// A persona and its folder. Errors: class `Config`, when either is gone.

@@ -1,1 +1,47 @@
-//! Our tools for a command-line agent: a server of the Model Context Protocol over stdin and stdout.
+//! Our tools for an agent: `attache mcp serve --run ID`, a server of the Model Context Protocol on stdin and stdout.
+//!
+//! It is a process of its own, which the agent starts and which works beside the engine on the same database. What it
+//! may do is what the engine's own loop may do for that run, through the same gate, and only for as long as the engine
+//! works on that run: every write is fenced by the run's state and the engine's epoch.
+
+mod service;
+
+use crate::config::Config;
+use crate::domain::RunId;
+use crate::harness::desk::{Desk, DeskError, RunError};
+use crate::store::{Store, StoreError};
+use rmcp::service::ServerInitializeError;
+use service::Toolbox;
+use std::sync::Arc;
+
+/// Why the tools of a run cannot be offered.
+#[derive(Debug, thiserror::Error)]
+pub enum McpError {
+    #[error("cannot offer the tools of this run")]
+    Store(#[from] StoreError),
+    #[error("cannot offer the tools of this run")]
+    Desk(#[from] DeskError),
+    #[error("cannot offer the tools of this run")]
+    Run(#[source] RunError),
+    #[error("the agent did not begin as the protocol says")]
+    Handshake(#[source] Box<ServerInitializeError>),
+    #[error("the server of tools broke")]
+    Broken(#[source] tokio::task::JoinError),
+}
+
+/// Serves on stdin and stdout until the agent closes them.
+///
+/// `store` is open beside the engine that works on the run. Errors: the run is not being worked on.
+pub async fn serve(store: Store, config: Config, run: &RunId) -> Result<(), McpError> {
+    let run = store.running_run(run).await?;
+    let desk = Desk::without_providers(store, Arc::new(config), Arc::default())?;
+    let toolbox = Toolbox::open(desk, run).await.map_err(McpError::Run)?;
+    let server = rmcp::serve_server(toolbox, rmcp::transport::stdio());
+    let server = match server.await {
+        Ok(server) => server,
+        // Agents start servers that they then do not need.
+        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+        Err(error) => return Err(McpError::Handshake(Box::new(error))),
+    };
+    server.waiting().await.map(|_reason| ()).map_err(McpError::Broken)
+}

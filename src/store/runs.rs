@@ -98,6 +98,10 @@ pub(super) const FAIL_RUN: &str = "
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
 pub(super) const REQUEUE_RUN: &str = "
     UPDATE runs SET state = 'queued', attempt = attempt - 1, worked_ms = $3 WHERE id = $1 AND epoch = $2 AND state = 'running'";
+pub(super) const RUNNING_RUN: &str = "
+    SELECT id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, state, worked_ms,
+      context_report_json IS NOT NULL AS has_journal, epoch = $2 AND state = 'running' AS is_worked_on
+    FROM runs WHERE id = $1";
 pub(super) const CANCEL_REQUESTED: &str = "
     SELECT id FROM runs WHERE state = 'running' AND cancel_requested_at IS NOT NULL";
 
@@ -211,6 +215,25 @@ impl Store {
             })
         })
         .await
+    }
+
+    /// A run that the engine works on beside which this store was opened.
+    ///
+    /// Errors: [`StoreError::Missing`]; [`StoreError::WrongState`] when nobody works on it, or an engine that is gone.
+    pub async fn running_run(&self, id: &RunId) -> Result<ClaimedRun> {
+        let find = sqlx::query(RUNNING_RUN).bind(id.as_str()).bind(self.epoch());
+        let row = find.fetch_optional(self.readers()).await?;
+        let id = id.to_string();
+        match row {
+            None => Err(StoreError::Missing { kind: "run", id }),
+            Some(row) if row.get("is_worked_on") => claimed(&row),
+            Some(row) => Err(StoreError::WrongState {
+                kind: "run",
+                id,
+                state: row.get("state"),
+                hint: "tools are offered only while the engine works on it",
+            }),
+        }
     }
 
     /// Running runs whose cancellation was asked for, by this or another process.

@@ -94,6 +94,7 @@ pub(super) const INSERT_STEP: &str = "
 pub(super) const CALLS_NUMBERED: &str = "
     SELECT count(*) FROM thread_tool_events
     WHERE run_id = $1 AND event_type = 'tool_call' AND tool_call_id GLOB $2 || '[0-9]*'";
+pub(super) const CALLS_OF_RUN: &str = "SELECT count(*) FROM thread_tool_events WHERE run_id = $1 AND persona_id = $2 AND event_type = 'tool_call'";
 /// Calls without a result that no answer of a model stands for: their ids are of the store's giving.
 pub(super) const OPEN_CALLS: &str = "
     SELECT c.tool_call_id, c.tool_name, c.executor FROM thread_tool_events c
@@ -164,6 +165,12 @@ impl PersonaStore {
                 })
             })
             .await
+    }
+
+    /// How many tools a run has called so far, by whomever they were executed.
+    pub async fn calls_so_far(&self, run: &RunId) -> Result<u32> {
+        let count = sqlx::query_scalar(CALLS_OF_RUN).bind(run.as_str()).bind(self.persona.as_str());
+        Ok(count.fetch_one(self.store.readers()).await?)
     }
 
     /// Gives every open call of an agent's, and every open call through our tool server, a result; how many there

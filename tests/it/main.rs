@@ -38,3 +38,4 @@ mod dns;
 mod identity;
 mod readme;
 mod supervisor;
+mod mcp;

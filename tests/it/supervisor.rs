@@ -1,6 +1,6 @@
 //! Agents, whose loop is their own: what they do is recorded, bounded, stopped, and never silently done twice.
 
-mod agent;
+pub mod agent;
 mod bounds;
 mod failures;
 mod sessions;

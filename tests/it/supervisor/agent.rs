@@ -1,6 +1,7 @@
 //! A command-line agent as the engine sees it, played from a list, and a house whose provider it is.
 
 use crate::app::{TestApp, Workspace, note};
+use crate::mcp::client::{Client, PROGRAM, reply};
 use attache::config::Tier;
 use attache::domain::ErrorClass;
 use attache::harness::desk::Desk;
@@ -19,7 +20,9 @@ use tokio::sync::Notify;
 /// One thing that the agent does.
 #[derive(Clone)]
 pub enum Act {
-    Tells(Event),
+    Tells(Box<Event>),
+    /// Sends a mail to Bob by the tool server that it was given.
+    Mails(String),
     Fails(ErrorClass),
     /// Says nothing more until it is cancelled, and then ends as adapters must.
     Hangs,
@@ -77,16 +80,24 @@ impl Provider for Agent {
         wire: &'a str,
         context: CallContext,
     ) -> BoxStream<'a, Result<Event, ProviderError>> {
-        let request = serde_json::from_str(wire).expect("our own wire");
+        let request: Request = serde_json::from_str(wire).expect("our own wire");
+        let server = request.agent.clone().expect("terms").tool_server.expect("a tool server");
         self.0.requests.lock().expect("no test panicked here").push(request);
         let mut calls = self.0.calls.lock().expect("no test panicked here");
         let acts = if calls.len() > 1 { calls.pop_front() } else { calls.front().cloned() };
         let running = Running::begin(self.0.clone());
         let acts = stream::iter(acts.expect("an act for this call")).then(move |act| {
-            let (stage, cancel) = (running.0.clone(), context.cancel.clone());
+            let (stage, cancel, server) = (running.0.clone(), context.cancel.clone(), server.clone());
             async move {
                 match act {
-                    Act::Tells(event) => Ok(event),
+                    Act::Tells(event) => Ok(*event),
+                    Act::Mails(body) => {
+                        let mut client = Client::start(&server.program, &server.args);
+                        client.introduce().await;
+                        let (failed, said) = client.call("send_email", reply(&body)).await;
+                        assert!(!failed, "{said}");
+                        Ok(Event::Notice("mailed".to_owned()))
+                    }
                     Act::Fails(class) => Err(ProviderError::new(class, Phase::MidStream, "it broke")),
                     Act::Hangs => {
                         stage.quiet.notify_one();
@@ -121,24 +132,27 @@ impl Drop for Running {
     }
 }
 
+pub fn tells(event: Event) -> Act {
+    Act::Tells(Box::new(event))
+}
 pub fn starts() -> Act {
-    Act::Tells(Event::Started { provider_request_id: None, model: "agent-1".into() })
+    tells(Event::Started { provider_request_id: None, model: "agent-1".into() })
 }
 pub fn session(id: &str) -> Act {
-    Act::Tells(Event::Session(id.into()))
+    tells(Event::Session(id.into()))
 }
 pub fn calls(id: &str, name: &str) -> Act {
     let args = ToolArgs::Object(json!({ "what": id }).as_object().expect("an object").clone());
-    Act::Tells(Event::ObservedCall { id: id.into(), name: name.into(), args })
+    tells(Event::ObservedCall { id: id.into(), name: name.into(), args })
 }
 pub fn result(id: &str, content: &str) -> Act {
-    Act::Tells(Event::ObservedResult { id: id.into(), content: content.into(), is_error: false })
+    tells(Event::ObservedResult { id: id.into(), content: content.into(), is_error: false })
 }
 pub fn says(text: &str) -> Act {
-    Act::Tells(Event::TextDelta(text.into()))
+    tells(Event::TextDelta(text.into()))
 }
 pub fn ends(text: &str) -> Act {
-    Act::Tells(Event::Finished(Response {
+    tells(Event::Finished(Response {
         blocks: vec![Block::text(text)],
         stop: Stop::EndTurn,
         usage: TokenUsage { output_tokens: 7, cost_micros: Some(1_000), ..TokenUsage::default() },
@@ -174,7 +188,9 @@ impl House {
 
     pub fn desk(&self) -> Arc<Desk> {
         let engine = &self.app.engine;
-        let desk = Desk::set_up(engine.store.clone(), engine.config.clone(), Arc::default());
+        let mut config = (*engine.config).clone();
+        config.program = PROGRAM.into();
+        let desk = Desk::set_up(engine.store.clone(), Arc::new(config), Arc::default());
         let mut desk = desk.expect("a desk");
         desk.providers.insert("scripted".to_owned(), Box::new(Agent(self.stage.clone())));
         Arc::new(desk)

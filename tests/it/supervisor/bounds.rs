@@ -1,6 +1,6 @@
 //! What an agent does is recorded, and stops at its tier and its bounds.
 
-use super::agent::{Act, House, calls, ends, result, says, starts};
+use super::agent::{Act, House, calls, ends, result, says, starts, tells};
 use attache::domain::RunId;
 use attache::harness::providers::{Event, ToolArgs};
 use attache::replay::{load_run, timeline};
@@ -14,7 +14,7 @@ async fn every_call_of_an_agent_is_a_step_with_one_result() {
         result("x1", "seven to ten"),
         calls("x2", "Read"),
         calls("x2", "Read"), // told twice
-        Act::Tells(Event::ObservedResult { id: "x2".into(), content: "no such file".into(), is_error: true }),
+        tells(Event::ObservedResult { id: "x2".into(), content: "no such file".into(), is_error: true }),
         result("x2", "told again"),
         calls("x3", "Read"), // never ends
         ends("From seven to ten."),
@@ -101,7 +101,7 @@ async fn one_call_too_many_ends_with_an_honest_partial_answer() {
 #[tokio::test]
 async fn refusals_of_the_agents_own_rules_are_recorded_and_count_as_failures() {
     let denied = || {
-        Act::Tells(Event::Denied {
+        tells(Event::Denied {
             name: "Bash".into(),
             args: ToolArgs::parse("{}"),
             reason: "not allowed".into(),

@@ -1,0 +1,160 @@
+//! The tools of one run as MCP has them. A call is recorded before it is executed, its result with its effect.
+
+use crate::config::Persona;
+use crate::domain::ErrorClass;
+use crate::harness::desk::{Desk, RunError};
+use crate::harness::gate::{self, Gate, Verdict};
+use crate::harness::providers::ToolArgs;
+use crate::harness::reply;
+use crate::harness::resolvers::Subject;
+use crate::store::{ClaimedRun, Entry, Executor, NewCall, PersonaStore, RunKey, Step, StepKind};
+use crate::tools::{Tool, ToolClass};
+use cap_std::fs_utf8::Dir;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, JsonObject,
+    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, ToolAnnotations,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::Value;
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+
+/// What one run may do.
+pub struct Toolbox {
+    desk: Desk,
+    run: ClaimedRun,
+    key: RunKey,
+    store: PersonaStore,
+    persona: Persona,
+    folder: Dir,
+    subject: Subject,
+    tools: Vec<&'static dyn Tool>,
+    cancel: CancellationToken,
+    /// Agents call tools side by side; here one follows the other, as in the engine's own loop.
+    turn: Mutex<()>,
+}
+
+impl Toolbox {
+    /// Loads what the run is about.
+    pub async fn open(desk: Desk, run: ClaimedRun) -> Result<Self, RunError> {
+        let store = desk.store.persona(&run.persona);
+        let about = store.trigger_message(&run.trigger_message).await?;
+        let subject = Subject {
+            trigger: run.trigger,
+            message: about.message,
+            attachments: about.attachments,
+            has_past: about.has_past,
+        };
+        let (persona, folder) = desk.persona(&run.persona)?;
+        let (persona, tools) = (persona.clone(), desk.tools(persona));
+        let key = RunKey { run: run.id.clone(), trigger_message: run.trigger_message.clone() };
+        let cancel = CancellationToken::new();
+        Ok(Self { desk, run, key, store, persona, folder, subject, tools, cancel, turn: Mutex::new(()) })
+    }
+
+    /// Executes one call through the gate; gives its recorded result.
+    async fn call(&self, name: &str, args: JsonObject) -> Result<String, RunError> {
+        let _alone = self.turn.lock().await;
+        let args = ToolArgs::Object(args);
+        let call = NewCall {
+            executor: Executor::Engine,
+            tool_name: name.to_owned(),
+            payload_json: gate::call_payload(&args),
+        };
+        let id = self.store.record_call(&self.key, call).await?;
+        let (mails, replied) = self.store.mails_so_far(&self.run.id).await?;
+        let gate = self.gate(mails as usize, replied);
+        let verdict = match self.store.calls_so_far(&self.run.id).await? {
+            calls if calls > self.desk.config.inference.budget.tool_calls_max => gate::used_up(),
+            _ => {
+                let policy = reply::mail_policy(&gate).await?;
+                gate::execute(&gate, name, &args, &policy).await?
+            }
+        };
+        let (payload, outcome, _ends_the_run) = gate::settle(verdict, name);
+        let mut entries = vec![Entry::Step(Step {
+            kind: StepKind::Result,
+            executor: Executor::Engine,
+            tool_name: name.to_owned(),
+            tool_call_id: id,
+            payload_json: payload.clone(),
+        })];
+        if let Some(draft) = outcome.and_then(|outcome| outcome.mail) {
+            entries.push(Entry::Mail(Box::new(reply::outbound(&gate, draft)?)));
+        }
+        self.store.journal(&self.key, entries).await?;
+        Ok(payload)
+    }
+
+    fn gate(&self, mails_sent: usize, replied: bool) -> Gate<'_> {
+        Gate {
+            desk: &self.desk,
+            run: &self.run,
+            persona: &self.persona,
+            folder: &self.folder,
+            store: &self.store,
+            subject: &self.subject,
+            tools: &self.tools,
+            cancel: &self.cancel,
+            mails_sent,
+            replied,
+            pending: &[],
+        }
+    }
+}
+
+impl ServerHandler for Toolbox {
+    fn get_info(&self) -> ServerConfig {
+        let server = Implementation::new("attache", env!("CARGO_PKG_VERSION"));
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build()).with_server_info(server)
+    }
+
+    async fn list_tools(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.tools.iter().map(|tool| described(*tool)).collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let called = self.call(&request.name, request.arguments.unwrap_or_default()).await;
+        let payload = called.unwrap_or_else(|error| {
+            tracing::warn!(run = %self.run.id, tool = %request.name, %error, "a call came to nothing");
+            not_done(&request.name, &error)
+        });
+        let content = vec![ContentBlock::text(payload.clone())];
+        let result = match gate::is_failure(&payload) {
+            true => CallToolResult::error(content),
+            false => CallToolResult::success(content),
+        };
+        Ok(result.into())
+    }
+}
+
+fn described(tool: &dyn Tool) -> rmcp::model::Tool {
+    let schema = match tool.input_schema() {
+        Value::Object(schema) => schema,
+        _ => JsonObject::new(),
+    };
+    let hints = ToolAnnotations::new().read_only(tool.class() == ToolClass::Repeatable);
+    rmcp::model::Tool::new(tool.name(), tool.description(), schema).with_annotations(hints)
+}
+
+/// For the agent: why nothing was done. What is wrong with our database is for our log only.
+fn not_done(name: &str, error: &RunError) -> String {
+    let message = match error.class() {
+        ErrorClass::Store => {
+            "nothing was done: the engine does not work on this run any more, or cannot store it"
+        }
+        _ => "nothing was done: the call cannot be executed here",
+    };
+    let verdict = Verdict::Failed { code: "not_done", message: message.to_owned() };
+    let (payload, ..) = gate::settle(verdict, name);
+    payload
+}
