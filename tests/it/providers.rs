@@ -5,8 +5,10 @@ mod checks;
 mod classify;
 pub mod conformance;
 mod dialects;
+mod gemini;
 mod history;
 mod http;
+mod ollama;
 mod scripted;
 pub mod server;
 

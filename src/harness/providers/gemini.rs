@@ -8,8 +8,8 @@ use super::Adapter;
 use super::accumulate::broken;
 use super::classify::Family;
 use super::contract::{
-    CallContext, Capabilities, Event, Health, Parameter, Phase, Provider, ProviderError, Request, Structured,
-    ToolChoice, ToolSpec,
+    CallContext, Capabilities, Event, Health, OutputSchema, Parameter, Phase, Provider, ProviderError,
+    Request, Structured, ToolChoice, ToolSpec,
 };
 use super::decode::Decoder;
 use super::estimate;
@@ -33,9 +33,9 @@ const DEFAULT_BASE_URL: &str = "https://generativelanguage.googleapis.com";
 const API_VERSION: &str = "v1beta";
 /// More models than the vendor has, so that one page holds them.
 const MODELS_PATH: &str = "models?pageSize=1000";
-/// These models take a call without the signature of its thoughts; all later ones refuse it
-/// (ai.google.dev/gemini-api/docs/thought-signatures).
-const UNSIGNED_MODELS: &[&str] = &["gemini-1.", "gemini-2."];
+/// These models take a call without the signature of its thoughts, which all later ones refuse
+/// (ai.google.dev/gemini-api/docs/thought-signatures), and refuse tools and a schema in one request.
+const OLDER_MODELS: &[&str] = &["gemini-1.", "gemini-2."];
 
 struct Gemini {
     endpoint: Endpoint,
@@ -70,6 +70,10 @@ impl Provider for Gemini {
         Capabilities { structured: Structured::Native, ..Capabilities::MODEL }
     }
 
+    fn endpoint(&self) -> Option<String> {
+        Some(self.endpoint.base_url())
+    }
+
     fn check(&self, context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
         Box::pin(async move {
             let list = self.endpoint.get(MODELS_PATH, &context).await?;
@@ -78,7 +82,7 @@ impl Provider for Gemini {
             let name = |model: &Value| model.get("name").and_then(Value::as_str).map(str::to_owned);
             let models = models.iter().filter_map(name);
             let models = models.map(|name| name.trim_start_matches("models/").to_owned()).collect();
-            Ok(Health { endpoint: Some(self.endpoint.base_url()), models, ..Health::default() })
+            Ok(Health { endpoint: self.endpoint(), models, ..Health::default() })
         })
     }
 
@@ -151,26 +155,29 @@ fn body(request: &Request, think: Option<Think>) -> Result<String, ProviderError
     let request = normalise::request(request, ADAPTER.id)?;
     let keeps = |parameter: Parameter| !request.without.contains(&parameter);
     let model = request.model.rsplit('/').next().unwrap_or_default();
-    let signs = !UNSIGNED_MODELS.iter().any(|start| model.starts_with(start));
-    let part = |text: &String| json!({"text": text});
-    let system: Vec<Value> = request.system.iter().map(part).collect();
+    let newer = !OLDER_MODELS.iter().any(|start| model.starts_with(start));
     let mode = match request.tool_choice {
         ToolChoice::Auto => "AUTO",
         ToolChoice::None => "NONE",
     };
     let has_tools = !request.tools.is_empty();
     let declarations: Vec<Value> = request.tools.iter().map(declaration).collect();
-    let output = request.output.as_ref().filter(|_| keeps(Parameter::OutputSchema));
+    // The older models refuse a schema beside tools.
+    let may_bind = keeps(Parameter::OutputSchema) && (newer || !has_tools);
+    let bound = request.output.as_ref().filter(|_| may_bind);
+    let spoken = request.output.as_ref().filter(|_| !may_bind).map(OutputSchema::in_words);
+    let part = |text: String| json!({"text": text});
+    let system: Vec<Value> = request.system.iter().cloned().chain(spoken).map(part).collect();
     let body = Body {
         system_instruction: (!system.is_empty()).then(|| json!({"parts": system})),
-        contents: contents(&request.messages, signs),
+        contents: contents(&request.messages, newer),
         tools: has_tools.then(|| json!([{"functionDeclarations": declarations}])),
         tool_config: has_tools.then(|| json!({"functionCallingConfig": {"mode": mode}})),
         generation_config: Generation {
             max_output_tokens: request.max_output_tokens,
             temperature: request.temperature.filter(|_| keeps(Parameter::Temperature)),
-            response_mime_type: output.map(|_| "application/json"),
-            response_json_schema: output.map(|output| output.schema.clone()),
+            response_mime_type: bound.map(|_| "application/json"),
+            response_json_schema: bound.map(|output| output.schema.clone()),
             thinking_config: think.filter(|_| keeps(Parameter::Reasoning)).map(thinking),
         },
     };

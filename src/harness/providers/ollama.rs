@@ -7,8 +7,8 @@
 use super::Adapter;
 use super::classify::Family;
 use super::contract::{
-    Block, CallContext, Capabilities, Event, Health, Message, Parameter, Phase, Provider, ProviderError,
-    Request, Role, Structured, ToolArgs, ToolChoice, ToolSpec,
+    Block, CallContext, Capabilities, Event, Health, Message, OutputSchema, Parameter, Phase, Provider,
+    ProviderError, Request, Role, Structured, ToolArgs, ToolChoice, ToolSpec,
 };
 use super::decode::Decoder;
 use super::estimate;
@@ -72,6 +72,10 @@ impl Provider for Ollama {
         Capabilities { structured: Structured::Native, window_tokens, ..Capabilities::MODEL }
     }
 
+    fn endpoint(&self) -> Option<String> {
+        Some(self.endpoint.base_url())
+    }
+
     fn check(&self, context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
         Box::pin(async move {
             let version = self.endpoint.get("api/version", &context).await?;
@@ -81,7 +85,7 @@ impl Provider for Ollama {
             let models: Vec<String> = models.filter_map(|model| text(model, "name")).collect();
             let none = "the server has no model: `ollama pull MODEL` fetches one";
             Ok(Health {
-                endpoint: Some(self.endpoint.base_url()),
+                endpoint: self.endpoint(),
                 version: text(&version, "version"),
                 note: models.is_empty().then(|| none.to_owned()),
                 models,
@@ -102,8 +106,9 @@ impl Provider for Ollama {
         context: CallContext,
     ) -> BoxStream<'a, Result<Event, ProviderError>> {
         let model = context.model.clone();
-        let decoder = |request_id| -> Box<dyn Decoder + 'a> {
-            Box::new(LineDecoder::new(request_id, estimate::tokens(wire)))
+        let window = u64::from(self.context_tokens);
+        let decoder = move |request_id| -> Box<dyn Decoder + 'a> {
+            Box::new(LineDecoder::new(request_id, estimate::tokens(wire), window))
         };
         let events = self.endpoint.call(wire, context, Box::new(decoder));
         events.map(move |event| event.map_err(|error| with_hint(error, &model))).boxed()
@@ -133,7 +138,7 @@ struct Body<'a> {
     format: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     keep_alive: Option<&'a Value>,
-    /// Servers that know these two refuse what is too long instead of forgetting its beginning; others ignore them.
+    /// Servers since 0.12.6 then refuse what is too long instead of forgetting its beginning; older ones ignore both.
     truncate: bool,
     shift: bool,
     options: Options,
@@ -156,16 +161,15 @@ impl Ollama {
             ToolChoice::None => Vec::new(),
         };
         // `format` binds every word, calls too: a model that may still call gets its schema in the prompt.
-        let output = request.output.as_ref().map(|output| &output.schema);
-        let format = output.filter(|_| keeps(Parameter::OutputSchema) && tools.is_empty());
-        let spoken = output.filter(|_| keeps(Parameter::OutputSchema) && !tools.is_empty());
+        let bound = request.output.as_ref().filter(|_| keeps(Parameter::OutputSchema) && tools.is_empty());
+        let spoken = request.output.as_ref().filter(|_| bound.is_none()).map(OutputSchema::in_words);
         Body {
             model: &request.model,
             messages: messages(request, spoken),
             tools,
             stream: true,
             think: self.think.filter(|_| keeps(Parameter::Reasoning)).map(thinking),
-            format,
+            format: bound.map(|output| &output.schema),
             keep_alive: self.keep_alive.as_ref(),
             truncate: false,
             shift: false,
@@ -204,10 +208,8 @@ fn thinking(think: Think) -> Value {
     think.level().map_or_else(|| json!(think != Think::Off), |level| json!(level))
 }
 
-fn messages(request: &Request, spoken: Option<&Value>) -> Vec<Value> {
-    let demand =
-        |schema| format!("Your final answer must be JSON of this schema, and nothing else: {schema}");
-    let system: Vec<String> = request.system.iter().cloned().chain(spoken.map(demand)).collect();
+fn messages(request: &Request, spoken: Option<String>) -> Vec<Value> {
+    let system: Vec<String> = request.system.iter().cloned().chain(spoken).collect();
     let mut messages = Vec::new();
     if !system.is_empty() {
         messages.push(json!({"role": "system", "content": system.join("\n\n")}));

@@ -2,15 +2,19 @@
 
 use super::accumulate::{broken, call_id, ended_early, token_count};
 use super::classify::{Family, stream_failure};
-use super::contract::{Block, Event, ProviderError, ProviderState, Response, Stop, TokenUsage, ToolArgs};
+use super::contract::{
+    Block, Event, Phase, ProviderError, ProviderState, Response, Stop, TokenUsage, ToolArgs,
+};
 use super::decode::Decoder;
 use super::{estimate, ollama};
+use crate::domain::ErrorClass;
 use serde_json::{Map, Value, json};
 
 /// Reads one answer, streamed or whole.
 pub struct LineDecoder {
     request_id: Option<String>,
     input_estimate: u64,
+    window_tokens: u64,
     model: Option<String>,
     thought: String,
     text: String,
@@ -20,10 +24,10 @@ pub struct LineDecoder {
 
 impl LineDecoder {
     /// `request_id`: a header of a proxy, for the server itself gives none. `input_estimate`: tokens, for an answer that
-    /// does not count them.
-    pub fn new(request_id: Option<String>, input_estimate: u64) -> Self {
+    /// does not count them. `window_tokens`: what the request set as the model's memory.
+    pub fn new(request_id: Option<String>, input_estimate: u64, window_tokens: u64) -> Self {
         let (thought, text, calls) = Default::default();
-        Self { request_id, input_estimate, model: None, thought, text, calls, is_done: false }
+        Self { request_id, input_estimate, window_tokens, model: None, thought, text, calls, is_done: false }
     }
 
     fn line(&mut self, line: &Value) -> Result<Vec<Event>, ProviderError> {
@@ -44,6 +48,7 @@ impl LineDecoder {
         }
         if done == Some(true) {
             self.is_done = true;
+            self.remembered(line)?;
             events.push(self.end(line));
         }
         Ok(events)
@@ -121,6 +126,23 @@ impl LineDecoder {
             breakdown: Vec::new(),
             session_usage: None,
         })
+    }
+
+    /// Servers before 0.12.6 do not know `truncate` and `shift`: they cut the input to the memory, or push it out with the
+    /// answer, and say so only in their counts.
+    fn remembered(&self, line: &Value) -> Result<(), ProviderError> {
+        let count = |name: &str| token_count(line.get(name)).unwrap_or(0);
+        let (input, answer) = (count("prompt_eval_count"), count("eval_count"));
+        let window = self.window_tokens;
+        if input < window && input.saturating_add(answer) <= window {
+            return Ok(());
+        }
+        let message = format!(
+            "the model forgot the beginning: {input} tokens of input and {answer} of answer filled its {window}: raise \
+             `context_tokens`"
+        );
+        let error = ProviderError::new(ErrorClass::ContextOverflow, Phase::MidStream, message);
+        Err(ProviderError { window_tokens: Some(window), ..error })
     }
 
     /// A count that is missing (the prompt's is, where the server still had it in its cache) is estimated, never 0.

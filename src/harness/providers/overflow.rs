@@ -10,6 +10,9 @@ const PHRASES: &[&str] = &[
     "maximum context length",
     "context length is only",
     "exceeds the model's context length",
+    // Ollama, older and newer.
+    "input length exceeds the context length",
+    "exceeded max context length",
     "input token count",
     "maximum prompt length is",
     "reduce the length of the messages",

@@ -15,6 +15,13 @@ pub struct OutputSchema {
     pub schema: Value,
 }
 
+impl OutputSchema {
+    /// The same demand in words, for a prompt, where the vendor's own way cannot be gone.
+    pub fn in_words(&self) -> String {
+        format!("Your final answer must be JSON of this schema, and nothing else: {}", self.schema)
+    }
+}
+
 /// A part of the request without which it may be accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -52,6 +52,9 @@ impl VendorError {
     /// `{"error": {…}}` of most, xAI's `{"code", "error": "text"}`, FastAPI's `{"detail": …}`, or the bare object.
     fn of_envelope(value: &Value) -> Self {
         match value.get("error") {
+            Some(Value::String(message)) if document(message).is_some() => {
+                Self::of_error(&Value::String(message.clone()))
+            }
             Some(Value::String(message)) => Self { message: message.clone(), ..Self::of_error(value) },
             Some(error) if !error.is_null() => Self::of_error(error),
             _ => Self::of_error(value),
@@ -61,6 +64,9 @@ impl VendorError {
     /// Reads an error object, or its sentence alone.
     pub fn of_error(error: &Value) -> Self {
         if let Some(message) = error.as_str() {
+            if let Some(inner) = document(message) {
+                return Self::of_envelope(&inner);
+            }
             return Self { message: message.to_owned(), ..Self::default() };
         }
         let text = |key: &str| error.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -153,6 +159,11 @@ impl VendorError {
         let words: String = redact::key_shapes(&words.join(" ")).chars().take(SENTENCE_LEN_MAX).collect();
         if words.is_empty() { format!("{place}{name}") } else { format!("{place}{name}: {words}") }
     }
+}
+
+/// A sentence that is a whole document: Ollama hands on so what its runner said.
+fn document(message: &str) -> Option<Value> {
+    serde_json::from_str(message).ok().filter(Value::is_object)
 }
 
 /// A number, or a text that is one: some gateways quote their codes.

@@ -56,7 +56,7 @@ pub fn decoder(dialect: &str) -> Box<dyn Decoder> {
     match dialect {
         "anthropic" => Box::new(anthropic::StreamDecoder::new(None)),
         "gemini" => Box::new(gemini_parts::PartsDecoder::new(None, 0)),
-        "ollama" => Box::new(ollama_lines::LineDecoder::new(None, 0)),
+        "ollama" => Box::new(ollama_lines::LineDecoder::new(None, 0, 16_384)),
         _ => Box::new(openai_chunks::ChunkDecoder::new(None, Family::OpenAi, true)),
     }
 }

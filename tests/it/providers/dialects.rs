@@ -277,7 +277,7 @@ fn history() -> Request {
 
 #[test]
 fn a_request_is_worded_exactly_as_the_vendor_wants_it() {
-    for dialect in ["anthropic", "openai"] {
+    for dialect in ["anthropic", "openai", "gemini", "ollama"] {
         let expected =
             std::fs::read_to_string(fixture(&format!("requests/{dialect}.json"))).expect("it exists");
         let expected: Value = serde_json::from_str(&expected).expect("JSON");
