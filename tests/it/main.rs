@@ -25,6 +25,7 @@ mod tools;
 mod config;
 mod cli;
 mod outbound;
+mod agents;
 mod behaviour;
 mod bounce;
 mod browse;

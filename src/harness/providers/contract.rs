@@ -329,6 +329,26 @@ pub struct TokenUsage {
     pub estimated: bool,
 }
 
+impl TokenUsage {
+    /// Both together; the cost is known if either is.
+    #[must_use]
+    pub fn plus(self, other: TokenUsage) -> TokenUsage {
+        let cost = match (self.cost_micros, other.cost_micros) {
+            (None, None) => None,
+            (a, b) => Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0))),
+        };
+        TokenUsage {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            cache_read_tokens: self.cache_read_tokens.saturating_add(other.cache_read_tokens),
+            cache_write_tokens: self.cache_write_tokens.saturating_add(other.cache_write_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+            reasoning_tokens: self.reasoning_tokens.saturating_add(other.reasoning_tokens),
+            cost_micros: cost,
+            estimated: self.estimated || other.estimated,
+        }
+    }
+}
+
 impl From<TokenUsage> for Usage {
     fn from(u: TokenUsage) -> Self {
         Usage {

@@ -35,6 +35,13 @@ mod estimate;
 pub mod ollama_lines;
 pub mod ollama;
 pub mod scripted;
+pub mod lines;
+pub mod process;
+pub mod agent;
+mod complaint;
+mod transcript;
+pub mod claude_lines;
+pub mod claude;
 
 use crate::config::ProviderSettings;
 use crate::domain::ErrorClass;
@@ -54,6 +61,7 @@ pub static PROVIDERS: &[Adapter] = &[
     gemini::ADAPTER,
     ollama::ADAPTER,
     scripted::ADAPTER,
+    claude::ADAPTER,
 ];
 
 /// What an adapter says about itself.

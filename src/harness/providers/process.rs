@@ -1,0 +1,424 @@
+//! Programs: found, started, read, ended. The only place in which this engine starts a process.
+//!
+//! A program runs in a process group of its own, whose leader is a small shell that does nothing but wait for our end:
+//! it holds a pipe that closes when this engine dies, by `kill -9` too, and then kills its group. Because the leader
+//! is reaped last, the group's number stays ours until everything in it is dead. What leaves the group (a tool's child
+//! with a session of its own) is found by the variable [`MARK`], on systems with `/proc`.
+
+use super::contract::{Health, Phase, ProviderError};
+use super::lines::{Lines, OutputLimits, Tail};
+use crate::config::ProviderSettings;
+use crate::domain::ErrorClass;
+use rustix::process::{Pid, Signal, kill_process_group};
+use secrecy::{ExposeSecret, SecretString};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::time::{Sleep, sleep, timeout};
+
+/// Between asking a program to end and killing it: agents write their session's file in this time.
+const GRACE: Duration = Duration::from_secs(5);
+/// After a program's end, how long to wait for what its children still hold back of its output.
+const DRAIN: Duration = Duration::from_millis(500);
+/// Time for the last words to a program that is about to be stopped.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+const VERSION_DEADLINE: Duration = Duration::from_secs(10);
+#[cfg(target_os = "linux")]
+const SWEEPS_MAX: usize = 20;
+const PIECE_BYTES: usize = 64 * 1024;
+/// A variable that everything started by one of our programs inherits; its value is the group's number.
+const MARK: &str = "ATTACHE_AGENT_GROUP";
+/// Asked to end, it stays: it must outlive the agent to keep the group's number. `read` ends with our end of the pipe.
+const KEEPER: &str = "trap '' TERM INT HUP; read -r _; kill -KILL 0";
+
+/// A program that was found, and all that it may see of the environment.
+pub struct Program {
+    path: PathBuf,
+    environment: Vec<(String, SecretString)>,
+    pub limits: OutputLimits,
+    pub grace: Duration,
+}
+
+impl Program {
+    /// Looks for the configured program, or for `name`, without starting it. Errors: class `BinaryMissing` with
+    /// `install`, a command that would bring it.
+    pub fn find(settings: &ProviderSettings, name: &str, install: &str) -> Result<Self, ProviderError> {
+        let agent = &settings.agent;
+        let wanted = agent.binary.as_deref().unwrap_or(name);
+        let search = agent.environment.iter().find(|(name, _)| name == "PATH");
+        let search = search.map_or("", |(_, value)| value.expose_secret());
+        let Some(path) = look_up(wanted, search) else {
+            let place = if wanted.contains('/') { "is not a program" } else { "is not on `PATH`" };
+            let message = format!("`{wanted}` {place}; install it (`{install}`) or set `binary` to its path");
+            return Err(ProviderError::new(ErrorClass::BinaryMissing, Phase::Config, message));
+        };
+        let (environment, limits) = (agent.environment.clone(), OutputLimits::default());
+        Ok(Self { path, environment, limits, grace: agent.stop_grace.unwrap_or(GRACE) })
+    }
+
+    pub fn path(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Sets or replaces a variable that the program sees.
+    pub fn set(&mut self, name: &str, value: SecretString) {
+        self.unset(name);
+        self.environment.push((name.to_owned(), value));
+    }
+
+    /// Keeps a variable from the program, whoever allowed it.
+    pub fn unset(&mut self, name: &str) {
+        self.environment.retain(|(known, _)| known != name);
+    }
+
+    /// Values of the environment that must not appear in an error.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        const NAMES: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
+        let secret = |name: &str| NAMES.iter().any(|part| name.contains(part));
+        self.environment.iter().filter(move |(name, _)| secret(name)).map(|(_, value)| value.expose_secret())
+    }
+
+    /// Starts it. Errors: class `BinaryMissing` or `Config`, phase `BeforeSend`.
+    pub fn start(&self, args: &[String], folder: &Path) -> Result<Process, ProviderError> {
+        let failed = |error: std::io::Error| {
+            let missing = error.kind() == std::io::ErrorKind::NotFound && folder.is_dir();
+            let class = if missing { ErrorClass::BinaryMissing } else { ErrorClass::Config };
+            let message = format!("cannot start `{}` in `{}`: {error}", self.path(), folder.display());
+            ProviderError::new(class, Phase::BeforeSend, message)
+        };
+        let keeper = Command::new("/bin/sh")
+            .args(["-c", KEEPER])
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(failed)?;
+        let number = keeper.id().and_then(|id| i32::try_from(id).ok()).unwrap_or_default();
+        let group = Group { keeper, number, killed: false };
+        let mut child = Command::new(&self.path)
+            .args(args)
+            .env_clear()
+            .envs(self.environment.iter().map(|(name, value)| (name, value.expose_secret())))
+            .env(MARK, number.to_string())
+            .current_dir(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(number)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(failed)?;
+        Ok(Process {
+            stdin: child.stdin.take(),
+            stdout: child.stdout.take(),
+            stderr: child.stderr.take(),
+            child,
+            group,
+            outgoing: Vec::new(),
+            written: 0,
+            closing: false,
+            lines: Lines::new(self.limits),
+            complaints: Tail::default(),
+            exit: None,
+            end_by: None,
+            overdue: false,
+            grace: self.grace,
+        })
+    }
+
+    /// Path and version, by `--version`. Errors: class `Config` or `Timeout`.
+    pub async fn version(&self) -> Result<Health, ProviderError> {
+        let failed = |class, what: String| {
+            ProviderError::new(class, Phase::Config, format!("`{} --version` {what}", self.path()))
+        };
+        let mut process = self.start(&["--version".to_owned()], Path::new("/"))?;
+        process.close_stdin();
+        let mut first = None;
+        let asked = async {
+            loop {
+                match process.next().await? {
+                    Output::Line(line) => first = first.take().or(Some(line)),
+                    Output::End(ending) => return Ok::<_, ProviderError>(ending),
+                }
+            }
+        };
+        let ended = timeout(VERSION_DEADLINE, asked).await;
+        process.stop().await;
+        match ended {
+            Err(_) => {
+                Err(failed(ErrorClass::Timeout, format!("said nothing in {} s", VERSION_DEADLINE.as_secs())))
+            }
+            Ok(Err(error)) => Err(error),
+            Ok(Ok(ending)) if ending.code == Some(0) => {
+                Ok(Health { endpoint: Some(self.path()), version: first, ..Health::default() })
+            }
+            Ok(Ok(ending)) => Err(failed(ErrorClass::Config, format!("failed: {ending}"))),
+        }
+    }
+}
+
+/// An executable file: the path itself if it has a slash, else the first on `search`.
+fn look_up(wanted: &str, search: &str) -> Option<PathBuf> {
+    let is_program = |path: &PathBuf| {
+        path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+    };
+    if wanted.contains('/') {
+        // A relative path would mean another file in the agent's folder.
+        return std::path::absolute(wanted).ok().filter(is_program);
+    }
+    let folders = search.split(':').filter(|folder| folder.starts_with('/'));
+    folders.map(|folder| Path::new(folder).join(wanted)).find(is_program)
+}
+
+/// One thing that a program did.
+#[derive(Debug)]
+pub enum Output {
+    Line(String),
+    /// Last; nothing of the program is left.
+    End(Ending),
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Default)]
+pub struct Ending {
+    /// `None`: by a signal, or it had to be killed.
+    pub code: Option<i32>,
+    /// The last 8 KiB of its standard error.
+    pub complaints: String,
+}
+
+impl std::fmt::Display for Ending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.code {
+            Some(code) => write!(f, "exit code {code}")?,
+            None => write!(f, "killed")?,
+        }
+        let last = self.complaints.lines().rev().map(str::trim).find(|line| !line.is_empty());
+        last.map_or(Ok(()), |line| write!(f, ": {}", line.chars().take(300).collect::<String>()))
+    }
+}
+
+/// A running program with everything that it has started. Dropping it kills all of that at once.
+pub struct Process {
+    child: Child,
+    group: Group,
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    outgoing: Vec<u8>,
+    written: usize,
+    /// Standard input closes when everything is written.
+    closing: bool,
+    lines: Lines,
+    complaints: Tail,
+    /// `Some` when the program has ended.
+    exit: Option<Option<i32>>,
+    /// When to wait no longer for the program's end, or after it for the rest of its output.
+    end_by: Option<Pin<Box<Sleep>>>,
+    /// That moment has come.
+    overdue: bool,
+    grace: Duration,
+}
+
+impl Process {
+    /// Writes to the program while it is read.
+    pub fn say(&mut self, text: &str) {
+        if self.stdin.is_some() {
+            self.outgoing.extend_from_slice(text.as_bytes());
+        }
+    }
+
+    /// Closes the program's standard input once everything is written.
+    pub fn close_stdin(&mut self) {
+        self.closing = true;
+        if self.outgoing.len() == self.written {
+            self.stdin = None;
+        }
+    }
+
+    /// Nothing more is wanted: the program ends within the grace, or is killed.
+    pub fn dismiss(&mut self) {
+        self.close_stdin();
+        self.end_by.get_or_insert_with(|| Box::pin(sleep(self.grace)));
+    }
+
+    /// The next line, or the end. May be dropped and called again. Errors: class `Protocol`.
+    pub async fn next(&mut self) -> Result<Output, ProviderError> {
+        loop {
+            if let Some(line) = self.lines.take()? {
+                return Ok(Output::Line(line));
+            }
+            let is_over = self.exit.is_some() && self.stdout.is_none() && self.stderr.is_none();
+            if is_over || self.overdue {
+                if let Some(line) = self.lines.rest()? {
+                    return Ok(Output::Line(line));
+                }
+                self.stop().await;
+                let (code, complaints) = (self.exit.flatten(), self.complaints.text());
+                return Ok(Output::End(Ending { code, complaints }));
+            }
+            self.pump().await?;
+        }
+    }
+
+    /// Moves some bytes, or notes the end of something. Nothing is lost when it is dropped.
+    async fn pump(&mut self) -> Result<(), ProviderError> {
+        let Self { stdin, stdout, stderr, child, outgoing, written, end_by, .. } = self;
+        let (mut out, mut err) = (vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]);
+        let has_words = stdin.is_some() && outgoing.len() > *written;
+        tokio::select! {
+            wrote = write_some(stdin, &outgoing[*written..]), if has_words => {
+                match wrote {
+                    Ok(count) => *written += count,
+                    // It does not read any more; what it says about that comes on its other ends.
+                    Err(_) => *written = outgoing.len(),
+                }
+                if *written == outgoing.len() {
+                    outgoing.clear();
+                    *written = 0;
+                    if self.closing || wrote.is_err() {
+                        *stdin = None;
+                    }
+                }
+            }
+            count = read_some(stdout, &mut out), if stdout.is_some() => match count {
+                0 => {
+                    *stdout = None;
+                    self.end_by.get_or_insert_with(|| Box::pin(sleep(self.grace)));
+                }
+                count => self.lines.push(&out[..count])?,
+            },
+            count = read_some(stderr, &mut err), if stderr.is_some() => match count {
+                0 => *stderr = None,
+                count => self.complaints.push(&err[..count]),
+            },
+            status = child.wait(), if self.exit.is_none() => {
+                self.exit = Some(status.ok().and_then(|status| status.code()));
+                *end_by = Some(Box::pin(sleep(DRAIN)));
+            }
+            () = due(end_by), if !self.overdue => self.overdue = true,
+        }
+        Ok(())
+    }
+
+    /// Ends the program and all that it started: what was still to be said, SIGTERM, the grace, SIGKILL. When this
+    /// returns, nothing of it is left.
+    pub async fn stop(&mut self) {
+        if self.exit.is_none() && !self.group.killed {
+            let say = async {
+                while self.stdin.is_some() && self.outgoing.len() > self.written && self.pump().await.is_ok()
+                {
+                }
+            };
+            let _slow = timeout(LAST_WORDS, say).await;
+            self.stdin = None;
+            self.group.signal(Signal::TERM);
+            let grace = self.grace;
+            let end = async {
+                while self.exit.is_none() {
+                    // Its output is read on so that it does not block; it counts no more.
+                    if self.pump().await.is_err() {
+                        self.lines = Lines::default();
+                    }
+                }
+            };
+            let _stubborn = timeout(grace, end).await;
+        }
+        self.group.kill();
+        if self.exit.is_none() {
+            self.exit = Some(self.child.wait().await.ok().and_then(|status| status.code()));
+        }
+        let _status = self.group.keeper.wait().await;
+        (self.stdout, self.stderr) = (None, None);
+    }
+}
+
+/// Waits for the moment, for ever if there is none.
+async fn due(moment: &mut Option<Pin<Box<Sleep>>>) {
+    match moment {
+        Some(moment) => moment.as_mut().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn write_some(stdin: &mut Option<ChildStdin>, bytes: &[u8]) -> std::io::Result<usize> {
+    match stdin {
+        Some(stdin) => stdin.write(bytes).await,
+        None => Ok(bytes.len()),
+    }
+}
+
+/// Bytes read; 0 at the end, whatever ended it.
+async fn read_some(source: &mut Option<impl AsyncReadExt + Unpin>, piece: &mut [u8]) -> usize {
+    match source {
+        Some(source) => source.read(piece).await.unwrap_or(0),
+        None => 0,
+    }
+}
+
+/// A process group whose leader we have not reaped, so that its number cannot belong to anybody else.
+struct Group {
+    keeper: Child,
+    number: i32,
+    killed: bool,
+}
+
+impl Group {
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = Pid::from_raw(self.number).filter(|_| self.number > 1) {
+            // Fails only when nobody is left.
+            let _gone = kill_process_group(group, signal);
+        }
+    }
+
+    /// Kills everything in the group and everything that left it. Once: afterwards the leader may have been reaped.
+    fn kill(&mut self) {
+        if !std::mem::replace(&mut self.killed, true) {
+            self.signal(Signal::KILL);
+            // A process may have started another one while we looked.
+            #[cfg(target_os = "linux")]
+            for _ in 0..SWEEPS_MAX {
+                if !kill_marked(self.number) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The runtime reaps what `kill_on_drop` leaves.
+        self.kill();
+    }
+}
+
+/// Kills every process that inherited our mark; whether there was one. A handle is taken before the environment is read, so that the process
+/// that is killed is the one that was looked at.
+#[cfg(target_os = "linux")]
+fn kill_marked(number: i32) -> bool {
+    use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
+    let mark = format!("{MARK}={number}");
+    let Ok(entries) = std::fs::read_dir("/proc") else { return false };
+    let mut found = false;
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    for pid in pids.filter(|pid| *pid > 1) {
+        let Some(handle) = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+        else {
+            continue;
+        };
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        if environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes()) {
+            found |= pidfd_send_signal(&handle, Signal::KILL).is_ok();
+        }
+    }
+    found
+}
