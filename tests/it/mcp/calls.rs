@@ -1,6 +1,6 @@
 //! What goes through the server is judged, recorded and sent as in the engine's own loop.
 
-use super::client::{Client, claimed, reply};
+use super::client::{Client, catch_up, claimed, reply};
 use crate::app::{TestApp, Workspace};
 use crate::supervisor::agent::{Act, House, calls, ends, result, starts};
 use attache::domain::{ErrorClass, RunId};
@@ -74,6 +74,7 @@ async fn mail_goes_out_once_by_the_gate_and_to_nobody_else() {
     assert!(!failed && said["result"]["reply"] == true, "{said}");
     agent.end().await;
     give_up(&app, &run).await;
+    catch_up(&app);
     app.drain().await;
     let sent = app.sent();
     assert_eq!(sent.len(), 1);
@@ -96,6 +97,7 @@ async fn the_bounds_of_a_run_hold_over_all_its_tool_servers() {
     let (failed, said) = second.call("list_files", json!({})).await;
     assert!(failed && said["error"]["code"] == "limit", "{said}");
     give_up(&app, &run).await;
+    catch_up(&app);
     app.drain().await;
     assert_eq!(app.sent().len(), 1);
     app.check().await;

@@ -1,6 +1,7 @@
 //! An agent's side of the tool server: JSON-RPC lines over the pipes of the real program.
 
 use crate::app::{TestApp, note};
+use attache::clock::{Clock, SystemClock};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Stdio;
@@ -99,6 +100,13 @@ pub async fn claimed(app: &TestApp) -> String {
     let run = app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
     assert_eq!(app.engine.store.claim_runs(1, 1).await.expect("a claim").len(), 1);
     run
+}
+
+/// The program that we started lives by the machine's clock: what it queued is due when the house's clock is not behind.
+pub fn catch_up(app: &TestApp) {
+    let clock = &app.workspace.clock;
+    let now = SystemClock::new().now();
+    clock.set(if now > clock.now() { now } else { clock.now() });
 }
 
 pub fn reply(body: &str) -> Value {

@@ -1,6 +1,6 @@
 //! The tools of a run are offered only while the engine that offers them works on it.
 
-use super::client::{Client, claimed, reply};
+use super::client::{Client, catch_up, claimed, reply};
 use crate::app::{TestApp, Workspace, note};
 use attache::domain::RunId;
 use serde_json::json;
@@ -41,6 +41,7 @@ async fn a_server_of_an_engine_that_is_gone_does_nothing_more() {
     let cancel = app.engine.store.requeue_run(&RunId::new(run), std::time::Duration::ZERO).await;
     cancel.expect("put back");
     assert!(heir.call("send_email", reply("Too late.")).await.0);
+    catch_up(&app);
     app.drain().await;
     assert_eq!(app.sent().len(), 1);
 }

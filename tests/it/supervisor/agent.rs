@@ -1,7 +1,7 @@
 //! A command-line agent as the engine sees it, played from a list, and a house whose provider it is.
 
 use crate::app::{TestApp, Workspace, note};
-use crate::mcp::client::{Client, PROGRAM, reply};
+use crate::mcp::client::{Client, PROGRAM, catch_up, reply};
 use attache::config::Tier;
 use attache::domain::ErrorClass;
 use attache::harness::desk::Desk;
@@ -201,6 +201,7 @@ impl House {
     pub async fn work(&self) {
         self.app.workspace.clock.advance(std::time::Duration::from_millis(10));
         Worker::new(self.desk()).drain().await.expect("worked off");
+        catch_up(&self.app);
         self.app.drain().await;
     }
 
