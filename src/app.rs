@@ -4,7 +4,7 @@
 //! ([`Notify`]) and the order to stop ([`CancellationToken`]).
 
 use crate::clock::Clock;
-use crate::config::{Config, ImapMailbox, WatchedFolder};
+use crate::config::{Config, ConfigErrors, ImapMailbox, WatchedFolder};
 use crate::domain::{Address, PersonaId};
 use crate::gateway::door::Door;
 use crate::gateway::ingress::folder::{self, FolderWatch};
@@ -14,6 +14,7 @@ use crate::gateway::intake::Intake;
 use crate::gateway::notices::Notices;
 use crate::gateway::outbound::{self, Outbound};
 use crate::harness::desk::Desk;
+use crate::harness::preflight::price_problems;
 use crate::harness::worker::Worker;
 use crate::scheduler::Scheduler;
 use crate::store::Store;
@@ -57,6 +58,9 @@ impl Engine {
         }
         let (runs_queued, mail_queued) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let desk = Arc::new(Desk::set_up(store.clone(), config.clone(), mail_queued.clone())?);
+        if let Some(errors) = ConfigErrors::of(price_problems(&config, &desk.providers, clock.now())) {
+            return Err(errors.into());
+        }
         let door = Arc::new(Intake::new(store.clone(), config.clone(), runs_queued.clone())?);
         let outbound = match &config.gateway.outbound {
             None => None,

@@ -1,10 +1,11 @@
 //! `configs/inference.json`: which model answers, and within which bounds.
 
+use super::budgets::{self, TypedBudget};
 use super::check::Page;
 use super::fallback::{self, TypedChoice};
 use super::load::Desk;
 use super::providers::{self, TypedProvider};
-use super::settings::{Budget, Inference};
+use super::settings::Inference;
 use super::span::Span;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -52,31 +53,6 @@ impl Typed {
     pub fn provider_blocks(&self) -> impl Iterator<Item = (&String, &TypedProvider)> {
         self.providers.iter().flatten()
     }
-}
-
-/// The bounds of one run, besides its turns.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct TypedBudget {
-    /// Default: 50.
-    #[schemars(range(min = 1))]
-    tool_calls_max: Option<u32>,
-    /// Default: 10.
-    #[schemars(range(min = 1))]
-    tool_failures_max: Option<u32>,
-    /// Input and output together, cached ones included. Default: 500000.
-    #[schemars(range(min = 1))]
-    tokens_max: Option<u64>,
-    /// US dollars; without it there is no bound on money.
-    #[schemars(range(min = 0, max = 1_000_000))]
-    cost_usd_max: Option<f64>,
-    /// Default: 10m.
-    duration_max: Option<Span>,
-    /// Tokens that the assembled context may take. Default: 60000.
-    #[schemars(range(min = 1000))]
-    context_tokens_max: Option<usize>,
-    /// Mails that one run may send. Default: 5.
-    mails_max: Option<usize>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -131,7 +107,8 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> Inference {
         fallback_on_refusal: typed.fallback_on_refusal.unwrap_or(false),
         max_output_tokens: typed.max_output_tokens.unwrap_or(4096),
         temperature: typed.temperature,
-        budget: settle_budget(typed),
+        budget: budgets::settle_run(typed.max_tool_turns, typed.budget.as_ref()),
+        budgets: budgets::settle(page, typed.budget.as_ref(), desk),
         idle_timeout: positive(page, "/timeouts/idle", times.idle, Duration::from_secs(90), desk),
         call_timeout: positive(page, "/timeouts/call", times.call, Duration::from_secs(600), desk),
         call_attempts_max: retry.call_attempts_max.unwrap_or(3),
@@ -141,27 +118,6 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> Inference {
         concurrent_runs_max: crowd.runs_max.unwrap_or(4),
         concurrent_runs_per_persona_max: crowd.runs_per_persona_max.unwrap_or(2),
     }
-}
-
-fn settle_budget(typed: &Typed) -> Budget {
-    let none = TypedBudget::default();
-    let budget = typed.budget.as_ref().unwrap_or(&none);
-    Budget {
-        turns_max: typed.max_tool_turns.unwrap_or(8),
-        tool_calls_max: budget.tool_calls_max.unwrap_or(50),
-        tool_failures_max: budget.tool_failures_max.unwrap_or(10),
-        tokens_max: budget.tokens_max.unwrap_or(500_000),
-        cost_micros_max: budget.cost_usd_max.map(micros),
-        duration_max: budget.duration_max.map_or(Duration::from_secs(600), |span| span.0),
-        context_tokens_max: budget.context_tokens_max.unwrap_or(60_000),
-        mails_max: budget.mails_max.unwrap_or(5),
-    }
-}
-
-/// Whole micro-dollars. The schema keeps the sum between 0 and 10^6 dollars, so nothing is cut off.
-#[expect(clippy::cast_possible_truncation, reason = "at most 10^12, see above")]
-fn micros(usd: f64) -> i64 {
-    (usd * 1_000_000.0).round() as i64
 }
 
 fn positive(

@@ -5,7 +5,7 @@ use super::document::child;
 use super::problem::{ConfigErrors, Problem};
 use super::secrets::{self, Secrets};
 use super::settings::{Config, Gateway, Inference, ModelChoice, Persona, Personas};
-use super::{context, fallback, gateway, inference, persona, providers, security};
+use super::{context, fallback, gateway, inference, persona, prices, providers, security};
 use crate::domain::{Address, LoopKey, PersonaId};
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
@@ -62,6 +62,7 @@ pub fn load_with(
 
     let gateway_page = desk.read::<gateway::Typed>(gateway::FILE);
     let inference_page = desk.read::<inference::Typed>(inference::FILE);
+    let prices_page = desk.read_if_there::<prices::Typed>(prices::FILE);
     let context_page = desk.read::<context::Typed>(context::FILE);
     let security_page = desk.read::<security::Typed>(security::FILE);
     if let Some(page) = &inference_page {
@@ -71,6 +72,7 @@ pub fn load_with(
 
     let gateway = gateway_page.as_ref().map(|page| gateway::settle(page, &mut desk));
     let inference = inference_page.as_ref().map(|page| inference::settle(page, &mut desk));
+    let prices = prices_page.as_ref().map(|page| prices::settle(page, &mut desk));
     let context = context_page.as_ref().map(|page| context::settle(page, &mut desk));
     let security = security_page.as_ref().map(|page| security::settle(page, &mut desk));
     // Without a mail domain, addresses can still be checked in a domain that nobody has (RFC 2606 section 2).
@@ -92,6 +94,7 @@ pub fn load_with(
         program: std::env::current_exe().unwrap_or_default(),
         gateway,
         inference: inference.ok_or_else(|| unsaid("the inference file is missing"))?,
+        prices: prices.unwrap_or_default(),
         context: context.ok_or_else(|| unsaid("the context file is missing"))?,
         security: security.ok_or_else(|| unsaid("the security file is missing"))?,
         limits,
@@ -136,6 +139,14 @@ impl Desk<'_> {
     }
     fn read<T: schemars::JsonSchema + serde::de::DeserializeOwned>(&mut self, file: &str) -> Option<Page<T>> {
         check::read(self.workspace, file, &mut self.problems)
+    }
+    /// As [`Desk::read`], for a file that may be left out.
+    fn read_if_there<T: schemars::JsonSchema + serde::de::DeserializeOwned>(
+        &mut self,
+        file: &str,
+    ) -> Option<Page<T>> {
+        let is_there = self.workspace.join(file).symlink_metadata().is_ok();
+        is_there.then(|| self.read(file)).flatten()
     }
     /// The values of all secrets that some file names; those in `.secrets` that none names are reported.
     fn known_secrets(

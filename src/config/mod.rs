@@ -13,6 +13,8 @@ mod outbound;
 mod inference;
 mod providers;
 mod fallback;
+mod budgets;
+mod prices;
 mod context;
 mod security;
 mod authentication;
@@ -30,9 +32,11 @@ pub mod schema;
 mod show;
 
 pub use authentication::{Authentication, ResolverSettings, TrustedRelay};
+pub use budgets::{Budgets, PersonaBudget, Spending, dollars, micros_of, spending};
 pub use load::{Vocabulary, load, load_with, load_without_secrets};
 pub use mailboxes::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls, OAuth};
 pub use persona::{BadName, check_name};
+pub use prices::Prices;
 pub use problem::{ConfigErrors, Problem};
 pub use settings::{
     Access, AgentSettings, BounceAddress, Budget, ChatSwitches, Config, ContextProfile, ContextStep,

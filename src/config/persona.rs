@@ -1,5 +1,6 @@
 //! `personas/<id>/persona.json`: who a persona is and what it may use.
 
+use super::budgets::{self, TypedPersonaBudget};
 use super::check::Page;
 use super::document::child;
 use super::fallback::{self, TypedChoice};
@@ -41,6 +42,8 @@ pub struct Typed {
     tools: Option<Vec<String>>,
     /// IANA zone of its dates, and of its responsibilities that name none. Default: UTC.
     timezone: Option<String>,
+    /// What it may cost; what is left out is as in `configs/inference.json`.
+    budget: Option<TypedPersonaBudget>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
@@ -99,6 +102,7 @@ pub fn settle(page: &Page<Typed>, id: &PersonaId, mail_domain: &str, desk: &mut 
         fallback: typed.fallback.as_deref().map(|typed| fallback::settle(page, typed, desk)),
         tools: typed.tools.clone(),
         timezone,
+        budget: budgets::settle_persona(typed.budget.as_ref()),
         folder: desk.workspace.join("personas").join(id.as_str()),
     })
 }

@@ -1,6 +1,6 @@
 //! The JSON Schemas of the configuration files, generated from their types.
 
-use super::{context, gateway, inference, persona, security};
+use super::{context, gateway, inference, persona, prices, security};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
@@ -16,6 +16,7 @@ pub struct Kind {
 pub static KINDS: &[Kind] = &[
     Kind { name: "gateway", schema: of::<gateway::Typed> },
     Kind { name: "inference", schema: of::<inference::Typed> },
+    Kind { name: "prices", schema: of::<prices::Typed> },
     Kind { name: "context", schema: of::<context::Typed> },
     Kind { name: "security", schema: of::<security::Typed> },
     Kind { name: "persona", schema: of::<persona::Typed> },

@@ -11,7 +11,9 @@ pub use listeners::{ListenAddress, ListenerKind, ListenerTls, SmtpListener, Subm
 pub use think::Think;
 
 use super::authentication::Authentication;
+use super::budgets::{Budgets, PersonaBudget};
 use super::mailboxes::ImapMailbox;
+use super::prices::Prices;
 use crate::domain::{Address, LoopKey, PersonaId};
 use crate::mime::Signers;
 use secrecy::SecretString;
@@ -28,6 +30,8 @@ pub struct Config {
     pub program: PathBuf,
     pub gateway: Gateway,
     pub inference: Inference,
+    /// Empty without `configs/prices.json`.
+    pub prices: Prices,
     /// Profile name -> steps; `thread` and `responsibility` always exist.
     pub context: BTreeMap<String, ContextProfile>,
     pub security: Security,
@@ -158,6 +162,8 @@ pub struct Inference {
     pub max_output_tokens: u32,
     pub temperature: Option<f32>,
     pub budget: Budget,
+    /// What days and months may cost.
+    pub budgets: Budgets,
     /// Longest silence of a provider.
     pub idle_timeout: Duration,
     /// Longest provider call.
@@ -390,6 +396,8 @@ pub struct Persona {
     pub tools: Option<Vec<String>>,
     /// Zone of its dates and of responsibilities that name none.
     pub timezone: chrono_tz::Tz,
+    /// What it may cost, where it says something itself.
+    pub budget: PersonaBudget,
     /// Absolute path of its folder.
     pub folder: PathBuf,
 }

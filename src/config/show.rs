@@ -1,11 +1,13 @@
 //! The effective settings as JSON, for `attache config show`. Secrets appear as `"[set]"` or `null`.
 
 use super::settings::{
-    BounceAddress, Budget, Config, ContextStep, Decision, Gateway, Inference, Limits, OnUnknown, Persona,
-    ReplyMode, Smarthost, SmarthostTls, Transport,
+    BounceAddress, Config, ContextStep, Decision, Gateway, Inference, Limits, OnUnknown, Persona, ReplyMode,
+    Smarthost, SmarthostTls, Transport,
 };
 use super::span::spell;
-use super::{authentication, context, fallback, gateway, inference, listeners, mailboxes, persona, security};
+use super::{
+    authentication, budgets, context, fallback, gateway, inference, listeners, mailboxes, persona, prices, security,
+};
 use crate::domain::PersonaId;
 use crate::mime::Signer;
 use serde_json::{Map, Value, json};
@@ -15,6 +17,7 @@ pub fn effective(config: &Config) -> Map<String, Value> {
     let mut files = Map::new();
     files.insert(gateway::FILE.to_owned(), show_gateway(&config.gateway, &config.limits));
     files.insert(inference::FILE.to_owned(), show_inference(&config.inference));
+    files.insert(prices::FILE.to_owned(), prices::show(&config.prices));
     let profiles = config.context.iter();
     let profiles = profiles.map(|(name, p)| (name.clone(), p.steps.iter().map(show_step).collect::<Value>()));
     files.insert(context::FILE.to_owned(), Value::Object(profiles.collect()));
@@ -49,6 +52,7 @@ pub fn show_persona(persona: &Persona) -> Value {
         "fallback": persona.fallback.as_deref().map(fallback::show),
         "tools": persona.tools,
         "timezone": persona.timezone.name(),
+        "budget": budgets::show_persona(&persona.budget),
     })
 }
 
@@ -170,7 +174,7 @@ fn show_inference(inference: &Inference) -> Value {
         "max_output_tokens": inference.max_output_tokens,
         "temperature": inference.temperature,
         "max_tool_turns": inference.budget.turns_max,
-        "budget": show_budget(&inference.budget),
+        "budget": show_budget(inference),
         "timeouts": {"idle": spell(inference.idle_timeout), "call": spell(inference.call_timeout)},
         "retry": {
             "call_attempts_max": inference.call_attempts_max,
@@ -185,16 +189,21 @@ fn show_inference(inference: &Inference) -> Value {
     })
 }
 
-fn show_budget(budget: &Budget) -> Value {
-    json!({
+fn show_budget(inference: &Inference) -> Value {
+    let budget = &inference.budget;
+    let mut shown = json!({
         "tool_calls_max": budget.tool_calls_max,
         "tool_failures_max": budget.tool_failures_max,
         "tokens_max": budget.tokens_max,
-        "cost_usd_max": budget.cost_micros_max.map(|micros| format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)),
+        "cost_usd_max": budget.cost_micros_max.map(budgets::dollars),
         "duration_max": spell(budget.duration_max),
         "context_tokens_max": budget.context_tokens_max,
         "mails_max": budget.mails_max,
-    })
+    });
+    if let Some(members) = shown.as_object_mut() {
+        members.extend(budgets::show(&inference.budgets));
+    }
+    shown
 }
 
 fn show_step(step: &ContextStep) -> Value {

@@ -5,6 +5,7 @@
 
 pub mod address;
 pub mod breaker;
+pub mod budget;
 pub mod digest;
 pub mod email;
 pub mod id;
@@ -19,6 +20,10 @@ pub mod usage;
 
 pub use address::{Address, Mailbox};
 pub use breaker::{Breaker, Gate, Tolerance};
+pub use budget::{
+    Allowance, Bound, OnBudget, Origin, Purse, PurseId, PurseScope, PurseState, ThreadBudget, day_of, end_of,
+    month_of,
+};
 pub use digest::{sha256_hex, stable_seed};
 pub use email::{Arrival, Attachment, AutomaticSigns, Email, Envelope, Letter, MailboxUid, Trust, Via};
 pub use id::{
@@ -35,4 +40,4 @@ pub use report::{
 };
 pub use run::{ErrorClass, RunState, StopReason, Trigger, Withheld};
 pub use time::Timestamp;
-pub use usage::{CostSource, Usage};
+pub use usage::{CostSource, Rates, Usage, UsageLine};

@@ -1,14 +1,57 @@
 //! What a provider call cost, in tokens and integer micro-dollars.
 
-/// Where a cost came from; an unknown price is visible, never zero.
+use super::run::word_enum;
+use std::fmt;
+
+word_enum!(
+    /// Where a cost came from; an unknown price is visible, never zero.
+    CostSource {
+        /// The provider reported it.
+        Provider = "provider",
+        /// `configs/prices.json`.
+        PriceTable = "price_table",
+        Unknown = "unknown",
+    }
+);
+
+/// What one model used within a call, and what that cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageLine {
+    pub model: String,
+    pub usage: Usage,
+    pub source: CostSource,
+    /// Version of the price table, where that priced it.
+    pub price_version: Option<String>,
+    /// The tokens are estimates of ours.
+    pub estimated: bool,
+}
+
+/// Prices of one model in pico-dollars per token, which are micro-dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CostSource {
-    /// The provider reported it.
-    Provider,
-    /// Our price table.
-    PriceTable,
-    #[default]
-    None,
+pub struct Rates {
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+}
+
+impl Rates {
+    /// Micro-dollars for these tokens, rounded up, so that sums are never less than the bill.
+    pub fn cost_micros(self, usage: Usage) -> i64 {
+        let parts = [
+            (usage.input_tokens, self.input),
+            (usage.cache_read_tokens, self.cache_read),
+            (usage.cache_write_tokens, self.cache_write),
+            (usage.output_tokens, self.output),
+        ];
+        let picos: u128 = parts.iter().map(|(tokens, rate)| u128::from(*tokens) * u128::from(*rate)).sum();
+        i64::try_from(picos.div_ceil(1_000_000)).unwrap_or(i64::MAX)
+    }
+
+    /// The most that one input token can cost: whether it is cached is the provider's decision.
+    pub fn dearest_input(self) -> u64 {
+        self.input.max(self.cache_read).max(self.cache_write)
+    }
 }
 
 /// Tokens of one call, normalised: `input` excludes cached tokens, `reasoning` is part of `output`.

@@ -4,11 +4,11 @@
 
 use super::desk::RunError;
 use super::providers::{
-    self, Block, CallContext, LoopOwner, Phase, ProviderError, Response, Stop, TokenUsage, ToolChoice,
+    self, Block, CallContext, LoopOwner, Phase, ProviderError, Response, Stop, ToolChoice,
 };
 use super::work::Work;
 use super::{purse, sessions, supervisor};
-use crate::domain::{CostSource, ErrorClass, Usage, sha256_hex};
+use crate::domain::{ErrorClass, sha256_hex};
 use crate::store::{Entry, TurnAnswered, TurnFailed, TurnStarted};
 use std::time::Duration;
 
@@ -42,8 +42,9 @@ pub async fn make(
         provider: work.route.name.clone(),
         model: request.model.clone(),
         context: work.fresh_context.take(),
+        advance: Some(purse::advance(work, &request, &wire, question.choice)?),
     };
-    work.commit(Some(Entry::TurnStarted(started))).await?;
+    purse::begin(work, started).await?;
     let answered = call(work, &wire, turn_index, question.until).await;
     let answered = answered.and_then(|response| usable(work, response));
     Ok(match answered {
@@ -116,7 +117,8 @@ fn accept(work: &mut Work<'_>, turn_index: u32, attempt: u32, mut response: Resp
             state.model.clone_from(&work.route.model);
         }
     }
-    let (usage, cost_source) = charge(work, response.usage);
+    let (usage, lines) = purse::priced(work, &response);
+    work.meter.usage = work.meter.usage.plus(usage);
     work.meter.turns += 1;
     // A response that was folded from typed blocks always has a JSON form.
     let response_json = serde_json::to_string(&response).unwrap_or_default();
@@ -125,27 +127,24 @@ fn accept(work: &mut Work<'_>, turn_index: u32, attempt: u32, mut response: Resp
         attempt,
         response_json,
         usage,
-        cost_source,
+        lines,
         worked: work.elapsed(),
     }));
     response
 }
 
 fn fail(work: &mut Work<'_>, turn_index: u32, attempt: u32, error: &ProviderError) {
-    let used = error.used.as_deref().map(|used| charge(work, *used));
+    let used = error.used.as_deref().map(|used| purse::priced_failure(work, *used));
+    if let Some((usage, _)) = &used {
+        work.meter.usage = work.meter.usage.plus(*usage);
+    }
     work.pending.push(Entry::TurnFailed(TurnFailed {
         turn_index,
         attempt,
         class: error.class,
         message: error.message.clone(),
         used,
+        billing: purse::billing(error),
         worked: work.elapsed(),
     }));
-}
-
-/// Prices what a call used and counts it against the run's budget.
-fn charge(work: &mut Work<'_>, used: TokenUsage) -> (Usage, CostSource) {
-    let (usage, source) = purse::priced(work, Usage::from(used));
-    work.meter.usage = work.meter.usage.plus(usage);
-    (usage, source)
 }

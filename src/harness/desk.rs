@@ -6,7 +6,7 @@ use super::standings::Standings;
 use crate::clock::Clock;
 use crate::config::{Config, Persona};
 use crate::domain::{ErrorClass, PersonaId};
-use crate::store::{Store, StoreError};
+use crate::store::{EmptyPurse, Store, StoreError};
 use crate::tools::{TOOLS, Tool};
 use cap_std::fs_utf8::Dir;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +29,8 @@ pub struct Desk {
     pub knowledge: KnowledgeSync,
     /// Hint to the outbound worker that a delivery was queued.
     pub mail_queued: Arc<Notify>,
+    /// Some call gave back to the purses what it did not use.
+    pub given_back: Notify,
 }
 
 /// Why a desk could not be set up.
@@ -73,8 +75,8 @@ impl Desk {
         let workspace = workspace.map_err(|source| DeskError::Workspace { path, source })?;
         let clock = store.clock().clone();
         let (knowledge, standings) = (KnowledgeSync::default(), Standings::default());
-        let providers = BTreeMap::new();
-        Ok(Self { store, config, clock, providers, standings, workspace, knowledge, mail_queued })
+        let (providers, given_back) = (BTreeMap::new(), Notify::new());
+        Ok(Self { store, config, clock, providers, standings, workspace, knowledge, mail_queued, given_back })
     }
 
     /// A persona and its folder. Errors: class `Config`, when either is gone.
@@ -131,6 +133,9 @@ pub enum RunError {
     /// Trying again would give the same.
     #[error("{message}")]
     Fatal { class: ErrorClass, message: String },
+    /// A purse cannot pay the next call.
+    #[error("{0}")]
+    Purse(Box<EmptyPurse>),
     #[error("the store failed")]
     Store(#[from] StoreError),
     /// Somebody asked for it.
@@ -144,6 +149,7 @@ impl RunError {
             RunError::Provider { source, .. } => source.class,
             RunError::Fatal { class, .. } => *class,
             RunError::Store(_) => ErrorClass::Store,
+            RunError::Purse(_) => ErrorClass::Budget,
             RunError::Cancelled => ErrorClass::Cancelled,
         }
     }

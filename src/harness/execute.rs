@@ -8,7 +8,7 @@ use super::desk::{Desk, RunError};
 use super::meter;
 use super::providers::{Message, Response, Role, Stop, ToolChoice};
 use super::work::Work;
-use super::{reply, supervisor, turn};
+use super::{purse, reply, supervisor, turn};
 use crate::domain::{ErrorClass, RunState, StopReason, Withheld};
 use crate::store::{ClaimedRun, Entry, Fate, Finished};
 use tokio_util::sync::CancellationToken;
@@ -43,7 +43,12 @@ async fn converse(work: &mut Work<'_>) -> Result<(String, StopReason), RunError>
             Some(response) => response,
             None => match work.meter.reached(work.budget(), work.elapsed()) {
                 Some(limit) => return last_words(work, limit).await,
-                None => turn::ask(work, ToolChoice::Auto, None).await?,
+                None => match turn::ask(work, ToolChoice::Auto, None).await {
+                    Err(RunError::Purse(empty)) if purse::ends(work, &empty).await? => {
+                        return last_words(work, StopReason::LimitCost).await;
+                    }
+                    asked => asked?,
+                },
             },
         };
         if response.stop == Stop::Refused {
@@ -74,10 +79,10 @@ async fn complete(work: &mut Work<'_>, response: Response) -> Result<String, Run
     let has_room = work.meter.reached(work.budget(), work.elapsed()).is_none();
     work.said.push(Message { role: Role::Assistant, blocks: response.blocks });
     let (rest, is_cut) = match has_room {
-        true => {
-            let rest = turn::ask(work, ToolChoice::None, Some(CONTINUE.to_owned())).await?;
-            (rest.text(), rest.stop == Stop::MaxTokens)
-        }
+        true => match turn::ask(work, ToolChoice::None, Some(CONTINUE.to_owned())).await {
+            Err(RunError::Purse(empty)) if purse::ends(work, &empty).await? => (String::new(), true),
+            rest => rest.map(|rest| (rest.text(), rest.stop == Stop::MaxTokens))?,
+        },
         false => (String::new(), true),
     };
     Ok(format!("{beginning}{rest}{}", if is_cut { CUT_OFF } else { "" }))
@@ -90,8 +95,12 @@ fn answered(text: String) -> (String, StopReason) {
 
 /// At a bound the model gets one call without tools, so that the sender still receives an honest partial answer.
 async fn last_words(work: &mut Work<'_>, limit: StopReason) -> Result<(String, StopReason), RunError> {
-    let response = turn::ask(work, ToolChoice::None, Some(meter::farewell(limit))).await?;
-    Ok((response.text(), limit))
+    match turn::ask(work, ToolChoice::None, Some(meter::farewell(limit))).await {
+        Err(RunError::Purse(empty)) if purse::ends(work, &empty).await? => {
+            Ok((purse::NOTHING_LEFT.to_owned(), limit))
+        }
+        asked => asked.map(|response| (response.text(), limit)),
+    }
 }
 
 /// One commit: the last answer, the reply with its delivery, the end of the run.

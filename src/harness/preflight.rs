@@ -4,25 +4,46 @@
 //! Absent on purpose: the network. Whether a provider answers is known when it is asked.
 
 use super::desk::build_providers;
+use super::providers::Provider;
+use super::purse;
 use super::resolvers::{self, StandingStep};
 use super::roster;
 use crate::config::{Config, ContextStep, Persona, Problem};
 use crate::domain::Timestamp;
 use cap_std::fs_utf8::Dir;
+use std::collections::BTreeMap;
 
 /// Everything that can be told without a run.
 pub fn problems(config: &Config, now: Timestamp) -> Vec<Problem> {
     let mut problems = Vec::new();
+    let mut adapters = BTreeMap::new();
     for (provider, built) in build_providers(config) {
-        if let Err(error) = built {
-            let users: Vec<String> =
-                roster::users(config, &provider).into_iter().map(|user| user.who).collect();
-            let message = format!("provider `{provider}` ({}) cannot be used: {error}", users.join(", "));
-            problems.push(Problem::of_file("configs/inference.json", message));
+        match built {
+            Ok(adapter) => {
+                adapters.insert(provider, adapter);
+            }
+            Err(error) => {
+                let users: Vec<String> =
+                    roster::users(config, &provider).into_iter().map(|user| user.who).collect();
+                let message = format!("provider `{provider}` ({}) cannot be used: {error}", users.join(", "));
+                problems.push(Problem::of_file("configs/inference.json", message));
+            }
         }
     }
+    problems.extend(price_problems(config, &adapters, now));
     problems.extend(text_problems(config, now));
     problems
+}
+
+/// Models without a price although money is counted: no budget could be kept with them.
+pub fn price_problems(
+    config: &Config,
+    adapters: &BTreeMap<String, Box<dyn Provider>>,
+    now: Timestamp,
+) -> Vec<Problem> {
+    purse::unpriced(config, now, |provider, model| {
+        adapters.get(provider).is_some_and(|adapter| adapter.capabilities(model).reports_cost)
+    })
 }
 
 /// The same without the adapters, for an engine that has built them.

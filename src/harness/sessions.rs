@@ -36,14 +36,15 @@ pub async fn prepare(work: &mut Work<'_>) -> Result<(), RunError> {
 }
 
 async fn terms(work: &Work<'_>) -> Result<AgentTerms, RunError> {
-    let budget = work.budget();
+    let (budget, spent) = (work.budget(), work.meter.usage.cost_micros.unwrap_or(0));
     Ok(AgentTerms {
         session: session(work).await?,
         tier: tier(work),
         folder: folder(work),
         turns_max: budget.turns_max,
         tool_calls_max: budget.tool_calls_max,
-        cost_micros_max: budget.cost_micros_max,
+        // What an earlier attempt has spent of it is gone.
+        cost_micros_max: budget.cost_micros_max.map(|max| (max - spent).max(0)),
         tool_server: tool_server(work),
     })
 }

@@ -6,21 +6,23 @@ use super::gate::Gate;
 use super::meter::Meter;
 use super::providers::retry::input_tokens_max;
 use super::providers::{Message, ProviderError, Request, Response, Role, Stop, ToolChoice, ToolSpec};
+use super::purse;
 use super::quota;
 use super::resolvers::Subject;
 use super::route::{Chain, Route};
 use super::sessions::{self, AgentState};
 use super::trim;
-use crate::config::{Budget, Persona};
+use crate::config::{Budget, Persona, Spending};
 use crate::domain::{ErrorClass, Usage, Withheld};
 use crate::store::{
     AssembledContext, ClaimedRun, Entry, Fate, JournalSoFar, NewOutbound, PersonaStore, RunKey, Step,
-    TriggerMessage,
+    StoreError, TriggerMessage,
 };
 use crate::tools::Tool;
 use cap_std::fs_utf8::Dir;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -62,6 +64,9 @@ pub struct Work<'a> {
     pub replied: bool,
     /// Why the model need not be asked: its answer could not be sent.
     pub unasked: Option<Withheld>,
+    /// The bounds on tokens and money as the run began, and where they were said.
+    spending: Spending,
+    budget: Budget,
     began: Duration,
 }
 
@@ -91,6 +96,7 @@ impl<'a> Work<'a> {
             without: Vec::new(),
             agent: None,
         };
+        let spending = purse::spending(desk, run, persona);
         let mut work = Work {
             desk,
             run,
@@ -116,6 +122,12 @@ impl<'a> Work<'a> {
             mails_sent: 0,
             replied: false,
             unasked: None,
+            budget: Budget {
+                tokens_max: spending.run_tokens_max.value.unsigned_abs(),
+                cost_micros_max: spending.run_cost_micros_max.map(|bound| bound.value),
+                ..desk.config.inference.budget.clone()
+            },
+            spending,
             began: desk.clock.monotonic(),
         };
         let journal = match run.has_journal {
@@ -171,8 +183,11 @@ impl<'a> Work<'a> {
         self.first.system = context.system();
         self.first.messages = context.messages();
         let kept = Kept { request: self.first.clone(), stubbed: self.stubbed.clone() };
-        self.fresh_context =
-            Some(AssembledContext { request_json: to_json(&kept)?, report_json: to_json(&report)? });
+        self.fresh_context = Some(AssembledContext {
+            request_json: to_json(&kept)?,
+            report_json: to_json(&report)?,
+            limits_json: purse::limits_json(&self.spending),
+        });
         Ok(())
     }
 
@@ -232,8 +247,8 @@ impl<'a> Work<'a> {
         self.replied |= mail.place.is_none();
     }
 
-    pub fn budget(&self) -> &'a Budget {
-        &self.desk.config.inference.budget
+    pub fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// Time spent working on this run, over all its attempts.
@@ -286,7 +301,7 @@ impl<'a> Work<'a> {
         request
     }
 
-    /// Commits everything pending together with `entry`.
+    /// Commits everything pending together with `entry`. What a purse could not pay is pending again.
     pub async fn commit(&mut self, entry: Option<Entry>) -> Result<(), RunError> {
         let mut entries = std::mem::take(&mut self.pending);
         entries.extend(entry);
@@ -296,9 +311,20 @@ impl<'a> Work<'a> {
         let has_mail = entries
             .iter()
             .any(|entry| matches!(entry, Entry::Mail(mail) if matches!(mail.fate, Fate::Send { .. })));
-        self.store.journal(&self.key, entries).await?;
+        let settles = |entry: &Entry| matches!(entry, Entry::TurnAnswered(_) | Entry::TurnFailed(_));
+        let gives_back = entries.iter().any(settles);
+        let entries = Arc::new(entries);
+        if let Err(error) = self.store.journal(&self.key, entries.clone()).await {
+            if matches!(error, StoreError::EmptyPurse(_)) {
+                self.pending = Arc::unwrap_or_clone(entries);
+            }
+            return Err(error.into());
+        }
         if has_mail {
             self.desk.mail_queued.notify_one();
+        }
+        if gives_back {
+            self.desk.given_back.notify_waiters();
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 
 use super::desk::{Desk, RunError};
 use super::execute::execute;
+use super::purse;
 use crate::domain::{ErrorClass, RunId, stable_seed};
 use crate::store::{ClaimedRun, RunFailure, StoreError};
 use futures_util::FutureExt;
@@ -205,11 +206,14 @@ async fn settle(desk: &Desk, run: &ClaimedRun, error: RunError, worked: Duration
         tracing::warn!(run = %run.id, "the run was taken over; its result is dropped");
         return None;
     }
+    if let RunError::Purse(empty) = &error {
+        return purse::park(desk, run, empty, worked).await;
+    }
     let class = error.class();
     let retry_in = match &error {
         RunError::Provider { retry_in, .. } => *retry_in,
         RunError::Store(_) => Some(RUN_RETRY_WAITS[0]),
-        RunError::Fatal { .. } | RunError::Cancelled => None,
+        RunError::Fatal { .. } | RunError::Purse(_) | RunError::Cancelled => None,
     };
     let may_retry = run.attempt < desk.config.inference.run_attempts_max && class != ErrorClass::Cancelled;
     let retry_at = retry_in.filter(|_| may_retry).map(|asked| {

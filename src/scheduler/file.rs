@@ -5,12 +5,13 @@
 
 use super::cron::Schedule;
 use super::prompt;
+use crate::config::micros_of;
 use chrono_tz::Tz;
 
 /// Largest responsibility file.
 pub const FILE_BYTES_MAX: usize = 64 * 1024;
 const NAME_CHARS_MAX: usize = 100;
-const KEYS: &[&str] = &["name", "schedule", "timezone", "enabled"];
+const KEYS: &[&str] = &["name", "schedule", "timezone", "enabled", "budget_usd"];
 
 /// A responsibility as its file says it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub struct Responsibility {
     /// `None`: the persona's zone.
     pub timezone: Option<Tz>,
     pub enabled: bool,
+    /// Micro-dollars that each of its runs may cost.
+    pub budget_micros: Option<i64>,
     /// The body, a template.
     pub prompt: String,
 }
@@ -176,6 +179,7 @@ fn assemble(entries: &[Entry], end: usize, body: &str) -> Result<Responsibility,
             return Err(fault(line, problem));
         }
     };
+    let budget_micros = find("budget_usd").map(dollars).transpose()?;
     let prompt = body.trim();
     if prompt.is_empty() {
         return Err(fault(end, "the prompt below the front matter is empty"));
@@ -183,7 +187,15 @@ fn assemble(entries: &[Entry], end: usize, body: &str) -> Result<Responsibility,
     let skipped = body[..body.len() - body.trim_start().len()].matches('\n').count();
     prompt::check(prompt).map_err(|error| fault(end + skipped + error.line.unwrap_or(1), error.problem))?;
     let name = name.value.trim().to_owned();
-    Ok(Responsibility { name, schedule: parsed, timezone, enabled, prompt: prompt.to_owned() })
+    Ok(Responsibility { name, schedule: parsed, timezone, enabled, budget_micros, prompt: prompt.to_owned() })
+}
+
+/// US dollars, such as `0.25`, as micro-dollars.
+fn dollars(entry: &Entry) -> Result<i64, FileError> {
+    micros_of(&entry.value).ok_or_else(|| {
+        let problem = format!("`budget_usd` is `{}`; write US dollars such as `0.25`", shown(&entry.value));
+        fault(entry.line, problem)
+    })
 }
 
 fn zone(entry: &Entry) -> Result<Tz, FileError> {
@@ -250,6 +262,7 @@ mod tests {
             ("name: A\nschedule: 0 9 * * *\ntimezone: Europe/Berln", 4, "did you mean `Europe/Berlin`?"),
             ("name: A\nschedule: 0 9 * * *\nenabled: maybe", 4, "write `true` or `false`"),
             ("name:A", 2, "a space after the colon"),
+            ("name: A\nschedule: 0 9 * * *\nbudget_usd: much", 4, "write US dollars such as `0.25`"),
         ];
         for (front, line, says) in cases {
             let error = file(front).expect_err(front);

@@ -228,7 +228,12 @@ impl Scheduler {
             new_conversation: ConversationId::new(self.clock.new_id()),
             new_thread: ThreadId::new(self.clock.new_id()),
         };
-        let run = NewRun { id: RunId::new(self.clock.new_id()), trigger, profile: PROFILE.to_owned() };
+        let run = NewRun {
+            id: RunId::new(self.clock.new_id()),
+            trigger,
+            profile: PROFILE.to_owned(),
+            budget_micros: row.budget_micros,
+        };
         let id = MessageId::new(self.clock.new_id());
         let message = NewSynthetic { persona: persona.id.clone(), id, thread: None, place, content, run };
         Ok(ScheduledPrompt { message, prompt_sha256: sha256_hex(&[row.prompt.as_bytes()]) })

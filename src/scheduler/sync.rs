@@ -216,6 +216,7 @@ impl Scheduler {
                     enabled: parsed.enabled,
                     prompt_sha256: sha256_hex(&[parsed.prompt.as_bytes()]),
                     prompt: parsed.prompt,
+                    budget_micros: parsed.budget_micros,
                     next_slot_at,
                 })
             }
@@ -286,6 +287,7 @@ fn is_same(row: &StoredResponsibility, to: &FileState) -> bool {
             row.removed_at.is_none()
                 && row.error.is_none()
                 && row.enabled == duty.enabled
+                && row.budget_micros == duty.budget_micros
                 && [&row.name, &row.schedule, &row.timezone, &row.prompt]
                     == [&duty.name, &duty.schedule, &duty.timezone, &duty.prompt]
         }

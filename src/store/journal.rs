@@ -6,12 +6,13 @@
 use super::correspondence::{self, Reservation};
 use super::deliveries::{self, NewDelivery};
 use super::messages::{self, Content, MessageRow, Place};
+use super::money::{self, Advance, Billing};
 use super::runs::{fenced, to_ms};
 use super::steps::{self, Executor, Step, StepFrame, StepKind};
 use super::{PersonaStore, Result, facts};
 use crate::clock::Clock;
 use crate::domain::{
-    CostSource, ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, Timestamp, Usage, Withheld,
+    ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, Timestamp, Usage, UsageLine, Withheld,
 };
 use sqlx::{Row, SqliteConnection};
 use std::sync::Arc;
@@ -48,6 +49,8 @@ pub struct TurnStarted {
     pub model: String,
     /// First turn of a run: the assembled context and its report.
     pub context: Option<AssembledContext>,
+    /// What the call may cost; `None`: it is not counted.
+    pub advance: Option<Advance>,
 }
 
 /// What a resumed run starts from instead of assembling again.
@@ -56,6 +59,8 @@ pub struct AssembledContext {
     /// The normalised first request.
     pub request_json: String,
     pub report_json: String,
+    /// The bounds on tokens and money, each with its origin.
+    pub limits_json: String,
 }
 
 #[derive(Debug, Clone)]
@@ -64,8 +69,10 @@ pub struct TurnAnswered {
     pub attempt: u32,
     /// The normalised response.
     pub response_json: String,
+    /// All of it.
     pub usage: Usage,
-    pub cost_source: CostSource,
+    /// Model by model, each once.
+    pub lines: Vec<UsageLine>,
     /// Time spent working on the run so far.
     pub worked: Duration,
 }
@@ -76,8 +83,10 @@ pub struct TurnFailed {
     pub attempt: u32,
     pub class: ErrorClass,
     pub message: String,
-    /// What it used before it failed, where that is known.
-    pub used: Option<(Usage, CostSource)>,
+    /// What it used before it failed, where that is known: all of it, and model by model.
+    pub used: Option<(Usage, Vec<UsageLine>)>,
+    /// Where that is not known.
+    pub billing: Billing,
     /// Time spent working on the run so far.
     pub worked: Duration,
 }
@@ -119,10 +128,11 @@ pub(super) const OWN_RUN: &str = "
 pub(super) const START_TURN: &str = "
     INSERT INTO run_turns (run_id, turn_index, attempt, persona_id, request_json, request_sha256, provider, model,
       state, started_at, context_json) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'started', $9, $10);
-    UPDATE runs SET provider = $7, model = $8, context_report_json = coalesce($11, context_report_json)
+    UPDATE runs SET provider = $7, model = $8, context_report_json = coalesce($11, context_report_json),
+      limits_json = coalesce($13, limits_json)
     WHERE id = $1 AND ($11 IS NOT NULL OR provider <> $7 OR model <> $8);
     SELECT 1 FROM runs WHERE id = $1 AND epoch = $12 AND state = 'running' AND persona_id = $4";
-/// How a call ended: its row, the sums of the run, and, where it is known what it used, the ledger.
+/// How a call ended: its row and the sums of the run.
 pub(super) const END_TURN: &str = "
     UPDATE run_turns SET state = $4, response_json = $5, error_class = $6, error_message = $7, finished_at = $8,
       input_tokens = $9, cache_read_tokens = $10, cache_write_tokens = $11, output_tokens = $12,
@@ -132,12 +142,7 @@ pub(super) const END_TURN: &str = "
       cache_write_tokens = cache_write_tokens + $11, output_tokens = output_tokens + $12,
       reasoning_tokens = reasoning_tokens + $13,
       cost_micros = CASE WHEN $14 IS NULL THEN cost_micros ELSE coalesce(cost_micros, 0) + $14 END
-    WHERE id = $1;
-    INSERT INTO usage_ledger (run_id, persona_id, turn_index, attempt, provider, model, input_tokens,
-      cache_read_tokens, cache_write_tokens, output_tokens, cost_micros, cost_source, created_at)
-    SELECT run_id, persona_id, turn_index, attempt, provider, model, input_tokens, cache_read_tokens,
-      cache_write_tokens, output_tokens, cost_micros, $16, $8
-    FROM run_turns WHERE run_id = $1 AND turn_index = $2 AND attempt = $3 AND $16 IS NOT NULL";
+    WHERE id = $1";
 pub(super) const FINISH_RUN: &str = "
     UPDATE runs SET state = $3, stop_reason = $4, error_class = $5, error_message = $6, finished_at = $7
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
@@ -145,8 +150,10 @@ pub(super) const FINISH_RUN: &str = "
 impl PersonaStore {
     /// Commits what happened in a run, all of it or nothing.
     ///
-    /// Errors: [`super::StoreError::WrongState`] when the run is no longer this engine's.
-    pub async fn journal(&self, key: &RunKey, entries: Vec<Entry>) -> Result<()> {
+    /// Errors: [`super::StoreError::WrongState`] when the run is no longer this engine's,
+    /// [`super::StoreError::EmptyPurse`] when a call that begins cannot be paid.
+    pub async fn journal(&self, key: &RunKey, entries: impl Into<Arc<Vec<Entry>>>) -> Result<()> {
+        let entries = entries.into();
         let (persona, key, epoch) = (self.persona.clone(), key.clone(), self.store.epoch());
         let clock = self.store.clock().clone();
         let ids: Vec<String> = entries.iter().map(|_| clock.new_id()).collect();
@@ -210,21 +217,37 @@ impl Scribe {
         let insert = insert.bind(&turn.provider).bind(&turn.model).bind(&self.stamp);
         let insert = insert.bind(context.map(|context| context.request_json.as_str()));
         let insert = insert.bind(context.map(|context| context.report_json.as_str())).bind(self.epoch);
-        self.ours(insert.fetch_optional(conn).await?.is_some())
+        let insert = insert.bind(context.map(|context| context.limits_json.as_str()));
+        self.ours(insert.fetch_optional(&mut *conn).await?.is_some())?;
+        match &turn.advance {
+            None => Ok(()),
+            Some(advance) => {
+                money::reserve(conn, (&self.key.run, turn.turn_index, turn.attempt), advance).await
+            }
+        }
     }
 
     async fn turn_answered(&self, conn: &mut SqliteConnection, turn: &TurnAnswered) -> Result<()> {
         let end = self.end_turn((turn.turn_index, turn.attempt), "answered");
         let end = end.bind(&turn.response_json).bind(None::<&str>).bind(None::<&str>).bind(&self.stamp);
-        charge(end, Some((turn.usage, turn.cost_source)), turn.worked).execute(conn).await?;
-        Ok(())
+        charge(end, turn.usage, turn.worked).execute(&mut *conn).await?;
+        money::settle(conn, (&self.key.run, turn.turn_index, turn.attempt), &turn.lines, &self.stamp).await
     }
 
     async fn turn_failed(&self, conn: &mut SqliteConnection, turn: &TurnFailed) -> Result<()> {
         let end = self.end_turn((turn.turn_index, turn.attempt), "failed").bind(None::<&str>);
         let end = end.bind(turn.class.as_str()).bind(&turn.message).bind(&self.stamp);
-        charge(end, turn.used, turn.worked).execute(conn).await?;
-        Ok(())
+        let used = turn.used.as_ref().map_or(Usage::default(), |(usage, _)| *usage);
+        charge(end, used, turn.worked).execute(&mut *conn).await?;
+        match &turn.used {
+            Some((_, lines)) => {
+                money::settle(conn, (&self.key.run, turn.turn_index, turn.attempt), lines, &self.stamp).await
+            }
+            None => {
+                let call = (self.key.run.as_str(), turn.turn_index, turn.attempt);
+                money::lose(conn, call, turn.billing, &self.stamp).await
+            }
+        }
     }
 
     fn end_turn<'q>(&'q self, (turn_index, attempt): (u32, u32), state: &'q str) -> Statement<'q> {
@@ -300,26 +323,37 @@ impl Scribe {
 
 type Statement<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
 
-/// What a call used, where that is known, and how long the run has worked.
-fn charge(end: Statement<'_>, used: Option<(Usage, CostSource)>, worked: Duration) -> Statement<'_> {
-    let source = used.map(|(_, source)| match source {
-        CostSource::Provider => "provider",
-        CostSource::PriceTable => "price_table",
-        CostSource::None => "unknown",
-    });
-    let used = UsageRow::from(used.map_or(Usage::default(), |(usage, _)| usage));
+/// What a call used, and how long the run has worked.
+fn charge(end: Statement<'_>, used: Usage, worked: Duration) -> Statement<'_> {
+    let used = UsageRow::from(used);
     let end = end.bind(used.input).bind(used.cache_read).bind(used.cache_write).bind(used.output);
-    end.bind(used.reasoning).bind(used.cost).bind(to_ms(worked)).bind(source)
+    end.bind(used.reasoning).bind(used.cost).bind(to_ms(worked))
 }
 
 /// Usage as SQLite integers.
-struct UsageRow {
+pub(super) struct UsageRow {
     input: i64,
     cache_read: i64,
     cache_write: i64,
     output: i64,
     reasoning: i64,
-    cost: Option<i64>,
+    pub cost: Option<i64>,
+}
+
+impl UsageRow {
+    /// All tokens, cached ones included.
+    pub fn total(&self) -> i64 {
+        self.input + self.cache_read + self.cache_write + self.output
+    }
+
+    /// A row of the ledger.
+    pub fn ledger_line(&self, line: &UsageLine) -> serde_json::Value {
+        serde_json::json!({
+            "model": line.model, "input": self.input, "cache_read": self.cache_read, "cache_write": self.cache_write,
+            "output": self.output, "reasoning": self.reasoning, "estimated": u8::from(line.estimated),
+            "cost": self.cost, "source": line.source.as_str(), "version": line.price_version,
+        })
+    }
 }
 
 impl From<Usage> for UsageRow {

@@ -15,6 +15,7 @@ mod runs;
 mod journal;
 mod steps;
 mod sessions;
+mod money;
 mod history;
 mod search;
 mod knowledge;
@@ -48,6 +49,7 @@ pub use mailboxes::{
     MailboxContact, MailboxCursor, MailboxFate, MailboxHealth, MailboxTrouble, RefusedLetter, TroubleCause,
 };
 pub use messages::{Content, NewAttachment, NewInbound, NewSynthetic, Place, StoredInbound};
+pub use money::{Advance, Billing, EmptyPurse, budget_reached};
 pub use notices::{EarlierMail, NewNotice, Notice, NoticeFold, NoticeMail, Told, Untold, quoted};
 pub use open::{OpenError, Store};
 pub use outbox::{Delivery, DeliveryFilter, DeliveryRecipient, FrozenDelivery};
@@ -87,6 +89,9 @@ pub enum StoreError {
     /// The row is in a state that does not allow the change.
     #[error("{kind} `{id}` is {state}: {hint}")]
     WrongState { kind: &'static str, id: String, state: String, hint: &'static str },
+    /// A call would cost more than a purse has; nothing of its transaction is stored.
+    #[error(transparent)]
+    EmptyPurse(Box<EmptyPurse>),
     /// A stored value cannot be read back: the file was changed by something else.
     #[error("unreadable {what} in the database")]
     Unreadable { what: &'static str },

@@ -1,9 +1,9 @@
 //! Runs: queued with their trigger, claimed one at a time per thread, finished in one commit.
 
 use super::steps::{INTERRUPTED, close_open_calls};
-use super::{Result, Store, StoreError, facts};
+use super::{Result, Store, StoreError, facts, money};
 use crate::domain::{
-    ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadId, Timestamp, Trigger,
+    ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadBudget, ThreadId, Timestamp, Trigger,
 };
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
@@ -21,6 +21,8 @@ pub struct NewRun {
     pub trigger: Trigger,
     /// Context profile, a key of `configs/context.json`.
     pub profile: String,
+    /// Micro-dollars that its responsibility allows it.
+    pub budget_micros: Option<i64>,
 }
 
 /// A run that this engine works on now.
@@ -39,6 +41,10 @@ pub struct ClaimedRun {
     /// Time that earlier attempts worked.
     pub worked: Duration,
     pub created_at: Timestamp,
+    /// Micro-dollars that its responsibility allows it.
+    pub budget_micros: Option<i64>,
+    /// What an operator allows its thread.
+    pub thread_budget: ThreadBudget,
 }
 
 /// How a run ended for now.
@@ -54,8 +60,9 @@ pub struct RunFailure {
 }
 
 pub(super) const INSERT_RUN: &str = "
-    INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at)
-    VALUES ($1, $2, $3, $4, $5, $6, 'queued', $7)";
+    INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at,
+      budget_micros)
+    VALUES ($1, $2, $3, $4, $5, $6, 'queued', $7, $8)";
 /// One at a time per thread, in order: `behind` says whether another open run of the thread comes first.
 pub(super) const CLAIM_RUNS: &str = "
     UPDATE runs SET state = 'running', epoch = $1, attempt = attempt + 1, next_attempt_at = NULL,
@@ -69,7 +76,9 @@ pub(super) const CLAIM_RUNS: &str = "
       WHERE place <= $4 - (SELECT count(*) FROM runs w WHERE w.persona_id = c.persona_id AND w.state = 'running')
       ORDER BY seq LIMIT $3)
     RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, worked_ms,
-      context_report_json IS NOT NULL AS has_journal";
+      context_report_json IS NOT NULL AS has_journal, budget_micros,
+      (SELECT json_array(run_micros_max, run_tokens_max, day_micros_max, day_tokens_max) FROM thread_budgets b
+       WHERE b.thread_id = runs.thread_id) AS thread_budget";
 /// What [`CLAIM_RUNS`] rests on, made true again at every start.
 pub(super) const LINE_UP: &str = "
     UPDATE runs SET behind = EXISTS (SELECT 1 FROM runs o WHERE o.thread_id = runs.thread_id AND o.seq < runs.seq
@@ -116,7 +125,7 @@ pub(super) async fn insert(
 ) -> Result<()> {
     let insert = sqlx::query(INSERT_RUN).bind(run.id.as_str()).bind(persona.as_str()).bind(thread.as_str());
     let insert = insert.bind(run.trigger.as_str()).bind(message.as_str()).bind(&run.profile);
-    insert.bind(now.to_string()).execute(conn).await?;
+    insert.bind(now.to_string()).bind(run.budget_micros).execute(conn).await?;
     Ok(())
 }
 
@@ -156,6 +165,7 @@ impl Store {
         let now = clock.now().to_string();
         self.write(move |conn| {
             Box::pin(async move {
+                money::recover(conn, &now).await?;
                 let bury = sqlx::query_scalar(BURY_ORPHANS).bind(epoch).bind(CLAIMS_MAX).bind(now);
                 let buried: Vec<String> = bury.fetch_all(&mut *conn).await?;
                 for run in &buried {
@@ -258,7 +268,11 @@ pub(super) fn fenced(rows_affected: u64, run: &str) -> Result<()> {
 
 fn claimed(row: &SqliteRow) -> Result<ClaimedRun> {
     let unreadable = |what| move || StoreError::Unreadable { what };
+    let allowed = row.get::<Option<&str>, _>("thread_budget").map(serde_json::from_str).transpose();
+    let allowed = allowed.map_err(|_| StoreError::Unreadable { what: "budget of a thread" })?;
     Ok(ClaimedRun {
+        budget_micros: row.get("budget_micros"),
+        thread_budget: allowed.map_or_else(ThreadBudget::default, money::thread_budget),
         id: RunId::new(row.get::<String, _>("id")),
         persona: persona_id(row)?,
         thread: ThreadId::new(row.get::<String, _>("thread_id")),

@@ -27,6 +27,8 @@ pub struct StoredResponsibility {
     pub enabled: bool,
     /// The template.
     pub prompt: String,
+    /// Micro-dollars that each of its runs may cost.
+    pub budget_micros: Option<i64>,
     pub version: Version,
     pub next_slot_at: Option<Timestamp>,
     pub removed_at: Option<Timestamp>,
@@ -88,6 +90,8 @@ pub struct Duty {
     pub enabled: bool,
     pub prompt: String,
     pub prompt_sha256: String,
+    /// Micro-dollars that each of its runs may cost.
+    pub budget_micros: Option<i64>,
     pub next_slot_at: Option<Timestamp>,
 }
 
@@ -172,12 +176,12 @@ pub(super) const DUE_RESPONSIBILITIES: &str = "
     ORDER BY r.next_slot_at, r.id";
 pub(super) const INSERT_RESPONSIBILITY: &str = "
     INSERT INTO responsibilities (id, persona_id, file, name, schedule, timezone, enabled, prompt, prompt_sha256,
-      next_slot_at, error, cursor_at, updated_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12) ON CONFLICT DO NOTHING";
+      next_slot_at, error, cursor_at, updated_at, budget_micros)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12, $13) ON CONFLICT DO NOTHING";
 pub(super) const UPDATE_RESPONSIBILITY: &str = "
     UPDATE responsibilities SET name = $5, schedule = $6, timezone = $7, enabled = $8, prompt = $9,
-      prompt_sha256 = $10, next_slot_at = $11, removed_at = NULL, error = NULL,
-      revision = revision + 1, cursor_at = $12, updated_at = $12
+      prompt_sha256 = $10, next_slot_at = $11, removed_at = NULL, error = NULL, budget_micros = $12,
+      revision = revision + 1, cursor_at = $13, updated_at = $13
     WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id";
 pub(super) const SPOIL_RESPONSIBILITY: &str = "
     UPDATE responsibilities SET error = $5, next_slot_at = NULL, removed_at = NULL,
@@ -310,7 +314,8 @@ async fn apply(conn: &mut SqliteConnection, change: &FileChange, clock: &dyn Clo
             .bind(duty.enabled)
             .bind(&duty.prompt)
             .bind(&duty.prompt_sha256)
-            .bind(duty.next_slot_at.map(|at| at.to_string())),
+            .bind(duty.next_slot_at.map(|at| at.to_string()))
+            .bind(duty.budget_micros),
         FileState::Unusable { error } => update.bind(error),
         FileState::Removed => update,
     };
@@ -344,7 +349,9 @@ async fn insert_responsibility(
     let insert = insert.bind(duty.is_some_and(|duty| duty.enabled)).bind(text(|duty| &duty.prompt));
     let insert = insert.bind(text(|duty| &duty.prompt_sha256));
     let insert = insert.bind(duty.and_then(|duty| duty.next_slot_at).map(|at| at.to_string()));
-    let done = insert.bind(error).bind(change.now.to_string()).execute(&mut *conn).await?.rows_affected() > 0;
+    let insert =
+        insert.bind(error).bind(change.now.to_string()).bind(duty.and_then(|duty| duty.budget_micros));
+    let done = insert.execute(&mut *conn).await?.rows_affected() > 0;
     if let (Some(error), true) = (error, done) {
         let of = (&change.persona, change.new_id.as_str(), 1);
         facts::responsibility_broken(conn, of, error, clock).await?;
@@ -456,6 +463,7 @@ fn responsibility(row: &SqliteRow) -> Result<StoredResponsibility> {
         timezone: row.get("timezone"),
         enabled: row.get("enabled"),
         prompt: row.get("prompt"),
+        budget_micros: row.get("budget_micros"),
         version: Version {
             revision: row.get("revision"),
             cursor_at: time(row, "cursor_at")?.ok_or(UNREADABLE_TIME)?,

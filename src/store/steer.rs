@@ -69,6 +69,7 @@ impl Store {
             id: RunId::new(self.clock().new_id()),
             trigger: Trigger::Email,
             profile: "thread".to_owned(),
+            budget_micros: None,
         };
         self.write(move |conn| {
             Box::pin(async move {

@@ -235,10 +235,25 @@ fn every_setting_is_shown_and_every_limit_can_be_typed() {
     let schema: Value = serde_json::from_str(&kind.text()).expect("a schema");
     assert_eq!(keys(&schema["properties"]["limits"]["properties"]), limits);
 
+    const PURSES: &[&str] = &[
+        "day_usd_max",
+        "day_tokens_max",
+        "month_usd_max",
+        "month_tokens_max",
+        "persona_day_usd_max",
+        "persona_day_tokens_max",
+        "persona_month_usd_max",
+        "persona_month_tokens_max",
+        "thread_day_usd_max",
+        "thread_day_tokens_max",
+        "on_budget",
+        "timezone",
+        "reserve_usd_per_call",
+    ];
     let places = [
         (fields(&config.gateway), keys(gateway), &["limits"][..]),
         (fields(config.personas.iter().next().expect("ada")), keys(&shown["personas/ada/persona.json"]), &[]),
-        (fields(&config.inference.budget), keys(&shown["configs/inference.json"]["budget"]), &[]),
+        (fields(&config.inference.budget), keys(&shown["configs/inference.json"]["budget"]), PURSES),
     ];
     // Shown under the name that it has in the file, or shown by its file's own name.
     let elsewhere = ["turns_max", "cost_micros_max", "cost_usd_max", "folder", "signers", "bounce_address"];

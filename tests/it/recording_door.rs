@@ -35,6 +35,7 @@ pub fn persona(id: &str, addresses: &[&str]) -> Persona {
         fallback: None,
         tools: None,
         timezone: chrono_tz::UTC,
+        budget: attache::config::PersonaBudget::default(),
         folder: "/nowhere".into(),
     }
 }

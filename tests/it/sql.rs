@@ -24,6 +24,9 @@ const HOT: &[(&str, &[&str])] = &[
     ("history::MESSAGE", &["sqlite_autoindex_messages_1"]),
     ("history::PAST_MESSAGES", &["messages_by_thread", "INTEGER PRIMARY KEY", "sqlite_autoindex_runs_1"]),
     ("history::PAST_STEPS", &["thread_tool_events_by_message"]),
+    ("money::RESERVE", &["PRIMARY KEY"]),
+    ("money::SETTLE", &["PRIMARY KEY"]),
+    ("money::LOSE", &["PRIMARY KEY"]),
     ("journal::JOURNAL_TURNS", &["PRIMARY KEY"]),
     ("journal::JOURNAL_STEPS", &["sqlite_autoindex_thread_tool_events_2"]),
     ("deliveries::CLAIM", &["deliveries_open"]),
@@ -45,6 +48,7 @@ const HOT: &[(&str, &[&str])] = &[
 /// Statements that may walk a whole table that grows, and why.
 const WALKS: &[(&str, &str)] = &[
     ("browse::LATEST_THREADS", "newest first, ends at its limit"),
+    ("money::OPEN_CALLS", "a row lives as long as its call"),
     ("browse::LATEST_RUNS", "newest first, ends at its limit"),
     ("browse::NEWEST_RUN", "newest first, ends at the first row"),
     ("browse::RUNS_ENDED", "a person asked, once per command"),

@@ -91,6 +91,7 @@ impl Draft<'_> {
             id: RunId::new(clock.new_id()),
             trigger: Trigger::Email,
             profile: "thread".to_owned(),
+            budget_micros: None,
         };
         let id = MessageId::new(clock.new_id());
         let host_name = &self.intake.config.gateway.host_name;

@@ -19,7 +19,8 @@
 use super::Adapter;
 use super::accumulate::broken;
 use super::contract::{
-    Block, CallContext, Event, Phase, Provider, ProviderError, Request, Response, Stop, TokenUsage, ToolArgs,
+    Block, CallContext, Capabilities, Event, Phase, Provider, ProviderError, Request, Response, Stop,
+    TokenUsage, ToolArgs,
 };
 use super::guard::Guard;
 use super::normalise;
@@ -147,6 +148,11 @@ impl Scripted {
 impl Provider for Scripted {
     fn id(&self) -> &str {
         ADAPTER.id
+    }
+
+    /// A script says what a call cost if it likes (`usage.cost_micros`).
+    fn capabilities(&self, _model: &str) -> Capabilities {
+        Capabilities { reports_cost: true, ..Capabilities::MODEL }
     }
 
     fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {

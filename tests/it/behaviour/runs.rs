@@ -129,8 +129,8 @@ async fn usage_is_the_sum_of_the_answered_tries_over_retries_and_attempts() {
     let usage = json!({ "input_tokens": 100, "output_tokens": 10, "cost_micros": 7 });
     let app = TestApp::start(json!({ "rules": [
         { "when": { "turn": 0 }, "call": [{ "tool": "read_file", "args": { "path": "knowledge/house.md" } }],
-          "usage": usage, "error": { "class": "rate_limited", "retry_after_ms": 1, "times": 1 } },
-        { "when": { "turn": 1 }, "say": "Seven.", "usage": usage, "error": { "class": "auth", "times": 1 } },
+          "usage": usage, "error": { "class": "rate_limited", "status": 429, "retry_after_ms": 1, "times": 1 } },
+        { "when": { "turn": 1 }, "say": "Seven.", "usage": usage, "error": { "class": "auth", "status": 401, "times": 1 } },
     ] }))
     .await;
     let run = app.run_of(&note("q@guest.example", "", "Hello?")).await;

@@ -200,7 +200,12 @@ fn firing(row: &StoredResponsibility, message: &str, run: &str) -> Firing {
             recipients_json: "{}".into(),
             ..Content::default()
         },
-        run: NewRun { id: RunId::new(run), trigger: Trigger::Schedule, profile: "responsibility".into() },
+        run: NewRun {
+            id: RunId::new(run),
+            trigger: Trigger::Schedule,
+            profile: "responsibility".into(),
+            budget_micros: None,
+        },
     };
     let slot = at("2026-06-01T07:00:00Z");
     let prompt = ScheduledPrompt { message, prompt_sha256: String::new() };

@@ -1,0 +1,354 @@
+//! `budget` in `configs/inference.json` and in `persona.json`: what a run, a day and a month may cost, and which of all
+//! the bounds that were said is in force.
+//!
+//! A run has one bound: the nearest that was said, from its responsibility over its thread and its persona to all runs.
+//! Days and months are purses of their own, of the engine, of each persona and of each thread, and all of them hold.
+
+use super::check::Page;
+use super::load::Desk;
+use super::settings::{Budget, Inference, Persona};
+use super::span::Span;
+use crate::domain::{
+    Allowance, Bound, OnBudget, Origin, Purse, PurseId, PurseScope, ThreadBudget, ThreadId, Timestamp,
+    day_of, month_of,
+};
+use chrono_tz::Tz;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+/// Tokens of one run, unless somebody says otherwise.
+const RUN_TOKENS_MAX: u64 = 500_000;
+
+/// What runs, days and months may cost.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TypedBudget {
+    /// Default: 50.
+    #[schemars(range(min = 1))]
+    tool_calls_max: Option<u32>,
+    /// Default: 10.
+    #[schemars(range(min = 1))]
+    tool_failures_max: Option<u32>,
+    /// Input and output of one run together, cached ones included. Default: 500000.
+    #[schemars(range(min = 1))]
+    tokens_max: Option<u64>,
+    /// US dollars of one run; without it there is no bound on money.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    cost_usd_max: Option<f64>,
+    /// Default: 10m.
+    duration_max: Option<Span>,
+    /// Tokens that the assembled context may take. Default: 60000.
+    #[schemars(range(min = 1000))]
+    context_tokens_max: Option<usize>,
+    /// Mails that one run may send. Default: 5.
+    mails_max: Option<usize>,
+    /// US dollars of all runs in a day.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    day_usd_max: Option<f64>,
+    /// Tokens of all runs in a day.
+    #[schemars(range(min = 1))]
+    day_tokens_max: Option<u64>,
+    /// US dollars of all runs in a month.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    month_usd_max: Option<f64>,
+    /// Tokens of all runs in a month.
+    #[schemars(range(min = 1))]
+    month_tokens_max: Option<u64>,
+    /// US dollars of each persona in a day.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    persona_day_usd_max: Option<f64>,
+    /// Tokens of each persona in a day.
+    #[schemars(range(min = 1))]
+    persona_day_tokens_max: Option<u64>,
+    /// US dollars of each persona in a month.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    persona_month_usd_max: Option<f64>,
+    /// Tokens of each persona in a month.
+    #[schemars(range(min = 1))]
+    persona_month_tokens_max: Option<u64>,
+    /// US dollars of each thread in a day.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    thread_day_usd_max: Option<f64>,
+    /// Tokens of each thread in a day.
+    #[schemars(range(min = 1))]
+    thread_day_tokens_max: Option<u64>,
+    /// What a run does whose day or month is used up: `wait` for the next, or `answer` with what can be said.
+    /// Default: `wait`.
+    on_budget: Option<TypedOnBudget>,
+    /// IANA zone in which days and months begin. Default: UTC.
+    timezone: Option<String>,
+    /// US dollars set aside for a call whose model has no price in `configs/prices.json`, where its provider says afterwards
+    /// what it cost. Without it such a model cannot be used under a bound on money.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    reserve_usd_per_call: Option<f64>,
+}
+
+/// What one persona may cost.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TypedPersonaBudget {
+    /// US dollars of one run, instead of that of `configs/inference.json`.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    cost_usd_max: Option<f64>,
+    /// Tokens of one run, instead of those of `configs/inference.json`.
+    #[schemars(range(min = 1))]
+    tokens_max: Option<u64>,
+    /// US dollars in a day, instead of `persona_day_usd_max` of `configs/inference.json`.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    day_usd_max: Option<f64>,
+    /// Tokens in a day.
+    #[schemars(range(min = 1))]
+    day_tokens_max: Option<u64>,
+    /// US dollars in a month.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    month_usd_max: Option<f64>,
+    /// Tokens in a month.
+    #[schemars(range(min = 1))]
+    month_tokens_max: Option<u64>,
+    /// US dollars of each of its threads in a day.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    thread_day_usd_max: Option<f64>,
+    /// Tokens of each of its threads in a day.
+    #[schemars(range(min = 1))]
+    thread_day_tokens_max: Option<u64>,
+    on_budget: Option<TypedOnBudget>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum TypedOnBudget {
+    Wait,
+    Answer,
+}
+
+impl From<TypedOnBudget> for OnBudget {
+    fn from(typed: TypedOnBudget) -> Self {
+        match typed {
+            TypedOnBudget::Wait => OnBudget::Wait,
+            TypedOnBudget::Answer => OnBudget::Answer,
+        }
+    }
+}
+
+/// The purses of days and months.
+#[derive(Debug, Clone)]
+pub struct Budgets {
+    pub day: Allowance,
+    pub month: Allowance,
+    /// Of each persona that says nothing else.
+    pub persona_day: Allowance,
+    pub persona_month: Allowance,
+    /// Of each thread.
+    pub thread_day: Allowance,
+    pub on_budget: OnBudget,
+    /// In which days and months begin.
+    pub zone: Tz,
+    /// Micro-dollars for a call whose price is known afterwards only.
+    pub reserve_micros_per_call: Option<i64>,
+}
+
+/// What one persona says.
+#[derive(Debug, Clone, Default)]
+pub struct PersonaBudget {
+    pub run: Allowance,
+    pub day: Allowance,
+    pub month: Allowance,
+    pub thread_day: Allowance,
+    pub on_budget: Option<OnBudget>,
+}
+
+/// The bounds of one run, each with where it was said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spending {
+    pub run_cost_micros_max: Option<Bound>,
+    pub run_tokens_max: Bound,
+    /// Of the engine, the persona and the thread, those without a bound included.
+    pub purses: Vec<Purse>,
+    pub on_budget: OnBudget,
+}
+
+impl Spending {
+    /// Some bound is on money: every call must have a price.
+    pub fn counts_money(&self) -> bool {
+        self.run_cost_micros_max.is_some() || self.purses.iter().any(|purse| purse.cost_micros_max.is_some())
+    }
+}
+
+/// The bounds of a run besides its purses.
+pub fn settle_run(turns_max: Option<u32>, typed: Option<&TypedBudget>) -> Budget {
+    let none = TypedBudget::default();
+    let budget = typed.unwrap_or(&none);
+    Budget {
+        turns_max: turns_max.unwrap_or(8),
+        tool_calls_max: budget.tool_calls_max.unwrap_or(50),
+        tool_failures_max: budget.tool_failures_max.unwrap_or(10),
+        tokens_max: budget.tokens_max.unwrap_or(RUN_TOKENS_MAX),
+        cost_micros_max: budget.cost_usd_max.map(micros),
+        duration_max: budget.duration_max.map_or(Duration::from_secs(600), |span| span.0),
+        context_tokens_max: budget.context_tokens_max.unwrap_or(60_000),
+        mails_max: budget.mails_max.unwrap_or(5),
+    }
+}
+
+/// The purses. Problems go to the desk.
+pub fn settle<T>(page: &Page<T>, typed: Option<&TypedBudget>, desk: &mut Desk<'_>) -> Budgets {
+    let none = TypedBudget::default();
+    let typed = typed.unwrap_or(&none);
+    let zone = typed.timezone.as_deref().map_or(Ok(Tz::UTC), str::parse);
+    if zone.is_err() {
+        let named = typed.timezone.as_deref().unwrap_or_default();
+        let problem = page.blame("/budget/timezone", format!("no time zone `{named}`"));
+        desk.report(problem.hint("write an IANA name such as `Europe/Berlin`"));
+    }
+    Budgets {
+        day: allowance(typed.day_usd_max, typed.day_tokens_max),
+        month: allowance(typed.month_usd_max, typed.month_tokens_max),
+        persona_day: allowance(typed.persona_day_usd_max, typed.persona_day_tokens_max),
+        persona_month: allowance(typed.persona_month_usd_max, typed.persona_month_tokens_max),
+        thread_day: allowance(typed.thread_day_usd_max, typed.thread_day_tokens_max),
+        on_budget: typed.on_budget.map_or(OnBudget::Wait, OnBudget::from),
+        zone: zone.unwrap_or(Tz::UTC),
+        reserve_micros_per_call: typed.reserve_usd_per_call.map(micros),
+    }
+}
+
+/// What a persona says.
+pub fn settle_persona(typed: Option<&TypedPersonaBudget>) -> PersonaBudget {
+    let none = TypedPersonaBudget::default();
+    let typed = typed.unwrap_or(&none);
+    PersonaBudget {
+        run: allowance(typed.cost_usd_max, typed.tokens_max),
+        day: allowance(typed.day_usd_max, typed.day_tokens_max),
+        month: allowance(typed.month_usd_max, typed.month_tokens_max),
+        thread_day: allowance(typed.thread_day_usd_max, typed.thread_day_tokens_max),
+        on_budget: typed.on_budget.map(OnBudget::from),
+    }
+}
+
+fn allowance(usd: Option<f64>, tokens: Option<u64>) -> Allowance {
+    let tokens_max = tokens.map(|tokens| i64::try_from(tokens).unwrap_or(i64::MAX));
+    Allowance { cost_micros_max: usd.map(micros), tokens_max }
+}
+
+/// Whole micro-dollars. The schema keeps the sum between 0 and 10^6 dollars, so nothing is cut off.
+#[expect(clippy::cast_possible_truncation, reason = "at most 10^12, see above")]
+fn micros(usd: f64) -> i64 {
+    (usd * 1_000_000.0).round() as i64
+}
+
+/// US dollars as a person types them, such as `0.25` or `$2`, as micro-dollars; `None` when they are none, have more than six
+/// decimals or are more than a million.
+pub fn micros_of(typed: &str) -> Option<i64> {
+    let typed = typed.trim().trim_start_matches('$');
+    let (whole, part) = typed.split_once('.').unwrap_or((typed, ""));
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || whole.len() > 7 || part.len() > 6 || !digits(whole) || !digits(part) {
+        return None;
+    }
+    let micros: i64 = format!("{whole}{part:0<6}").parse().ok()?;
+    (micros <= 1_000_000_000_000).then_some(micros)
+}
+
+/// Dollars as they are read: six decimals.
+pub fn dollars(micros: i64) -> String {
+    let sign = if micros < 0 { "-" } else { "" };
+    let micros = micros.unsigned_abs();
+    format!("{sign}{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+}
+
+/// Which bounds are in force for a run: pure, from what was said anywhere.
+pub fn spending(
+    (inference, persona): (&Inference, &Persona),
+    (thread, said): (&ThreadId, ThreadBudget),
+    duty_micros: Option<i64>,
+    now: Timestamp,
+) -> Spending {
+    let (all, own) = (&inference.budgets, &persona.budget);
+    let bound = |value: Option<i64>, origin| value.map(|value| Bound { value, origin });
+    let nearest =
+        |chain: &[(Option<i64>, Origin)]| chain.iter().find_map(|(value, origin)| bound(*value, *origin));
+    let either = |near: Allowance, near_origin, far: Allowance| {
+        let pick = |near, far| nearest(&[(near, near_origin), (far, Origin::Global)]);
+        (pick(near.cost_micros_max, far.cost_micros_max), pick(near.tokens_max, far.tokens_max))
+    };
+    let (day, month) = (day_of(now, &all.zone), month_of(now, &all.zone));
+    let purse = |scope, owner: &str, period: &str, (cost_micros_max, tokens_max)| Purse {
+        id: PurseId { scope, owner: owner.to_owned(), period: period.to_owned() },
+        cost_micros_max,
+        tokens_max,
+    };
+    let of_thread = match (either(said.day, Origin::Thread, Allowance::default()), own.thread_day) {
+        ((cost, tokens), own) => {
+            let (own_cost, own_tokens) = either(own, Origin::Persona, all.thread_day);
+            (cost.or(own_cost), tokens.or(own_tokens))
+        }
+    };
+    let (engine, who) = (PurseScope::Engine, PurseScope::Persona);
+    let none = Allowance::default();
+    let tokens = i64::try_from(inference.budget.tokens_max).unwrap_or(i64::MAX);
+    let said_somewhere = inference.budget.tokens_max != RUN_TOKENS_MAX;
+    let tokens_origin = if said_somewhere { Origin::Global } else { Origin::Default };
+    Spending {
+        run_cost_micros_max: nearest(&[
+            (duty_micros, Origin::Responsibility),
+            (said.run.cost_micros_max, Origin::Thread),
+            (own.run.cost_micros_max, Origin::Persona),
+            (inference.budget.cost_micros_max, Origin::Global),
+        ]),
+        run_tokens_max: nearest(&[
+            (said.run.tokens_max, Origin::Thread),
+            (own.run.tokens_max, Origin::Persona),
+        ])
+        .unwrap_or(Bound { value: tokens, origin: tokens_origin }),
+        purses: vec![
+            purse(engine, "", &day, either(none, Origin::Global, all.day)),
+            purse(engine, "", &month, either(none, Origin::Global, all.month)),
+            purse(who, persona.id.as_str(), &day, either(own.day, Origin::Persona, all.persona_day)),
+            purse(who, persona.id.as_str(), &month, either(own.month, Origin::Persona, all.persona_month)),
+            purse(PurseScope::Thread, thread.as_str(), &day, of_thread),
+        ],
+        on_budget: own.on_budget.unwrap_or(all.on_budget),
+    }
+}
+
+/// The purses' part of `budget` in `configs/inference.json`.
+pub fn show(budgets: &Budgets) -> Map<String, Value> {
+    let mut shown = Map::new();
+    let all = [
+        ("day", budgets.day),
+        ("month", budgets.month),
+        ("persona_day", budgets.persona_day),
+        ("persona_month", budgets.persona_month),
+        ("thread_day", budgets.thread_day),
+    ];
+    for (name, allowance) in all {
+        shown.extend(show_allowance(&format!("{name}_"), allowance));
+    }
+    shown.insert("on_budget".to_owned(), budgets.on_budget.as_str().into());
+    shown.insert("timezone".to_owned(), budgets.zone.name().into());
+    shown.insert("reserve_usd_per_call".to_owned(), json!(budgets.reserve_micros_per_call.map(dollars)));
+    shown
+}
+
+/// `budget` of a persona.
+pub fn show_persona(budget: &PersonaBudget) -> Map<String, Value> {
+    let mut shown = Map::new();
+    shown.insert("cost_usd_max".to_owned(), json!(budget.run.cost_micros_max.map(dollars)));
+    shown.insert("tokens_max".to_owned(), json!(budget.run.tokens_max));
+    for (name, allowance) in
+        [("day_", budget.day), ("month_", budget.month), ("thread_day_", budget.thread_day)]
+    {
+        shown.extend(show_allowance(name, allowance));
+    }
+    shown.insert("on_budget".to_owned(), json!(budget.on_budget.map(OnBudget::as_str)));
+    shown
+}
+
+fn show_allowance(prefix: &str, allowance: Allowance) -> [(String, Value); 2] {
+    [
+        (format!("{prefix}usd_max"), json!(allowance.cost_micros_max.map(dollars))),
+        (format!("{prefix}tokens_max"), json!(allowance.tokens_max)),
+    ]
+}
