@@ -19,6 +19,8 @@ mod drain;
 mod serve;
 mod threads;
 mod runs;
+mod thread_budget;
+mod usage;
 mod replay;
 mod demo;
 pub mod sample;
@@ -56,6 +58,7 @@ static COMMANDS: &[&dyn Command] = &[
     // Looking.
     &threads::ThreadsCommand,
     &runs::RunsCommand,
+    &usage::Usage,
     &replay::ReplayCommand,
     &outbox::OutboxCommand,
     &notices::NoticesCommand,

@@ -5,6 +5,7 @@ use super::replay::{find_run, not_found};
 use super::threads::{id_arg, number, page_args, persona_of};
 use super::{Command, Context, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
+use crate::config::dollars;
 use crate::domain::{ErrorClass, MessageId, RunId, RunState, StopReason, Timestamp, Usage};
 use crate::replay::{RunRecord, load_run};
 use crate::store::{Cancellation, FailedRuns, RunFilter, RunSummary, Store};
@@ -118,7 +119,7 @@ async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
 }
 
 /// `24h` ago, or an instant.
-fn instant(typed: &str) -> Result<Timestamp, Failure> {
+pub fn instant(typed: &str) -> Result<Timestamp, Failure> {
     let ago = || {
         let (count, unit) = typed.split_at(typed.find(|c: char| !c.is_ascii_digit())?);
         let seconds = match unit {
@@ -192,10 +193,17 @@ fn show(context: &Context, record: &RunRecord) -> anyhow::Result<()> {
         ("next try", said(&run.next_attempt_at)),
         ("cancel asked", said(&run.cancel_requested_at)),
         ("tokens", format!("{} in, {} out", run.usage.input_tokens, run.usage.output_tokens)),
+        (
+            "cost",
+            run.usage
+                .cost_micros
+                .map_or_else(|| "unknown".to_owned(), |micros| format!("{} usd", dollars(micros))),
+        ),
         ("queued", run.created_at.clone()),
         ("started", said(&run.started_at)),
         ("finished", said(&run.finished_at)),
     ])?;
+    section(screen, "\nlimits", &["PURSE", "SPAN", "MAX", "SET BY"], &limits(record))?;
     if let Some(context) = &record.context {
         screen.heading("\ncontext")?;
         let rows = context.entries.iter().map(|entry| {
@@ -210,6 +218,21 @@ fn show(context: &Context, record: &RunRecord) -> anyhow::Result<()> {
     section(screen, "\ncalls", &["ID", "TOOL", "ENDED", "ARGUMENTS"], &calls(record))?;
     let columns = ["MESSAGE", "FATE", "DELIVERY", "RECIPIENT", "STATE", "LAST REPLY"];
     section(screen, "\nmails", &columns, &mails(record))
+}
+
+/// The bounds on tokens and money that the run began with.
+fn limits(record: &RunRecord) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for purse in record.run.limits.as_ref().and_then(Value::as_array).into_iter().flatten() {
+        let said = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        for (key, unit) in [("cost_max", "usd"), ("tokens_max", "tokens")] {
+            if let Some(bound) = purse.get(key).filter(|bound| !bound.is_null()) {
+                let max = format!("{} {unit}", said(&bound[unit]));
+                rows.push(vec![said(&purse["purse"]), said(&purse["span"]), max, said(&bound["origin"])]);
+            }
+        }
+    }
+    rows
 }
 
 fn section(screen: &Screen, heading: &str, columns: &[&str], rows: &[Vec<String>]) -> anyhow::Result<()> {

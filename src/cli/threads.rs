@@ -1,7 +1,7 @@
-//! `attache threads list|show|raw`: who wrote with whom, what became of it, and a letter's own bytes.
+//! `attache threads list|show|raw|budget`: who wrote with whom, what became of it, and a letter's own bytes.
 
 use super::replay::not_found;
-use super::{Command, Context, Exit, Failure};
+use super::{Command, Context, Exit, Failure, thread_budget};
 use crate::domain::PersonaId;
 use crate::replay::{MessageRecord, RunFacts, load_thread};
 use crate::store::{Store, ThreadFilter, ThreadSummary};
@@ -36,6 +36,7 @@ impl Command for ThreadsCommand {
                     .arg(id_arg())
                     .arg(limit),
             )
+            .subcommand(thread_budget::command())
             .subcommand(
                 clap::Command::new("raw")
                     .about("Print a letter byte by byte, our Received field in front of it")
@@ -48,6 +49,7 @@ impl Command for ThreadsCommand {
                 Some(("list", args)) => list(context, args).await,
                 Some(("show", args)) => show(context, args).await,
                 Some(("raw", args)) => raw(context, args).await,
+                Some(("budget", args)) => thread_budget::run(context, args).await,
                 _ => Ok(Exit::Usage),
             }
         })

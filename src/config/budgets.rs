@@ -279,12 +279,9 @@ pub fn spending(
         cost_micros_max,
         tokens_max,
     };
-    let of_thread = match (either(said.day, Origin::Thread, Allowance::default()), own.thread_day) {
-        ((cost, tokens), own) => {
-            let (own_cost, own_tokens) = either(own, Origin::Persona, all.thread_day);
-            (cost.or(own_cost), tokens.or(own_tokens))
-        }
-    };
+    let (own_cost, own_tokens) = either(own.thread_day, Origin::Persona, all.thread_day);
+    let (cost, tokens) = either(said.day, Origin::Thread, Allowance::default());
+    let of_thread = (cost.or(own_cost), tokens.or(own_tokens));
     let (engine, who) = (PurseScope::Engine, PurseScope::Persona);
     let none = Allowance::default();
     let tokens = i64::try_from(inference.budget.tokens_max).unwrap_or(i64::MAX);

@@ -87,6 +87,7 @@ fn facts(run: &RunSummary) -> RunFacts {
             message: run.error_message.clone().unwrap_or_default(),
         }),
         usage: usage(run.usage),
+        limits: run.limits_json.as_deref().map(json),
         created_at: run.created_at.to_string(),
         started_at: text(run.started_at),
         finished_at: text(run.finished_at),

@@ -59,6 +59,9 @@ pub struct RunFacts {
     pub error: Option<ErrorRecord>,
     /// Summed over its turns.
     pub usage: UsageRecord,
+    /// The bounds on tokens and money that it began with, each with where it was said; `None` before its first turn.
+    #[serde(default)]
+    pub limits: Option<Value>,
     pub created_at: String,
     pub started_at: Option<String>,
     pub finished_at: Option<String>,

@@ -95,6 +95,8 @@ pub struct RunSummary {
     pub error_message: Option<String>,
     /// Summed over its turns.
     pub usage: Usage,
+    /// The bounds on tokens and money that it began with.
+    pub limits_json: Option<String>,
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
@@ -138,7 +140,7 @@ pub(super) const RUN_SUMMARIES: &str = "
     SELECT r.id, r.persona_id, r.thread_id, r.trigger, r.trigger_message_id, m.subject, m.sender, r.profile, r.state,
       r.attempt, r.next_attempt_at, r.cancel_requested_at, r.provider, r.model, r.stop_reason, r.error_class,
       r.error_message, r.input_tokens, r.cache_read_tokens, r.cache_write_tokens, r.output_tokens,
-      r.reasoning_tokens, r.cost_micros, r.created_at, r.started_at, r.finished_at
+      r.reasoning_tokens, r.cost_micros, r.limits_json, r.created_at, r.started_at, r.finished_at
     FROM runs r JOIN messages m ON m.id = r.trigger_message_id
     WHERE r.id IN (SELECT value FROM json_each($1)) ORDER BY r.seq DESC";
 pub(super) const RUNS_LIKE: &str = "SELECT id FROM runs WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
@@ -347,6 +349,7 @@ fn run_summary(row: &SqliteRow) -> Result<RunSummary> {
         error_class: word("error_class").as_deref().and_then(ErrorClass::parse),
         error_message: row.get("error_message"),
         usage: usage(row),
+        limits_json: row.get("limits_json"),
         created_at: timestamp(row, "created_at")?,
         started_at: optional_timestamp(row, "started_at")?,
         finished_at: optional_timestamp(row, "finished_at")?,

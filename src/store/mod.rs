@@ -16,6 +16,7 @@ mod journal;
 mod steps;
 mod sessions;
 mod money;
+mod usage;
 mod history;
 mod search;
 mod knowledge;
@@ -67,6 +68,7 @@ pub use steer::{Cancellation, FailedRuns};
 pub use steps::{Executor, INTERRUPTED, NewCall, Step, StepKind, Unanswered};
 pub use transport::{TransportHealth, TransportNote, TransportState};
 
+pub use usage::{UsageBy, UsageSum};
 pub use writer::PowerCut;
 
 use crate::domain::PersonaId;

@@ -48,6 +48,8 @@ const HOT: &[(&str, &[&str])] = &[
 /// Statements that may walk a whole table that grows, and why.
 const WALKS: &[(&str, &str)] = &[
     ("browse::LATEST_THREADS", "newest first, ends at its limit"),
+    ("usage::USAGE", "a person asked, once per command"),
+    ("usage::THREADS_THAT_SPEND", "a person asked, once per command"),
     ("money::OPEN_CALLS", "a row lives as long as its call"),
     ("browse::LATEST_RUNS", "newest first, ends at its limit"),
     ("browse::NEWEST_RUN", "newest first, ends at the first row"),

@@ -1,0 +1,266 @@
+//! `attache usage`: what calls used and cost, and what may still be spent.
+
+use super::runs::instant;
+use super::{Command, Context, Exit};
+use crate::clock::{Clock, SystemClock};
+use crate::config::{Config, Spending, dollars, spending};
+use crate::domain::{
+    Bound, Purse, PurseId, PurseScope, PurseState, ThreadBudget, ThreadId, Timestamp, day_of,
+};
+use crate::store::{Store, UsageBy, UsageSum};
+use clap::{Arg, ArgAction, ArgMatches, builder::PossibleValuesParser};
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+
+pub struct Usage;
+
+/// Lines of one listing.
+const LINES_MAX: usize = 1000;
+/// Threads whose purses are shown although nobody gave them a budget of their own.
+const THREADS_MAX: usize = 20;
+
+impl Command for Usage {
+    fn clap(&self) -> clap::Command {
+        let words = PossibleValuesParser::new(UsageBy::ALL.iter().map(|by| by.as_str()));
+        clap::Command::new("usage")
+            .about("Show what calls used and cost, and what may still be spent")
+            .arg(
+                Arg::new("since")
+                    .long("since")
+                    .value_name("TIME")
+                    .default_value("30d")
+                    .help("Only calls since then: `30m`, `24h`, `7d`, or 2026-11-20T09:00:00Z"),
+            )
+            .arg(
+                Arg::new("by")
+                    .long("by")
+                    .value_name("WHAT")
+                    .value_parser(words)
+                    .default_value("day")
+                    .help("Sum up by this"),
+            )
+            .arg(Arg::new("budgets").long("budgets").action(ArgAction::SetTrue).help(
+                "Show every budget instead: spent, reserved for calls in flight, left, and where it was set",
+            ))
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            let store = context.store_beside().await?;
+            if args.get_flag("budgets") {
+                budgets(context, &store).await?;
+                return Ok(Exit::Ok);
+            }
+            let since = args.get_one::<String>("since").map_or("30d", String::as_str);
+            let by =
+                args.get_one::<String>("by").and_then(|word| UsageBy::parse(word)).unwrap_or(UsageBy::Day);
+            sums(context, &store, instant(since)?, by).await?;
+            Ok(Exit::Ok)
+        })
+    }
+}
+
+async fn sums(context: &Context, store: &Store, since: Timestamp, by: UsageBy) -> anyhow::Result<()> {
+    let sums = store.usage_since(since, Some(by), LINES_MAX).await?;
+    let total = store.usage_since(since, None, 1).await?.pop().unwrap_or_default();
+    let waiting = store.runs_waiting_for_money().await?;
+    if context.json() {
+        return context.screen.json(&json!({
+            "since": since.to_string(),
+            "by": by.as_str(),
+            "sums": sums.iter().map(shown).collect::<Vec<_>>(),
+            "total": shown(&total),
+            "runs_waiting_for_money": waiting,
+        }));
+    }
+    let headings = [
+        by.as_str().to_uppercase(),
+        "CALLS".to_owned(),
+        "IN".to_owned(),
+        "CACHED".to_owned(),
+        "OUT".to_owned(),
+        "REASONING".to_owned(),
+        "USD".to_owned(),
+        "SOURCE".to_owned(),
+        "UNKNOWN".to_owned(),
+        "LOST".to_owned(),
+        "ESTIMATED".to_owned(),
+    ];
+    let headings = headings.iter().map(String::as_str).collect::<Vec<_>>();
+    let rows = sums.iter().chain((sums.len() > 1).then_some(&total)).map(row);
+    context.screen.table(&headings, &rows.collect::<Vec<_>>())?;
+    for remark in remarks(&total, waiting) {
+        context.screen.line(remark)?;
+    }
+    Ok(())
+}
+
+/// What the columns leave open.
+fn remarks(total: &UsageSum, waiting: i64) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if total.unknown_cost > 0 {
+        let hint = "a price in `configs/prices.json` makes later ones known";
+        remarks.push(format!(
+            "{} answers have no known cost and are not in the sums; {hint}",
+            total.unknown_cost
+        ));
+    }
+    if total.lost > 0 {
+        let held = dollars(total.held_micros);
+        remarks.push(format!(
+            "{} calls failed or never came back and may be billed; budgets count {held} dollars for what is not known",
+            total.lost
+        ));
+    }
+    if waiting > 0 {
+        remarks.push(format!("{waiting} runs wait for money; see `attache usage --budgets`"));
+    }
+    remarks
+}
+
+fn row(sum: &UsageSum) -> Vec<String> {
+    let open = if sum.unknown_cost + sum.lost > 0 { " + ?" } else { "" };
+    vec![
+        sum.what.clone(),
+        sum.calls.to_string(),
+        (sum.input_tokens + sum.cache_write_tokens).to_string(),
+        sum.cache_read_tokens.to_string(),
+        sum.output_tokens.to_string(),
+        sum.reasoning_tokens.to_string(),
+        sum.cost_micros.map_or_else(|| "?".to_owned(), |micros| format!("{}{open}", dollars(micros))),
+        sum.sources.join(", "),
+        sum.unknown_cost.to_string(),
+        sum.lost.to_string(),
+        sum.estimated.to_string(),
+    ]
+}
+
+fn shown(sum: &UsageSum) -> Value {
+    json!({
+        "what": sum.what,
+        "calls": sum.calls,
+        "input_tokens": sum.input_tokens,
+        "cache_read_tokens": sum.cache_read_tokens,
+        "cache_write_tokens": sum.cache_write_tokens,
+        "output_tokens": sum.output_tokens,
+        "reasoning_tokens": sum.reasoning_tokens,
+        "cost_micros": sum.cost_micros,
+        "cost_sources": sum.sources,
+        "calls_of_unknown_cost": sum.unknown_cost,
+        "calls_lost": sum.lost,
+        "held_micros": sum.held_micros,
+        "calls_with_estimated_tokens": sum.estimated,
+    })
+}
+
+/// One bound of one purse, and what it holds.
+struct Line {
+    purse: PurseId,
+    unit: &'static str,
+    bound: Option<Bound>,
+    spent: i64,
+    reserved: i64,
+}
+
+impl Line {
+    fn spell(&self, amount: i64) -> String {
+        if self.unit == "usd" { dollars(amount) } else { amount.to_string() }
+    }
+
+    fn left(&self) -> Option<i64> {
+        self.bound.map(|bound| (bound.value - self.spent - self.reserved).max(0))
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let none = || "-".to_owned();
+        vec![
+            self.purse.whose(),
+            if self.purse.period.is_empty() { "each run".to_owned() } else { self.purse.period.clone() },
+            self.unit.to_owned(),
+            self.spell(self.spent),
+            self.spell(self.reserved),
+            self.left().map_or_else(none, |left| self.spell(left)),
+            self.bound.map_or_else(|| "no bound".to_owned(), |bound| self.spell(bound.value)),
+            self.bound.map_or_else(none, |bound| bound.origin.to_string()),
+        ]
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "scope": self.purse.scope.as_str(), "owner": self.purse.owner, "span": self.purse.span(),
+            "period": self.purse.period, "unit": if self.unit == "usd" { "micros" } else { "tokens" },
+            "spent": self.spent, "reserved": self.reserved, "left": self.left(),
+            "max": self.bound.map(|bound| bound.value), "origin": self.bound.map(|bound| bound.origin.as_str()),
+        })
+    }
+}
+
+async fn budgets(context: &Context, store: &Store) -> anyhow::Result<()> {
+    let config = context.config()?;
+    let now = SystemClock::new().now();
+    let lines = lines(&config, store, now).await?;
+    let (zone, waiting) = (config.inference.budgets.zone.name(), store.runs_waiting_for_money().await?);
+    if context.json() {
+        let lines = lines.iter().map(Line::json).collect::<Vec<_>>();
+        return context
+            .screen
+            .json(&json!({ "timezone": zone, "budgets": lines, "runs_waiting_for_money": waiting }));
+    }
+    let headings = ["PURSE", "PERIOD", "UNIT", "SPENT", "RESERVED", "LEFT", "MAX", "SET BY"];
+    context.screen.table(&headings, &lines.iter().map(Line::cells).collect::<Vec<_>>())?;
+    context.screen.line(format!("days and months begin at midnight in {zone}"))?;
+    if waiting > 0 {
+        let hint =
+            "raise one and start the engine again, or `attache threads budget ID`, and they go at once";
+        context.screen.line(format!("{waiting} runs wait for money; {hint}"))?;
+    }
+    Ok(())
+}
+
+async fn lines(config: &Config, store: &Store, now: Timestamp) -> anyhow::Result<Vec<Line>> {
+    let mut lines: Vec<Line> = Vec::new();
+    let nobody = ThreadId::new("");
+    for persona in config.personas.iter() {
+        let known = spending((&config.inference, persona), (&nobody, ThreadBudget::default()), None, now);
+        let each_run =
+            PurseId { scope: PurseScope::Persona, owner: persona.id.to_string(), period: String::new() };
+        for purse in known.purses.iter().filter(|purse| purse.id.scope != PurseScope::Thread) {
+            add(&mut lines, store, purse).await?;
+        }
+        lines.extend(each_run_of(&each_run, &known));
+    }
+    let day = day_of(now, &config.inference.budgets.zone);
+    for (thread, persona) in store.threads_that_spend(&day, THREADS_MAX).await? {
+        let Some(persona) = config.personas.get(&persona) else { continue };
+        let said = store.thread_budget(&thread).await?;
+        let known = spending((&config.inference, persona), (&thread, said), None, now);
+        for purse in known.purses.iter().filter(|purse| purse.id.scope == PurseScope::Thread) {
+            if purse.cost_micros_max.or(purse.tokens_max).is_some() {
+                add(&mut lines, store, purse).await?;
+            }
+        }
+        if said.run != crate::domain::Allowance::default() {
+            let each_run =
+                PurseId { scope: PurseScope::Thread, owner: thread.to_string(), period: String::new() };
+            lines.extend(each_run_of(&each_run, &known));
+        }
+    }
+    Ok(lines)
+}
+
+/// What each run of somebody may use; a run's own purse is shown with the run.
+fn each_run_of(whose: &PurseId, known: &Spending) -> [Line; 2] {
+    let line = |unit, bound| Line { purse: whose.clone(), unit, bound, spent: 0, reserved: 0 };
+    [line("usd", known.run_cost_micros_max), line("tokens", Some(known.run_tokens_max))]
+}
+
+async fn add(lines: &mut Vec<Line>, store: &Store, purse: &Purse) -> anyhow::Result<()> {
+    if lines.iter().any(|line| line.purse == purse.id) {
+        return Ok(());
+    }
+    let PurseState { spent_micros, reserved_micros, spent_tokens, reserved_tokens } =
+        store.purse(&purse.id).await?;
+    let line = |unit, bound, spent, reserved| Line { purse: purse.id.clone(), unit, bound, spent, reserved };
+    lines.push(line("usd", purse.cost_micros_max, spent_micros, reserved_micros));
+    lines.push(line("tokens", purse.tokens_max, spent_tokens, reserved_tokens));
+    Ok(())
+}
