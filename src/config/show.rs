@@ -6,7 +6,8 @@ use super::settings::{
 };
 use super::span::spell;
 use super::{
-    authentication, budgets, context, fallback, gateway, inference, listeners, mailboxes, persona, prices, security,
+    authentication, budgets, context, fallback, gateway, inference, listeners, mailboxes, persona, prices,
+    security,
 };
 use crate::domain::PersonaId;
 use crate::mime::Signer;

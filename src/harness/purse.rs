@@ -6,7 +6,7 @@
 use super::desk::{Desk, RunError};
 use super::providers::{Phase, ProviderError, Request, Response, TokenUsage, ToolChoice};
 use super::work::Work;
-use crate::config::{self, Config, Persona, Problem, Spending, dollars};
+use crate::config::{self, Budget, Config, Persona, Problem, Spending, dollars};
 use crate::domain::{
     CostSource, ErrorClass, NoticeId, OnBudget, Purse, PurseId, PurseScope, Rates, ThreadBudget, Timestamp,
     Usage, UsageLine, end_of,
@@ -36,6 +36,17 @@ pub const NOTHING_LEFT: &str =
 pub fn spending(desk: &Desk, run: &ClaimedRun, persona: &Persona) -> Spending {
     let thread = (&run.thread, run.thread_budget);
     config::spending((&desk.config.inference, persona), thread, run.budget_micros, desk.clock.now())
+}
+
+/// The same, and all bounds of the run beside it.
+pub fn bounds(desk: &Desk, run: &ClaimedRun, persona: &Persona) -> (Spending, Budget) {
+    let spending = spending(desk, run, persona);
+    let budget = Budget {
+        tokens_max: spending.run_tokens_max.value.unsigned_abs(),
+        cost_micros_max: spending.run_cost_micros_max.map(|bound| bound.value),
+        ..desk.config.inference.budget.clone()
+    };
+    (spending, budget)
 }
 
 /// The bounds as the run's row keeps them.
@@ -128,7 +139,8 @@ pub fn unpriced(config: &Config, now: Timestamp, reports_cost: impl Fn(&str, &st
         let provider = persona.provider.clone().unwrap_or_else(|| inference.provider.clone());
         let model = persona.model.clone().unwrap_or_else(|| inference.model.clone());
         let others = persona.fallback.clone().unwrap_or_else(|| inference.fallback.clone());
-        std::iter::once((provider, model)).chain(others.into_iter().map(|other| (other.provider, other.model)))
+        std::iter::once((provider, model))
+            .chain(others.into_iter().map(|other| (other.provider, other.model)))
     };
     let counts = |persona: &&Persona| {
         let thread = crate::domain::ThreadId::new("");
@@ -193,12 +205,7 @@ pub async fn ends(work: &Work<'_>, empty: &EmptyPurse) -> Result<bool, RunError>
 }
 
 /// Parks a run until its purse can pay again; gives its failure when that could not be stored.
-pub async fn park(
-    desk: &Desk,
-    run: &ClaimedRun,
-    empty: &EmptyPurse,
-    worked: Duration,
-) -> Option<RunFailure> {
+pub async fn park(desk: &Desk, run: &ClaimedRun, empty: &EmptyPurse, worked: Duration) -> Option<RunFailure> {
     let now = desk.clock.now();
     let (until, notice) = match empty.held_by_others {
         true => (now.plus(HELD_WAIT), None),

@@ -96,7 +96,7 @@ impl<'a> Work<'a> {
             without: Vec::new(),
             agent: None,
         };
-        let spending = purse::spending(desk, run, persona);
+        let (spending, budget) = purse::bounds(desk, run, persona);
         let mut work = Work {
             desk,
             run,
@@ -122,12 +122,8 @@ impl<'a> Work<'a> {
             mails_sent: 0,
             replied: false,
             unasked: None,
-            budget: Budget {
-                tokens_max: spending.run_tokens_max.value.unsigned_abs(),
-                cost_micros_max: spending.run_cost_micros_max.map(|bound| bound.value),
-                ..desk.config.inference.budget.clone()
-            },
             spending,
+            budget,
             began: desk.clock.monotonic(),
         };
         let journal = match run.has_journal {
