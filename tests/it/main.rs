@@ -40,3 +40,4 @@ mod identity;
 mod readme;
 mod supervisor;
 mod mcp;
+mod opencode;

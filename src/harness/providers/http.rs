@@ -260,7 +260,7 @@ impl Endpoint {
 }
 
 /// Reads a base URL: https, or http to this machine; without anything in which a key could hide.
-fn base_url(text: &str) -> Result<Url, String> {
+pub(super) fn base_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|e| format!("`base_url` is not a URL: {e}"))?;
     if !url.username().is_empty()
         || url.password().is_some()
@@ -346,7 +346,7 @@ async fn error_body(mut response: Response, guard: &mut Guard) -> Result<String,
 }
 
 /// The innermost cause: the outer ones only repeat the URL.
-fn root_cause(error: &reqwest::Error) -> String {
+pub(super) fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {
         cause = source;

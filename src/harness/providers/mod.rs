@@ -42,6 +42,9 @@ mod complaint;
 mod transcript;
 pub mod claude_lines;
 pub mod claude;
+pub mod opencode_parts;
+mod opencode_server;
+pub mod opencode;
 
 use crate::config::ProviderSettings;
 use crate::domain::ErrorClass;
@@ -62,6 +65,7 @@ pub static PROVIDERS: &[Adapter] = &[
     ollama::ADAPTER,
     scripted::ADAPTER,
     claude::ADAPTER,
+    opencode::ADAPTER,
 ];
 
 /// What an adapter says about itself.

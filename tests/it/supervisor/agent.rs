@@ -19,7 +19,6 @@ use tokio::sync::Notify;
 
 /// One thing that the agent does.
 #[derive(Clone)]
-#[expect(clippy::large_enum_variant, reason = "a handful of them in a test")]
 pub enum Act {
     Tells(Box<Event>),
     /// Sends a mail to Bob by the tool server that it was given.
