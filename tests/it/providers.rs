@@ -7,10 +7,17 @@ pub mod conformance;
 mod dialects;
 mod gemini;
 mod history;
+mod judged;
 mod http;
 mod ollama;
 mod scripted;
 pub mod server;
+mod strict;
+mod strict_anthropic;
+mod strict_openai;
+mod switches;
+mod threads;
+mod vendors;
 
 use attache::config::ProviderSettings;
 use attache::domain::Timestamp;

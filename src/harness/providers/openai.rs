@@ -10,6 +10,7 @@ use super::classify::Family;
 use super::contract::{
     CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError, Request, Structured,
 };
+use super::estimate;
 use super::http::{Endpoint, EndpointSpec};
 use super::openai_body;
 use super::openai_chunks::ChunkDecoder;
@@ -70,6 +71,7 @@ struct ChatCompletions {
     name: String,
     endpoint: Endpoint,
     models_path: String,
+    key_path: Option<String>,
     dialect: &'static Dialect,
     switches: ChatSwitches,
 }
@@ -99,9 +101,14 @@ pub fn provider(
         key_header: (AUTHORIZATION, "Bearer "),
         extra_headers: &title.into_iter().chain(origin).collect::<Vec<_>>(),
     })?;
-    let (name, models_path) = (name.to_owned(), format!("{version}models"));
-    let switches = settings.chat.clone();
-    Ok(Box::new(ChatCompletions { name, endpoint, models_path, dialect, switches }))
+    Ok(Box::new(ChatCompletions {
+        name: name.to_owned(),
+        endpoint,
+        models_path: format!("{version}models"),
+        key_path: dialect.key_path.map(|path| format!("{version}{path}")),
+        dialect,
+        switches: settings.chat.clone(),
+    }))
 }
 
 fn has_path(base_url: &str) -> bool {
@@ -129,7 +136,7 @@ impl Provider for ChatCompletions {
 
     fn check(&self, context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
         Box::pin(async move {
-            if let Some(path) = self.dialect.key_path {
+            if let Some(path) = &self.key_path {
                 self.endpoint.get(path, &context).await?;
             }
             self.endpoint.check(&self.models_path, &context).await
@@ -149,7 +156,7 @@ impl Provider for ChatCompletions {
         let usage_expected = wire.contains(&format!("\"stream_options\":{}", json!({"include_usage": true})));
         let family = self.dialect.family;
         let decoder = move |request_id| -> Box<dyn super::decode::Decoder + 'a> {
-            Box::new(ChunkDecoder::new(request_id, family, usage_expected))
+            Box::new(ChunkDecoder::new(request_id, family, usage_expected, estimate::tokens(wire)))
         };
         self.endpoint.call(wire, context, Box::new(decoder))
     }

@@ -6,6 +6,7 @@ use super::contract::{
     Block, Event, Phase, ProviderError, ProviderState, Response, Stop, TokenUsage, ToolArgs,
 };
 use super::decode::Decoder;
+use super::estimate;
 use crate::domain::ErrorClass;
 use serde_json::Value;
 
@@ -16,6 +17,7 @@ const REASONING_KEYS: &[&str] = &["reasoning_content", "reasoning", "reasoning_t
 pub struct ChunkDecoder {
     request_id: Option<String>,
     family: Family,
+    input_estimate: u64,
     /// We asked for usage, so a stream without it and without `[DONE]` was cut.
     usage_expected: bool,
     model: Option<String>,
@@ -40,11 +42,18 @@ struct Call {
 }
 
 impl ChunkDecoder {
-    /// `request_id`: the provider's header, if it sent one.
-    pub fn new(request_id: Option<String>, family: Family, usage_expected: bool) -> Self {
+    /// `request_id`: the provider's header, if it sent one. `input_estimate`: tokens, for an answer that says nothing of
+    /// them.
+    pub fn new(
+        request_id: Option<String>,
+        family: Family,
+        usage_expected: bool,
+        input_estimate: u64,
+    ) -> Self {
         Self {
             request_id,
             family,
+            input_estimate,
             usage_expected,
             model: None,
             text: String::new(),
@@ -193,14 +202,21 @@ impl ChunkDecoder {
         }
         events.push(Event::Finished(Response {
             stop: stop_of(&reason, self.native_reason.as_deref(), !events.is_empty(), self.refused),
+            usage: self.usage.unwrap_or_else(|| self.estimate(&blocks)),
             blocks,
-            usage: self.usage.unwrap_or_default(),
             model_served: model,
             provider_request_id: self.request_id.clone(),
             breakdown: Vec::new(),
             session_usage: None,
         }));
         Ok(events)
+    }
+}
+
+impl ChunkDecoder {
+    fn estimate(&self, blocks: &[Block]) -> TokenUsage {
+        let (input_tokens, output_tokens) = (self.input_estimate, estimate::answer(blocks));
+        TokenUsage { input_tokens, output_tokens, estimated: true, ..TokenUsage::default() }
     }
 }
 
@@ -308,8 +324,9 @@ fn usage_of(usage: &Value, family: Family) -> TokenUsage {
     let count = |value: Option<&Value>| token_count(value).unwrap_or(0);
     let detail = |group: &str, name: &str| usage.get(group).and_then(|details| details.get(name));
     let prompt = count(usage.get("prompt_tokens"));
+    // DeepSeek and Moonshot have names of their own.
     let cached = detail("prompt_tokens_details", "cached_tokens").or(usage.get("prompt_cache_hit_tokens"));
-    let cached = count(cached);
+    let cached = count(cached.or(usage.get("cached_tokens")));
     let written = count(detail("prompt_tokens_details", "cache_write_tokens"));
     let completion = count(usage.get("completion_tokens"));
     let reasoning = count(detail("completion_tokens_details", "reasoning_tokens"));

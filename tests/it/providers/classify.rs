@@ -1,7 +1,13 @@
-//! The table of failures: every row that concerns Anthropic, OpenAI and the servers that speak like it.
+//! The table of failures: every cell of it, vendor by status; what a status means alone; what the words add.
 
+use super::fixture;
 use attache::domain::ErrorClass::{self, *};
-use attache::harness::providers::classify::Family::{self, Anthropic, OpenAi};
+use attache::harness::providers::Parameter::{
+    MaxCompletionTokens, OutputSchema, Reasoning, StreamUsage, Strict, Temperature,
+};
+use attache::harness::providers::classify::Family::{
+    self, Anthropic, Gemini, Grok, Ollama, OpenAi, OpenRouter,
+};
 use attache::harness::providers::classify::{http_failure, stream_failure};
 use attache::harness::providers::{
     Patience, Phase, ProviderError, RetryDecision, Size, Tried, retry_decision,
@@ -24,70 +30,179 @@ fn error(kind: &str, code: &str, message: &str) -> String {
     json!({"type": "error", "error": error}).to_string()
 }
 
-#[test]
-fn every_status_has_its_class() {
-    let table: &[(Family, u16, String, ErrorClass)] = &[
-        (OpenAi, 202, "{}".into(), Protocol),
-        (Anthropic, 204, String::new(), Protocol),
-        (Anthropic, 400, error("invalid_request_error", "", "messages: roles must alternate"), BadRequest),
-        (Anthropic, 400, error("invalid_request_error", "", "Your credit balance is too low to"), Billing),
-        (Anthropic, 400, error("", "", "You have reached your specified API usage limits."), Billing),
-        (Anthropic, 400, String::new(), BadRequest),
-        (
-            OpenAi,
-            400,
-            error("invalid_request_error", "unsupported_parameter", "no `temperature`"),
-            BadRequest,
-        ),
-        (OpenAi, 400, error("", "", "Incorrect API key provided"), Auth),
-        (OpenAi, 400, error("invalid_request_error", "content_policy_violation", "no"), ContentFilter),
-        (OpenAi, 400, error("", "content_filter", "no"), ContentFilter),
-        (OpenAi, 400, error("", "model_not_found", "no such model"), ModelNotFound),
-        (OpenAi, 400, String::new(), ContextOverflow),
-        (Anthropic, 401, error("authentication_error", "", "invalid x-api-key"), Auth),
-        (OpenAi, 401, error("", "invalid_api_key", "Incorrect API key"), Auth),
-        (Anthropic, 402, error("billing_error", "", "pay"), Billing),
-        (OpenAi, 402, r#"{"error":{"message":"Insufficient credits","code":402}}"#.into(), Billing),
-        (Anthropic, 403, error("permission_error", "", "no"), Permission),
-        (OpenAi, 403, error("", "unsupported_country_region_territory", "no"), Permission),
-        (OpenAi, 403, r#"{"error":{"message":"x","metadata":{"reasons":["hate"]}}}"#.into(), ContentFilter),
-        (OpenAi, 403, r#"{"error":{"message":"x","metadata":{"reasons":[]}}}"#.into(), Permission),
-        (Anthropic, 404, error("not_found_error", "", "model: x"), ModelNotFound),
-        (OpenAi, 404, error("", "model_not_found", "x"), ModelNotFound),
-        (OpenAi, 408, String::new(), Timeout),
-        (Anthropic, 409, String::new(), Transient),
-        (Anthropic, 413, error("request_too_large", "", "Request exceeds the maximum size"), RequestTooLarge),
-        (OpenAi, 413, "<html><title>413 Request Entity Too Large</title></html>".into(), RequestTooLarge),
-        (OpenAi, 413, " ".into(), ContextOverflow),
-        (OpenAi, 415, String::new(), BadRequest),
-        (OpenAi, 422, r#"{"detail":"field required"}"#.into(), BadRequest),
-        (OpenAi, 418, String::new(), BadRequest),
-        (Anthropic, 429, error("rate_limit_error", "", "slow"), RateLimited),
-        (OpenAi, 429, error("requests", "rate_limit_exceeded", "slow"), RateLimited),
-        (OpenAi, 429, error("", "", "Request too large for gpt-x on tokens per min (TPM)"), RateLimited),
-        (OpenAi, 429, error("insufficient_quota", "insufficient_quota", "pay"), Billing),
-        (OpenAi, 429, error("", "credit_balance_exhausted", "pay"), Billing),
-        (OpenAi, 429, error("", "organization_spend_limit_exceeded", "pay"), Billing),
-        (OpenAi, 429, error("", "project_spend_limit_exceeded", "pay"), Billing),
-        (OpenAi, 429, error("", "organization_usage_limit_exceeded", "pay"), Billing),
-        (OpenAi, 498, String::new(), Transient),
-        (OpenAi, 499, String::new(), Transient),
-        (Anthropic, 500, error("api_error", "", "Internal server error"), Transient),
-        (OpenAi, 500, error("server_error", "", "oops"), Transient),
-        (OpenAi, 502, "<html><title>Bad gateway</title></html>".into(), Transient),
-        (OpenAi, 503, error("", "slow_down", "slow"), Overloaded),
-        (Anthropic, 504, error("timeout_error", "", "late"), Timeout),
-        (Anthropic, 520, String::new(), Transient),
-        (Anthropic, 524, String::new(), Transient),
-        (Anthropic, 529, error("overloaded_error", "", "Overloaded"), Overloaded),
-        (Anthropic, 530, String::new(), Transient),
-        (OpenAi, 599, String::new(), Transient),
-    ];
-    for (family, status, body, class) in table {
-        let failure = http_failure(*family, *status, &HeaderMap::new(), body);
-        assert_eq!(failure.class, *class, "{family:?} {status} {body}");
-        assert_eq!((failure.http_status, failure.phase), (Some(*status), Phase::BeforeFirstByte));
+/// A page of a proxy.
+const PAGE: &str = "<!doctype html><html><head><title>Sorry</title></head><body>nothing here</body></html>";
+/// A plain complaint in most vendors' envelope.
+const PLAIN: &str = r#"{"error":{"message":"x"}}"#;
+const FAMILIES: [Family; 6] = [Anthropic, OpenAi, Grok, OpenRouter, Gemini, Ollama];
+
+fn family(vendor: &str) -> Family {
+    match vendor {
+        "anthropic" => Anthropic,
+        "openai" => OpenAi,
+        "grok" => Grok,
+        "openrouter" => OpenRouter,
+        "gemini" => Gemini,
+        "ollama" => Ollama,
+        other => panic!("no vendor `{other}`"),
     }
+}
+
+/// The cells of the table: vendor, status, headers and body; the class and the wait that follow. Bodies are made up in the
+/// documented shapes.
+#[test]
+fn every_cell_of_the_table_has_its_class_and_its_wait() {
+    let table = std::fs::read_to_string(fixture("statuses.jsonl")).expect("it exists");
+    let mut cells = 0;
+    for line in table.lines() {
+        let cell: Value = serde_json::from_str(line).expect("a cell");
+        let mut pairs = HeaderMap::new();
+        for (name, value) in cell["headers"].as_object().into_iter().flatten() {
+            let value = HeaderValue::from_str(value.as_str().expect("text")).expect("a value");
+            pairs.insert(HeaderName::from_bytes(name.as_bytes()).expect("a name"), value);
+        }
+        let status = u16::try_from(cell["status"].as_u64().expect("a status")).expect("a status");
+        let vendor = family(cell["vendor"].as_str().expect("a vendor"));
+        let failure = http_failure(vendor, status, &pairs, cell["body"].as_str().expect("a body"));
+        let seconds = failure.retry_after.map(|wait| wait.as_secs_f64());
+        let expected = (cell["class"].as_str().expect("a class"), cell["wait_seconds"].as_f64());
+        assert_eq!((failure.class.as_str(), seconds), expected, "{line}");
+        assert_eq!((failure.http_status, failure.phase), (Some(status), Phase::BeforeFirstByte));
+        cells += 1;
+    }
+    assert!(cells > 90, "the table has only {cells} cells");
+}
+
+/// What a status means when the body says nothing that anybody knows: a page of a proxy, nothing, or nonsense.
+#[test]
+fn a_status_alone_has_a_class_whoever_stands_behind_it() {
+    let table: &[(&[u16], ErrorClass)] = &[
+        (&[201, 202, 204, 206], Protocol),
+        (&[301, 302, 307, 308], Config),
+        (&[400, 405, 406, 410, 415, 418, 421, 422, 426, 431, 451], BadRequest),
+        (&[401], Auth),
+        (&[402], Billing),
+        (&[403], Permission),
+        (&[404], ModelNotFound),
+        (&[408, 504], Timeout),
+        (&[409, 498, 499], Transient),
+        (&[413], RequestTooLarge),
+        (&[429], RateLimited),
+        (&[503, 529], Overloaded),
+        (&[500, 501, 502, 505, 507, 508, 511, 520, 521, 522, 523, 524, 525, 526, 527, 530, 599], Transient),
+    ];
+    for family in FAMILIES {
+        for (statuses, class) in table {
+            for status in *statuses {
+                for body in [PAGE, PLAIN, "", "nonsense", "[]", "null"] {
+                    // Cerebras's habit, and that of nobody else.
+                    let cerebras = family == OpenAi && body.is_empty() && matches!(status, 400 | 413);
+                    let expected = if cerebras { ContextOverflow } else { *class };
+                    let failure = http_failure(family, *status, &HeaderMap::new(), body);
+                    assert_eq!(
+                        (failure.class, failure.retry_after),
+                        (expected, None),
+                        "{family:?} {status} {body}"
+                    );
+                    assert_eq!((failure.refused, failure.window_tokens), (None, None));
+                }
+            }
+        }
+        let failure = http_failure(family, 502, &HeaderMap::new(), PAGE);
+        assert_eq!(failure.message, "HTTP 502: Sorry");
+    }
+}
+
+#[test]
+fn a_bad_request_says_which_parameter_it_was_refused_for() {
+    let with = |param: &str, code: &str, message: &str| {
+        json!({"error": {"message": message, "type": "invalid_request_error", "param": param, "code": code}})
+            .to_string()
+    };
+    let said = |message: &str| json!({"error": {"message": message}}).to_string();
+    let xai =
+        |message: &str| json!({"code": "Client specified an invalid argument", "error": message}).to_string();
+    let fastapi = json!({"detail": [{"type": "extra_forbidden", "loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}]});
+    let table = [
+        // By `param` and `code`, whatever the sentence.
+        (with("temperature", "unsupported_value", "x"), Some(Temperature)),
+        (
+            with("max_tokens", "unsupported_parameter", "Use 'max_completion_tokens' instead."),
+            Some(MaxCompletionTokens),
+        ),
+        (with("stream_options", "unknown_parameter", "x"), Some(StreamUsage)),
+        (with("stream_options.include_usage", "unknown_parameter", "x"), Some(StreamUsage)),
+        (with("tools[0].function.strict", "unknown_parameter", "x"), Some(Strict)),
+        (with("response_format", "unsupported_parameter", "x"), Some(OutputSchema)),
+        (
+            with(
+                "response_format",
+                "",
+                "Invalid schema for response_format 'answer': 'additionalProperties' is required",
+            ),
+            Some(Strict),
+        ),
+        (
+            with(
+                "tools[0].function.parameters",
+                "invalid_function_parameters",
+                "Invalid schema for function 'look'",
+            ),
+            Some(Strict),
+        ),
+        (with("reasoning_effort", "unsupported_parameter", "x"), Some(Reasoning)),
+        (fastapi.to_string(), Some(StreamUsage)),
+        // `param` names something else: the sentence does not count.
+        (with("top_p", "unsupported_parameter", "`temperature` is not supported"), None),
+        // By the sentence, where there is no `param`.
+        (
+            said(
+                "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+            ),
+            Some(MaxCompletionTokens),
+        ),
+        (said("`temperature` may only be set to 1 when thinking is enabled"), Some(Temperature)),
+        (said("Unrecognized request argument supplied: stream_options"), Some(StreamUsage)),
+        (said("property 'strict' is unsupported"), Some(Strict)),
+        (said("This model does not support `response_format` of type json_schema"), Some(OutputSchema)),
+        (xai("Argument not supported on this model: reasoningEffort"), Some(Reasoning)),
+        // A value that is wrong is not a parameter that is refused, and a word within a word is none.
+        (with("max_tokens", "invalid_value", "max_tokens is too large: 100000"), None),
+        (said("max_tokens is too large: 100000"), None),
+        (said("access is unsupported in restricted regions"), None),
+        (said("messages: roles must alternate"), None),
+    ];
+    for (body, refused) in table {
+        for status in [400, 422] {
+            let failure = http_failure(OpenAi, status, &HeaderMap::new(), &body);
+            assert_eq!((failure.class, failure.refused), (BadRequest, refused), "{status} {body}");
+        }
+    }
+    // Only a bad request can be mended so.
+    let limited = with("temperature", "unsupported_value", "x");
+    assert_eq!(http_failure(OpenAi, 500, &HeaderMap::new(), &limited).refused, None);
+}
+
+#[test]
+fn an_overflow_says_how_much_the_model_takes() {
+    let table = [
+        (Anthropic, error("invalid_request_error", "", "prompt is too long: 213462 tokens > 200000 maximum"), Some(200_000)),
+        (OpenAi, error("", "context_length_exceeded", "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens."), Some(8192)),
+        (Grok, r#"{"code":"x","error":"This model's maximum prompt length is 131072 but the request contains 140000 tokens."}"#.into(), Some(131_072)),
+        (OpenAi, r#"{"error":{"code":400,"type":"exceed_context_size_error","message":"x","n_prompt_tokens":9000,"n_ctx":4096}}"#.into(), Some(4096)),
+        (OpenAi, error("", "context_length_exceeded", "Your input exceeds the context window of this model."), None),
+    ];
+    for (family, body, window) in table {
+        let failure = http_failure(family, 400, &HeaderMap::new(), &body);
+        assert_eq!((failure.class, failure.window_tokens), (ContextOverflow, window), "{body}");
+    }
+    let late =
+        stream_failure(OpenRouter, &json!({"code": 400, "message": "maximum context length is 9 tokens"}));
+    assert_eq!((late.class, late.window_tokens), (ContextOverflow, Some(9)));
+    assert_eq!(
+        stream_failure(Ollama, &json!("the input exceeds the available context size")).class,
+        ContextOverflow
+    );
 }
 
 #[test]
@@ -147,14 +262,6 @@ fn an_error_inside_a_stream_is_classified_by_its_name() {
         assert_eq!((failure.class, failure.phase), (class, Phase::MidStream), "{name}");
         assert_eq!(failure.provider_code.as_deref(), Some(name));
     }
-}
-
-#[test]
-fn a_spend_limit_without_a_date_is_a_matter_of_money() {
-    let body = r#"{"error":{"type":"rate_limit_error","message":"x","details":{"error_code":"enforced_spend_limit_reached"}}}"#;
-    assert_eq!(http_failure(Anthropic, 429, &HeaderMap::new(), body).class, Billing);
-    let dated = http_failure(Anthropic, 429, &headers(&[("retry-after", "60")]), body);
-    assert_eq!(dated.class, RateLimited);
 }
 
 /// After the first of three calls, with time enough and the shortest jitter.

@@ -29,36 +29,71 @@ const CASES: &[&str] = &[
     "late_usage",
     "comments_and_pings",
 ];
-const DIALECTS: &[&str] = &["anthropic", "openai", "gemini", "ollama"];
+/// One wire: who speaks it, how it is framed, and what reads it.
+pub struct Wire {
+    pub name: &'static str,
+    framing: Framing,
+    decoder: fn() -> Box<dyn Decoder>,
+}
 
-fn read(path: &str) -> String {
+/// Every wire; a new adapter adds a line and its ten streams in `tests/fixtures/providers/NAME/`.
+pub const WIRES: &[Wire] = &[
+    wire("anthropic", || Box::new(anthropic::StreamDecoder::new(None))),
+    wire("openai", || chunks(Family::OpenAi)),
+    wire("grok", || chunks(Family::Grok)),
+    wire("openrouter", || chunks(Family::OpenRouter)),
+    wire("compat", || chunks(Family::OpenAi)),
+    wire("gemini", || Box::new(gemini_parts::PartsDecoder::new(None, 0))),
+    Wire {
+        name: "ollama",
+        framing: Framing::Lines,
+        decoder: || Box::new(ollama_lines::LineDecoder::new(None, 0, 16_384)),
+    },
+];
+
+const fn wire(name: &'static str, decoder: fn() -> Box<dyn Decoder>) -> Wire {
+    Wire { name, framing: Framing::ServerSent, decoder }
+}
+
+fn chunks(family: Family) -> Box<dyn Decoder> {
+    Box::new(openai_chunks::ChunkDecoder::new(None, family, true, 0))
+}
+
+pub fn wire_of(name: &str) -> &'static Wire {
+    WIRES.iter().find(|wire| wire.name == name).expect("a wire of the table")
+}
+
+/// Every wire in every situation.
+fn everything() -> impl Iterator<Item = (&'static Wire, &'static str)> {
+    WIRES.iter().flat_map(|wire| CASES.iter().map(move |case| (wire, *case)))
+}
+
+pub fn read(path: &str) -> String {
     std::fs::read_to_string(fixture(path)).expect(path)
 }
 
-/// What a dialect's server sends in a situation.
-fn stream_of(dialect: &str, case: &str) -> String {
-    let ending = if framing(dialect) == Framing::Lines { "ndjson" } else { "sse" };
-    read(&format!("{dialect}/{case}.{ending}"))
+impl Wire {
+    /// What the wire's server sends in a situation.
+    pub fn stream_of(&self, case: &str) -> String {
+        let ending = if self.framing == Framing::Lines { "ndjson" } else { "sse" };
+        read(&format!("{}/{case}.{ending}", self.name))
+    }
+
+    pub async fn decoded(&self, pieces: Vec<&[u8]>) -> Result<Response, ProviderError> {
+        decode_framed(self.framing, (self.decoder)(), pieces).await
+    }
 }
 
-fn framing(dialect: &str) -> Framing {
-    if dialect == "ollama" { Framing::Lines } else { Framing::ServerSent }
-}
-
-/// What is expected of every dialect, except where a vendor has no word for it.
-fn expectation(dialect: &str, case: &str) -> Value {
-    let own = format!("expected/{case}.{dialect}.json");
+/// What is expected of every wire, except where a vendor has no word for it.
+fn expectation(name: &str, case: &str) -> Value {
+    let own = format!("expected/{case}.{name}.json");
     let path = if fixture(&own).exists() { own } else { format!("expected/{case}.json") };
     serde_json::from_str(&read(&path)).expect("JSON")
 }
 
-pub fn decoder(dialect: &str) -> Box<dyn Decoder> {
-    match dialect {
-        "anthropic" => Box::new(anthropic::StreamDecoder::new(None)),
-        "gemini" => Box::new(gemini_parts::PartsDecoder::new(None, 0)),
-        "ollama" => Box::new(ollama_lines::LineDecoder::new(None, 0, 16_384)),
-        _ => Box::new(openai_chunks::ChunkDecoder::new(None, Family::OpenAi, true)),
-    }
+/// What reads a dialect's stream.
+pub fn decoder(name: &str) -> Box<dyn Decoder> {
+    (wire_of(name).decoder)()
 }
 
 /// Folds a stream and checks that the deltas and the final blocks tell the same.
@@ -97,10 +132,6 @@ pub async fn decode_framed(
     fold(decode::events(stream::iter(pieces).boxed(), framing, decoder)).await
 }
 
-async fn decoded(dialect: &str, pieces: Vec<&[u8]>) -> Result<Response, ProviderError> {
-    decode_framed(framing(dialect), decoder(dialect), pieces).await
-}
-
 fn as_expected(outcome: &Result<Response, ProviderError>, with_usage: bool) -> Value {
     let response = match outcome {
         Err(error) => {
@@ -129,23 +160,23 @@ async fn ask(provider: &dyn Provider) -> Result<Response, ProviderError> {
 
 #[tokio::test]
 async fn every_adapter_tells_the_same_story_in_every_situation() {
-    for case in CASES {
-        for dialect in DIALECTS {
-            let expected = expectation(dialect, case);
-            let with_usage = expected.get("output_tokens").is_some();
-            let body = stream_of(dialect, case);
-            let reply = match framing(dialect) {
-                Framing::Lines => Reply::lines(&body),
-                _ => Reply::stream(&body),
-            };
-            let server = Server::start(vec![reply]).await;
-            let outcome = ask(&*adapter(dialect, &server.url)).await;
-            assert_eq!(as_expected(&outcome, with_usage), expected, "{dialect} {case}");
-            if let Ok(response) = outcome {
-                assert_eq!(response.model_served, "model-x-1");
-                assert_eq!(response.provider_request_id.as_deref(), Some("req-7"));
-            }
+    for (wire, case) in everything() {
+        let expected = expectation(wire.name, case);
+        let with_usage = expected.get("output_tokens").is_some();
+        let body = wire.stream_of(case);
+        let reply = match wire.framing {
+            Framing::Lines => Reply::lines(&body),
+            _ => Reply::stream(&body),
+        };
+        let server = Server::start(vec![reply]).await;
+        let outcome = ask(&*adapter(wire.name, &server.url)).await;
+        assert_eq!(as_expected(&outcome, with_usage), expected, "{} {case}", wire.name);
+        if let Ok(response) = outcome {
+            assert_eq!(response.model_served, "model-x-1");
+            assert_eq!(response.provider_request_id.as_deref(), Some("req-7"));
         }
+    }
+    for case in CASES {
         let expected = expectation("scripted", case);
         let with_usage = expected.get("output_tokens").is_some();
         let script = Some(fixture(&format!("scripted/{case}.json")));
@@ -154,45 +185,86 @@ async fn every_adapter_tells_the_same_story_in_every_situation() {
     }
 }
 
+/// Splits a stream at every byte. Errors: where the meaning changed.
+async fn split_everywhere(wire: &Wire, bytes: &[u8]) -> Result<(), String> {
+    let whole = wire.decoded(vec![bytes]).await;
+    for at in 0..=bytes.len() {
+        if wire.decoded(vec![&bytes[..at], &bytes[at..]]).await != whole {
+            return Err(format!("split at {at}: it means something else"));
+        }
+    }
+    match wire.decoded(bytes.chunks(1).collect()).await == whole {
+        true => Ok(()),
+        false => Err("byte by byte: it means something else".into()),
+    }
+}
+
+/// Cuts a stream at every byte. Errors: where the rest passes for an answer, or fails as what it is not.
+async fn cut_everywhere(wire: &Wire, bytes: &[u8]) -> Result<(), String> {
+    let whole = wire.decoded(vec![bytes]).await;
+    let mut failures = 0;
+    for at in 0..bytes.len() {
+        match wire.decoded(vec![&bytes[..at]]).await {
+            Ok(response) if Ok(&response) == whole.as_ref() => {}
+            Ok(_) => return Err(format!("cut at {at}: a silent success")),
+            Err(error) => {
+                failures += 1;
+                let class_is_right = matches!(error.class, ErrorClass::Transient | ErrorClass::Protocol);
+                if error.phase != Phase::MidStream || !(class_is_right || Err(&error) == whole.as_ref()) {
+                    return Err(format!("cut at {at}: {error:?}"));
+                }
+            }
+        }
+    }
+    // All but the end marker has to be there.
+    match failures > bytes.len() - 40 {
+        true => Ok(()),
+        false => Err(format!("only {failures} of {} cuts failed", bytes.len())),
+    }
+}
+
 #[tokio::test]
 async fn a_stream_split_anywhere_means_the_same() {
-    for (dialect, case) in DIALECTS.iter().flat_map(|d| CASES.iter().map(move |c| (d, c))) {
-        let bytes = stream_of(dialect, case).into_bytes();
-        let whole = decoded(dialect, vec![&bytes]).await;
-        for at in 0..=bytes.len() {
-            let split = decoded(dialect, vec![&bytes[..at], &bytes[at..]]).await;
-            assert_eq!(split, whole, "{dialect} {case} split at {at}");
-        }
-        assert_eq!(decoded(dialect, bytes.chunks(1).collect()).await, whole, "{dialect} {case}");
+    for (wire, case) in everything() {
+        let outcome = split_everywhere(wire, wire.stream_of(case).as_bytes()).await;
+        assert_eq!(outcome, Ok(()), "{} {case}", wire.name);
     }
 }
 
 #[tokio::test]
 async fn a_stream_cut_anywhere_is_never_a_silent_success() {
-    for (dialect, case) in DIALECTS.iter().flat_map(|d| CASES.iter().map(move |c| (d, c))) {
-        let bytes = stream_of(dialect, case).into_bytes();
-        let whole = decoded(dialect, vec![&bytes]).await;
-        let mut failures = 0;
-        for at in 0..bytes.len() {
-            match decoded(dialect, vec![&bytes[..at]]).await {
-                Ok(response) => assert_eq!(Ok(response), whole, "{dialect} {case} cut at {at}"),
-                Err(error) => {
-                    failures += 1;
-                    let class_is_right = matches!(error.class, ErrorClass::Transient | ErrorClass::Protocol);
-                    assert!(
-                        class_is_right || Err(&error) == whole.as_ref(),
-                        "{dialect} {case} cut at {at}: {error:?}"
-                    );
-                    assert_eq!(error.phase, Phase::MidStream, "{dialect} {case} cut at {at}");
-                }
-            }
-        }
-        // All but the end marker has to be there.
-        assert!(
-            failures > bytes.len() - 40,
-            "{dialect} {case}: only {failures} of {} cuts failed",
-            bytes.len()
-        );
+    for (wire, case) in everything() {
+        let outcome = cut_everywhere(wire, wire.stream_of(case).as_bytes()).await;
+        assert_eq!(outcome, Ok(()), "{} {case}", wire.name);
+    }
+}
+
+/// Takes whatever came as the whole answer when the connection closes.
+struct Credulous(openai_chunks::ChunkDecoder);
+
+impl Decoder for Credulous {
+    fn feed(&mut self, event: &str, data: &str) -> Result<Vec<Event>, ProviderError> {
+        self.0.feed(event, data)
+    }
+    fn whole(&mut self, body: &str) -> Result<Vec<Event>, ProviderError> {
+        self.0.whole(body)
+    }
+    fn finish(&mut self) -> Result<Vec<Event>, ProviderError> {
+        let end = r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
+        let mut events = self.0.feed("", end)?;
+        events.extend(self.0.feed("", "[DONE]")?);
+        Ok(events)
+    }
+}
+
+#[tokio::test]
+async fn the_suite_finds_a_decoder_that_believes_a_stream_that_was_cut() {
+    let credulous = wire("openai", || {
+        Box::new(Credulous(openai_chunks::ChunkDecoder::new(None, Family::OpenAi, true, 0)))
+    });
+    for case in ["text", "one_call", "three_calls", "truncation"] {
+        let found = cut_everywhere(&credulous, credulous.stream_of(case).as_bytes()).await;
+        assert!(found.is_err_and(|complaint| complaint.contains("silent success")), "{case}");
     }
 }
 
@@ -201,16 +273,17 @@ proptest! {
 
     #[test]
     fn a_damaged_stream_is_an_answer_or_an_error_and_never_a_panic(
-        (dialect, case) in (prop::sample::select(DIALECTS), prop::sample::select(CASES)),
+        (wire, case) in (0..WIRES.len(), prop::sample::select(CASES)),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
-        let mut bytes = stream_of(dialect, case).into_bytes();
+        let wire = &WIRES[wire];
+        let mut bytes = wire.stream_of(case).into_bytes();
         for (place, byte) in damage {
             let at = place.index(bytes.len());
             bytes[at] = byte;
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-        if let Err(error) = runtime.block_on(decoded(dialect, vec![&bytes])) {
+        if let Err(error) = runtime.block_on(wire.decoded(vec![&bytes])) {
             prop_assert_eq!(error.phase, Phase::MidStream);
         }
     }
@@ -218,27 +291,33 @@ proptest! {
 
 #[tokio::test]
 async fn usage_is_counted_the_same_way_whoever_reports_it() {
-    let anthropic = decoded("anthropic", vec![read("anthropic/text.sse").as_bytes()]).await;
-    let usage = anthropic.expect("sound").usage;
-    assert_eq!((usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens), (25, 60, 10));
-    assert_eq!((usage.output_tokens, usage.reasoning_tokens), (12, 0));
-    let openai = decoded("openai", vec![read("openai/text.sse").as_bytes()]).await;
-    let usage = openai.expect("sound").usage;
-    assert_eq!((usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens), (35, 60, 0));
-    assert_eq!((usage.output_tokens, usage.reasoning_tokens), (12, 5));
-    let gemini = decoded("gemini", vec![stream_of("gemini", "text").as_bytes()]).await;
-    let usage = gemini.expect("sound").usage;
-    assert_eq!((usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens), (35, 60, 0));
-    assert_eq!((usage.output_tokens, usage.reasoning_tokens), (12, 5));
-    let ollama = decoded("ollama", vec![stream_of("ollama", "text").as_bytes()]).await;
-    let usage = ollama.expect("sound").usage;
-    assert_eq!((usage.input_tokens, usage.output_tokens, usage.estimated), (95, 12, false));
+    // Input that no cache had, read from the cache, written to it; output, reasoning within it.
+    let table = [
+        ("anthropic", (25, 60, 10), (12, 0)),
+        ("openai", (35, 60, 0), (12, 5)),
+        // xAI says 7 beside 5.
+        ("grok", (35, 60, 0), (12, 5)),
+        ("openrouter", (25, 60, 10), (12, 5)),
+        ("compat", (35, 60, 0), (12, 0)),
+        ("gemini", (35, 60, 0), (12, 5)),
+        ("ollama", (95, 0, 0), (12, 0)),
+    ];
+    for (name, input, output) in table {
+        let wire = wire_of(name);
+        let usage = wire.decoded(vec![wire.stream_of("text").as_bytes()]).await.expect("sound").usage;
+        let told = (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens);
+        assert_eq!((told, (usage.output_tokens, usage.reasoning_tokens)), (input, output), "{name}");
+        // 0.0123456 dollars: what was spent is never counted as less.
+        let cost = (name == "openrouter").then_some(12_346);
+        assert_eq!((usage.cost_micros, usage.estimated), (cost, false), "{name}");
+    }
+    assert_eq!(table.len(), WIRES.len());
 }
 
 #[tokio::test]
 async fn signed_reasoning_goes_back_as_it_came() {
     let bytes = read("anthropic/thinking.sse");
-    let response = decoded("anthropic", vec![bytes.as_bytes()]).await.expect("sound");
+    let response = wire_of("anthropic").decoded(vec![bytes.as_bytes()]).await.expect("sound");
     assert_eq!(response.stop, Stop::ToolUse);
     assert_eq!(response.text(), "Done.");
     assert!(matches!(&response.blocks[0], Block::Thinking { text, .. } if text == "Let me think."));

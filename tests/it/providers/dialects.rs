@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 async fn openai_with(usage_expected: bool, chunks: &[&str]) -> Result<Response, ProviderError> {
     let body: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
-    let decoder = openai_chunks::ChunkDecoder::new(None, Family::OpenAi, usage_expected);
+    let decoder = openai_chunks::ChunkDecoder::new(None, Family::OpenAi, usage_expected, 0);
     decode_pieces(Box::new(decoder), vec![body.as_bytes()]).await
 }
 
@@ -252,7 +252,7 @@ fn a_whole_answer_reads_like_a_streamed_one() {
             other => panic!("{other:?} is not the end"),
         };
     let one = read(&mut anthropic::StreamDecoder::new(None), message);
-    let other = read(&mut openai_chunks::ChunkDecoder::new(None, Family::OpenAi, true), completion);
+    let other = read(&mut openai_chunks::ChunkDecoder::new(None, Family::OpenAi, true, 0), completion);
     assert_eq!(one, other);
     assert_eq!((one.text().as_str(), one.stop.clone(), one.usage.output_tokens), ("ok", Stop::ToolUse, 4));
 }
@@ -265,7 +265,7 @@ fn a_whole_error_or_nonsense_with_status_200_is_an_error() {
     for body in ["{}", "", "[]", "<html>", r#"{"choices":[]}"#, r#"{"content":[]}"#] {
         let mut decoder = anthropic::StreamDecoder::new(None);
         assert_eq!(decoder.whole(body).map_err(|e| e.class), Err(ErrorClass::Protocol), "{body}");
-        let mut decoder = openai_chunks::ChunkDecoder::new(None, Family::OpenAi, true);
+        let mut decoder = openai_chunks::ChunkDecoder::new(None, Family::OpenAi, true, 0);
         assert_eq!(decoder.whole(body).map_err(|e| e.class), Err(ErrorClass::Protocol), "{body}");
     }
 }

@@ -15,8 +15,15 @@ fn result(id: &str, content: &str) -> Block {
     Block::ToolResult { call_id: id.into(), name: "look".into(), content: content.into(), is_error: false }
 }
 fn thinking(family: &str) -> Block {
-    let state =
-        ProviderState { family: family.into(), model: String::new(), state: json!({"signature": "s"}) };
+    thinking_of(family, "")
+}
+/// Reasoning as `family`'s adapter would have made it with `model`.
+fn thinking_of(family: &str, model: &str) -> Block {
+    let state = match family {
+        "openrouter" => json!([{"type": "reasoning.text", "text": "hm"}]),
+        _ => json!({"type": "thinking", "thinking": "hm", "signature": "s"}),
+    };
+    let state = ProviderState { family: family.into(), model: model.into(), state };
     Block::Thinking { text: "hm".into(), provider_state: Some(state) }
 }
 fn user(blocks: Vec<Block>) -> Message {
@@ -104,11 +111,14 @@ fn fault(messages: &[Message]) -> Option<String> {
 }
 
 fn any_block() -> impl Strategy<Value = Block> {
+    // Who made a state, and with which model; for one of an answer that was not stored yet, nobody says.
+    let family = || prop::sample::select(vec!["anthropic", "openai", "openrouter"]);
+    let model = || prop::sample::select(vec!["", "model-x", "model-y"]);
     let id = || prop_oneof![Just("a"), Just("b"), Just("c_1"), Just(""), Just("not legal!")];
     let text = prop_oneof![Just(""), Just(" \n"), Just("hello"), Just("bye \n")];
     prop_oneof![
         text.clone().prop_map(Block::text),
-        prop_oneof![Just("anthropic"), Just("openai")].prop_map(thinking),
+        (family(), model()).prop_map(|(family, model)| thinking_of(family, model)),
         Just(Block::Thinking { text: "unsigned".into(), provider_state: None }),
         (id(), any::<bool>()).prop_map(|(id, sound)| {
             let malformed = || ToolArgs::Malformed { raw: "{".into(), error: "cut".into() };
@@ -116,11 +126,16 @@ fn any_block() -> impl Strategy<Value = Block> {
             let name = if sound { "look".into() } else { "no such.tool?".into() };
             Block::ToolCall { id: id.into(), name, args, provider_state: None }
         }),
+        (id(), family(), model()).prop_map(|(id, family, model)| {
+            let Block::Thinking { provider_state, .. } = thinking_of(family, model) else { return call(id) };
+            let (name, args) = ("look".into(), ToolArgs::Object(Map::new()));
+            Block::ToolCall { id: id.into(), name, args, provider_state }
+        }),
         (id(), text).prop_map(|(id, content)| result(id, content)),
     ]
 }
 
-fn any_history() -> impl Strategy<Value = Vec<Message>> {
+pub fn any_history() -> impl Strategy<Value = Vec<Message>> {
     let message = (any::<bool>(), prop::collection::vec(any_block(), 0..5)).prop_map(|(by_user, blocks)| {
         Message { role: if by_user { Role::User } else { Role::Assistant }, blocks }
     });
@@ -135,6 +150,33 @@ proptest! {
         let once = normal(&history);
         prop_assert_eq!(fault(&once), None);
         prop_assert_eq!(normal(&once), once);
+    }
+
+    #[test]
+    fn no_state_of_another_family_or_model_survives_and_every_own_one_does(
+        history in any_history(),
+        family in prop::sample::select(vec!["anthropic", "openrouter", "gemini"]),
+    ) {
+        let own = |state: &&ProviderState| {
+            state.family == family && (state.model.is_empty() || state.model == "model-x")
+        };
+        let states = |messages: &[Message]| -> Vec<ProviderState> {
+            let assistants = messages.iter().filter(|message| message.role == Role::Assistant);
+            let state = |block: &Block| match block {
+                Block::Thinking { provider_state, .. } | Block::ToolCall { provider_state, .. } => provider_state.clone(),
+                _ => None,
+            };
+            assistants.flat_map(|message| &message.blocks).filter_map(state).collect()
+        };
+        let out = normalise::history(&history, family, "model-x");
+        prop_assert!(states(&out).iter().all(|state| own(&state)), "{:?}", states(&out));
+        // Reasoning at the very end of a message goes, a call's state never does.
+        let calls = |messages: &[Message]| {
+            let blocks = messages.iter().filter(|message| message.role == Role::Assistant).flat_map(|m| m.blocks.clone());
+            let is_own = |block: &Block| matches!(block, Block::ToolCall { provider_state: Some(state), .. } if own(&state));
+            blocks.filter(is_own).count()
+        };
+        prop_assert_eq!(calls(&out), calls(&history));
     }
 
     #[test]

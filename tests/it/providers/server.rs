@@ -62,6 +62,9 @@ impl Seen {
     }
 }
 
+/// Makes the reply to a request; the number counts the requests before it.
+type Answer = Arc<dyn Fn(&Seen, usize) -> Reply + Send + Sync>;
+
 pub struct Server {
     pub url: String,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -73,6 +76,11 @@ pub struct Server {
 impl Server {
     /// Answers the n-th request with the n-th reply, and all later ones with the last.
     pub async fn start(replies: Vec<Reply>) -> Self {
+        Self::answering(move |_, before| replies[before.min(replies.len() - 1)].clone()).await
+    }
+    /// Answers every request as the function says.
+    pub async fn answering(answer: impl Fn(&Seen, usize) -> Reply + Send + Sync + 'static) -> Self {
+        let answer: Answer = Arc::new(answer);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let server = Self {
             url: format!("http://{}", listener.local_addr().expect("bound")),
@@ -85,7 +93,7 @@ impl Server {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 connections.fetch_add(1, Ordering::SeqCst);
-                tokio::spawn(serve(stream, replies.clone(), seen.clone(), hung_up.clone()));
+                tokio::spawn(serve(stream, answer.clone(), seen.clone(), hung_up.clone()));
             }
         });
         server
@@ -98,17 +106,13 @@ impl Server {
     }
 }
 
-async fn serve(
-    mut stream: TcpStream,
-    replies: Vec<Reply>,
-    seen: Arc<Mutex<Vec<Seen>>>,
-    hung_up: Arc<Notify>,
-) {
+async fn serve(mut stream: TcpStream, answer: Answer, seen: Arc<Mutex<Vec<Seen>>>, hung_up: Arc<Notify>) {
     while let Some(request) = read_request(&mut stream).await {
         let reply = {
             let mut seen = seen.lock().expect("no test panicked here");
+            let reply = answer(&request, seen.len());
             seen.push(request);
-            replies[(seen.len() - 1).min(replies.len() - 1)].clone()
+            reply
         };
         if stream.write_all(&reply.bytes).await.is_err() {
             return;

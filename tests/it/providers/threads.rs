@@ -1,0 +1,162 @@
+//! The whole engine against servers that judge each request: runs of several turns, and one thread by many providers.
+
+use super::KEY;
+use super::strict::{Strict, Turn, say};
+use super::{strict_anthropic, strict_openai};
+use crate::app::{Workspace, note};
+use serde_json::{Value, json};
+
+/// The variable with the key, for providers that want one.
+const KEYS: &[(&str, &str)] = &[
+    ("anthropic", "ANTHROPIC_API_KEY"),
+    ("openai", "OPENAI_API_KEY"),
+    ("grok", "XAI_API_KEY"),
+    ("openrouter", "OPENROUTER_API_KEY"),
+    ("compat:house", "HOUSE_KEY"),
+];
+
+async fn server(provider: &str, turns: Vec<Turn>) -> Strict {
+    match provider {
+        "anthropic" => strict_anthropic::server(turns).await,
+        _ => strict_openai::server(provider, turns).await,
+    }
+}
+
+/// A workspace whose letters are answered by one of these servers.
+fn workspace(servers: &[(&str, &Strict)]) -> Workspace {
+    let workspace = Workspace::new(&json!({ "turns": [] })).talkative();
+    let secrets: String = KEYS.iter().map(|(_, variable)| format!("{variable}={KEY}\n")).collect();
+    workspace.write(".secrets", &secrets);
+    restrict(&workspace.path().join(".secrets"));
+    let mut blocks =
+        json!({ "compat:house": { "base_url": "http://127.0.0.1:9", "api_key_variable": "HOUSE_KEY" } });
+    for (provider, server) in servers {
+        blocks[*provider] = json!({ "base_url": server.url() });
+    }
+    if blocks["compat:house"]["api_key_variable"].is_null() {
+        blocks["compat:house"]["api_key_variable"] = json!("HOUSE_KEY");
+    }
+    workspace.set("configs/inference.json", "/providers", blocks);
+    serve_by(&workspace, servers[0].0);
+    workspace
+}
+
+fn serve_by(workspace: &Workspace, provider: &str) {
+    workspace.set("configs/inference.json", "/provider", json!(provider));
+    workspace.set(
+        "configs/inference.json",
+        "/model",
+        json!(format!("model-of-{}", provider.replace(':', "-"))),
+    );
+}
+
+fn restrict(path: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).expect("our own file");
+}
+
+fn look() -> Value {
+    json!({ "path": "knowledge/house.md" })
+}
+
+/// Nothing, one call, three calls at once of which one fails, text beside calls, then words.
+fn long_run() -> Vec<Turn> {
+    vec![
+        say("").call("read_file", look()),
+        say("Let me see more.")
+            .call("read_file", json!({ "path": "nowhere.md" }))
+            .call("list_files", json!({}))
+            .call("no_such_tool", json!({ "n": [1, { "deep": null }] })),
+        say("").call("read_file", look()),
+        say("From seven to ten."),
+    ]
+}
+
+#[tokio::test]
+async fn runs_of_several_turns_are_never_refused_by_any_vendor() {
+    for (provider, _) in KEYS {
+        let server = server(provider, long_run()).await;
+        let app = workspace(&[(provider, &server)]).start().await;
+        let run = app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
+        app.drain().await;
+        assert_eq!(server.refused(), Vec::<String>::new(), "{provider}");
+        assert_eq!(app.outcome(&run).await.1.as_deref(), Some("answered"), "{provider}");
+        assert_eq!(server.accepted().len(), 4, "{provider}");
+        let trace = app.trace(&run).await;
+        assert_eq!(trace.iter().filter(|line| line.starts_with("call ")).count(), 5, "{provider} {trace:?}");
+        // A second letter, over a history with calls and failures.
+        let answer = app.sent().remove(0).message_id.expect("an id");
+        let reply = note("q2@guest.example", &format!("In-Reply-To: <{answer}>\n"), "And on Sundays?");
+        let second = app.run_of(&reply).await;
+        app.drain().await;
+        assert_eq!(server.refused(), Vec::<String>::new(), "{provider}");
+        assert_eq!(app.outcome(&second).await.0, "succeeded", "{provider}");
+        app.check().await;
+    }
+}
+
+#[tokio::test]
+async fn a_run_at_its_last_turn_closes_the_tools_in_a_way_that_every_vendor_takes() {
+    for (provider, _) in KEYS {
+        let server = server(provider, vec![say("").call("list_files", json!({}))]).await;
+        let workspace = workspace(&[(provider, &server)]);
+        workspace.set("configs/inference.json", "/max_tool_turns", json!(2));
+        let app = workspace.start().await;
+        app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
+        app.drain().await;
+        assert_eq!(server.refused(), Vec::<String>::new(), "{provider}");
+        let last = server.accepted().pop().expect("a request");
+        let choice =
+            if *provider == "anthropic" { &last["tool_choice"]["type"] } else { &last["tool_choice"] };
+        assert_eq!(choice, "none", "{provider}");
+        app.check().await;
+    }
+}
+
+#[tokio::test]
+async fn one_thread_is_continued_by_provider_after_provider() {
+    let order = ["anthropic", "openai", "openrouter", "grok", "compat:house", "anthropic"];
+    let mut servers = Vec::new();
+    for provider in &order[..5] {
+        // Each looks something up before it answers, in its own way.
+        let name = provider.replace(':', "-");
+        let turns = vec![
+            say("Looking.").call("read_file", look()).call("list_files", json!({})),
+            say(&format!("So says {name}.")),
+            say("").call("read_file", look()),
+            say(&format!("Once more says {name}.")),
+        ];
+        servers.push((*provider, server(provider, turns).await));
+    }
+    let list: Vec<(&str, &Strict)> = servers.iter().map(|(name, server)| (*name, server)).collect();
+    let mut app = workspace(&list).start().await;
+    let mut said: Vec<String> = Vec::new();
+    for (at, provider) in order.iter().enumerate() {
+        serve_by(&app.workspace, provider);
+        app = app.restart().await;
+        let more = match app.sent().last() {
+            Some(mail) => format!("In-Reply-To: <{}>\n", mail.message_id.as_ref().expect("an id")),
+            None => String::new(),
+        };
+        let question = format!("Question number {at}?");
+        let run = app.run_of(&note(&format!("q{at}@guest.example"), &more, &question)).await;
+        app.workspace.clock.advance(std::time::Duration::from_secs(60));
+        app.drain().await;
+        assert_eq!(app.outcome(&run).await.0, "succeeded", "{provider}");
+        let (_, server) = servers.iter().find(|(name, _)| name == provider).expect("one of them");
+        assert_eq!(server.refused(), Vec::<String>::new(), "{provider}");
+        let last = server.accepted().pop().expect("a request").to_string();
+        said.push(question);
+        for earlier in &said {
+            assert!(last.contains(earlier.as_str()), "{provider} was not told `{earlier}`: {last}");
+        }
+        assert!(last.contains("read_file") && last.contains("From seven to ten"), "{provider}: {last}");
+        let words = if at < 5 { "So says" } else { "Once more says" };
+        said.push(format!("{words} {}.", provider.replace(':', "-")));
+        assert_eq!(app.sent().len(), at + 1);
+    }
+    let threads =
+        app.row("SELECT CAST(count(DISTINCT thread_id) AS TEXT) FROM messages WHERE $1 = $1", "").await;
+    assert_eq!(threads[0].as_deref(), Some("1"), "it is one thread");
+    app.check().await;
+}
