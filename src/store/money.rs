@@ -132,6 +132,25 @@ pub(super) const SET_THREAD_BUDGET: &str = "
 pub(super) const CLEAR_THREAD_BUDGET: &str = "DELETE FROM thread_budgets WHERE thread_id = $1";
 pub(super) const THREAD_BUDGET: &str = "
     SELECT run_micros_max, run_tokens_max, day_micros_max, day_tokens_max FROM thread_budgets WHERE thread_id = $1";
+/// Of two budgets the tighter holds, and what both threads spent counts. Calls in flight settle where they reserved.
+pub(super) const FOLD_MONEY: &str = "
+    INSERT INTO thread_budgets (thread_id, run_micros_max, run_tokens_max, day_micros_max, day_tokens_max)
+      SELECT $2, run_micros_max, run_tokens_max, day_micros_max, day_tokens_max FROM thread_budgets
+      WHERE thread_id = $1
+      ON CONFLICT DO UPDATE SET
+        run_micros_max = min(coalesce(run_micros_max, excluded.run_micros_max),
+          coalesce(excluded.run_micros_max, run_micros_max)),
+        run_tokens_max = min(coalesce(run_tokens_max, excluded.run_tokens_max),
+          coalesce(excluded.run_tokens_max, run_tokens_max)),
+        day_micros_max = min(coalesce(day_micros_max, excluded.day_micros_max),
+          coalesce(excluded.day_micros_max, day_micros_max)),
+        day_tokens_max = min(coalesce(day_tokens_max, excluded.day_tokens_max),
+          coalesce(excluded.day_tokens_max, day_tokens_max));
+    DELETE FROM thread_budgets WHERE thread_id = $1;
+    INSERT INTO purses (scope, owner, period, spent_micros, spent_tokens)
+      SELECT scope, $2, period, spent_micros, spent_tokens FROM purses WHERE scope = 'thread' AND owner = $1
+      ON CONFLICT DO UPDATE SET spent_micros = spent_micros + excluded.spent_micros,
+        spent_tokens = spent_tokens + excluded.spent_tokens";
 pub(super) const PURSE: &str = "
     SELECT spent_micros, reserved_micros, spent_tokens, reserved_tokens FROM purses
     WHERE scope = $1 AND owner = $2 AND period = $3";

@@ -5,6 +5,7 @@
 //! conversation whose participants wrote or received its letters; nothing that a sender writes into To, Cc or
 //! References opens a thread in which that sender was not already.
 
+use super::money::FOLD_MONEY;
 use super::sessions::FOLD_SESSIONS;
 use super::{Result, StoreError};
 use crate::domain::{ConversationId, ThreadId};
@@ -153,7 +154,7 @@ async fn join(conn: &mut SqliteConnection, oldest: &str, younger: &[String]) -> 
     let pairs = sqlx::query(EQUAL_THREADS).bind(oldest).fetch_all(&mut *conn).await?;
     for pair in pairs {
         let (young, old): (String, String) = (pair.get(0), pair.get(1));
-        for sql in [FOLD_MESSAGES, FOLD_RUNS, FOLD_EVENTS, FOLD_SESSIONS] {
+        for sql in [FOLD_MESSAGES, FOLD_RUNS, FOLD_EVENTS, FOLD_SESSIONS, FOLD_MONEY] {
             sqlx::query(sql).bind(&young).bind(&old).execute(&mut *conn).await?;
         }
         for sql in [FOLD_MEMORY, FOLD_PARTICIPANTS, FOLD_THREAD] {

@@ -8,6 +8,7 @@ mod corpora;
 mod crashes;
 mod dkim;
 mod kills;
+mod money;
 mod notices;
 mod isolation;
 mod knowledge;
