@@ -109,7 +109,9 @@ pub(super) const REQUEUE_RUN: &str = "
     UPDATE runs SET state = 'queued', attempt = attempt - 1, worked_ms = $3 WHERE id = $1 AND epoch = $2 AND state = 'running'";
 pub(super) const RUNNING_RUN: &str = "
     SELECT id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, state, worked_ms,
-      context_report_json IS NOT NULL AS has_journal, epoch = $2 AND state = 'running' AS is_worked_on
+      context_report_json IS NOT NULL AS has_journal, epoch = $2 AND state = 'running' AS is_worked_on, budget_micros,
+      (SELECT json_array(run_micros_max, run_tokens_max, day_micros_max, day_tokens_max) FROM thread_budgets b
+       WHERE b.thread_id = runs.thread_id) AS thread_budget
     FROM runs WHERE id = $1";
 pub(super) const CANCEL_REQUESTED: &str = "
     SELECT id FROM runs WHERE state = 'running' AND cancel_requested_at IS NOT NULL";
