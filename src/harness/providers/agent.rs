@@ -32,6 +32,8 @@ pub struct Invocation {
     pub argv: Vec<String>,
     /// Written to standard input piece by piece: the first at once, the next when the agent asks for it.
     pub stdin: Vec<String>,
+    /// As it was asked for.
+    pub model: String,
     pub terms: AgentTerms,
     /// The answer must fit a schema that the agent was given.
     #[serde(default)]

@@ -89,6 +89,7 @@ impl Provider for Claude {
         let invocation = Invocation {
             argv: argv(self.agent.program.path(), &request, terms)?,
             stdin: vec![initialize(&request), user_line(&request, terms)],
+            model: request.model.clone(),
             terms: terms.clone(),
             structured: request.output.is_some(),
         };

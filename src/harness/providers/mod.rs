@@ -45,6 +45,10 @@ pub mod claude;
 pub mod opencode_parts;
 mod opencode_server;
 pub mod opencode;
+pub mod codex_lines;
+pub mod codex;
+pub mod pi_lines;
+pub mod pi;
 
 use crate::config::ProviderSettings;
 use crate::domain::ErrorClass;
@@ -66,6 +70,8 @@ pub static PROVIDERS: &[Adapter] = &[
     scripted::ADAPTER,
     claude::ADAPTER,
     opencode::ADAPTER,
+    codex::ADAPTER,
+    pi::ADAPTER,
 ];
 
 /// What an adapter says about itself.

@@ -1,0 +1,153 @@
+//! Codex as an agent: `codex exec --json`, the prompt over standard input.
+//!
+//! What it may do is its sandbox, which the system enforces: commands run inside it, so that `read_only` may run them.
+//! It has no flag for instructions, and arguments can be read by everybody: they stand before the conversation in the
+//! prompt. Checked against codex-cli 0.169.0.
+
+use super::agent::{self, Agent, Invocation};
+use super::codex_lines::Reading;
+use super::contract::{
+    AgentTerms, CallContext, Capabilities, Event, Health, LoopOwner, Provider, ProviderError, Request,
+    Structured, ToolArgs,
+};
+use super::process::Program;
+use super::{Adapter, normalise, transcript};
+use crate::config::{ProviderSettings, Tier};
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use serde_json::Value;
+
+pub const ADAPTER: Adapter = Adapter { id: "codex", key_variable: None, build };
+
+const INSTALL: &str = "npm install -g @openai/codex";
+const KEY_VARIABLE: &str = "CODEX_API_KEY";
+
+struct Codex {
+    agent: Agent,
+    base_url: Option<String>,
+}
+
+fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError> {
+    let mut program = Program::find(settings, ADAPTER.id, INSTALL)?;
+    if let Some(key) = &settings.api_key {
+        program.set(KEY_VARIABLE, key.clone());
+    }
+    let dialogue = |invocation: &Invocation, now| Box::new(Reading::new(invocation, now)) as _;
+    Ok(Box::new(Codex { agent: Agent { program, dialogue }, base_url: settings.base_url.clone() }))
+}
+
+impl Provider for Codex {
+    fn id(&self) -> &str {
+        ADAPTER.id
+    }
+
+    fn capabilities(&self, _model: &str) -> Capabilities {
+        Capabilities {
+            loop_owner: LoopOwner::Agent,
+            structured: Structured::Prompted,
+            reports_cost: false,
+            sessions: true,
+            window_tokens: None,
+        }
+    }
+
+    fn endpoint(&self) -> Option<String> {
+        Some(self.agent.program.path())
+    }
+
+    fn check(&self, _context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
+        Box::pin(self.agent.check())
+    }
+
+    fn needs(&self, name: &str, _args: &ToolArgs) -> Tier {
+        needs(name)
+    }
+
+    fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {
+        let terms = agent::terms(request)?;
+        let request = normalise::request(request, ADAPTER.id)?;
+        let invocation = Invocation {
+            argv: self.argv(&request, terms)?,
+            stdin: vec![transcript::prompt(&request, &terms.session, true)],
+            model: request.model.clone(),
+            terms: terms.clone(),
+            structured: false,
+        };
+        invocation.wire()
+    }
+
+    fn stream<'a>(
+        &'a self,
+        wire: &'a str,
+        context: CallContext,
+    ) -> BoxStream<'a, Result<Event, ProviderError>> {
+        self.agent.call(wire, context)
+    }
+}
+
+/// What a step of Codex's can do. A command is as harmless as its sandbox.
+pub fn needs(name: &str) -> Tier {
+    match name {
+        "command_execution" => Tier::ReadOnly,
+        "file_change" => Tier::Write,
+        name if agent::is_ours(name) => Tier::None,
+        _ => Tier::Full,
+    }
+}
+
+impl Codex {
+    fn argv(&self, request: &Request, terms: &AgentTerms) -> Result<Vec<String>, ProviderError> {
+        let sandbox = match terms.tier {
+            Tier::None | Tier::ReadOnly => "read-only",
+            Tier::Write => "workspace-write",
+            Tier::Full => "danger-full-access",
+        };
+        let mut argv = vec![self.agent.program.path(), "exec".to_owned()];
+        argv.extend(["--json", "--color=never", "--skip-git-repo-check"].map(str::to_owned));
+        // The owner's own servers, hooks and rules are for the owner's own sessions; the login stays.
+        argv.extend(["--ignore-user-config", "--ignore-rules"].map(str::to_owned));
+        argv.push(format!("--sandbox={sandbox}"));
+        argv.push(format!("--cd={}", terms.folder));
+        argv.push(format!("--model={}", request.model));
+        let mut set = |key: &str, value: String| argv.push(format!("--config={key}={value}"));
+        set("approval_policy", toml("never"));
+        // Keys of the agent's own environment are not for the commands that it runs.
+        set("shell_environment_policy.inherit", toml("core"));
+        // A file in the folder is no instruction: the agent may have written it.
+        set("project_doc_max_bytes", "0".to_owned());
+        if terms.tier != Tier::Full {
+            set("web_search", toml("disabled"));
+        }
+        if let Some(base_url) = &self.base_url {
+            set("model_provider", toml("attache"));
+            let (url, key) = (toml(base_url), toml(KEY_VARIABLE));
+            let table = format!("{{name=\"attache\",base_url={url},wire_api=\"responses\",env_key={key}}}");
+            set("model_providers.attache", table);
+        }
+        if let Some(server) = &terms.tool_server {
+            let args: Vec<_> = server.args.iter().map(|arg| toml(arg)).collect();
+            let place = format!("mcp_servers.{}", server.name);
+            set(&format!("{place}.command"), toml(&server.program));
+            set(&format!("{place}.args"), format!("[{}]", args.join(",")));
+            // Our own tools have their own gate, and nobody is there to ask.
+            set(&format!("{place}.default_tools_approval_mode"), toml("approve"));
+        }
+        if terms.tier == Tier::None {
+            argv.push("--disable=shell_tool".to_owned());
+        }
+        if terms.tier != Tier::Full {
+            argv.extend(["--disable=multi_agent", "--disable=goals"].map(str::to_owned));
+        }
+        // `resume` knows fewer flags than what stands before it.
+        if let Some(id) = agent::resumed(&terms.session)? {
+            argv.extend(["resume".to_owned(), id.to_owned()]);
+        }
+        argv.push("-".to_owned());
+        Ok(argv)
+    }
+}
+
+/// A TOML basic string: JSON's escapes are among TOML's, except that TOML wants DEL escaped, too.
+fn toml(text: &str) -> String {
+    Value::from(text).to_string().replace('\u{7f}', "\\u007f")
+}
