@@ -217,7 +217,10 @@ fn show(context: &Context, record: &RunRecord) -> anyhow::Result<()> {
     section(screen, "\nturns", &["TURN", "TRY", "STATE", "MODEL", "IN", "OUT", "ERROR"], &turns(record))?;
     section(screen, "\ncalls", &["ID", "TOOL", "ENDED", "ARGUMENTS"], &calls(record))?;
     let columns = ["MESSAGE", "FATE", "DELIVERY", "RECIPIENT", "STATE", "LAST REPLY"];
-    section(screen, "\nmails", &columns, &mails(record))
+    section(screen, "\nmails", &columns, &mails(record))?;
+    let Some(output) = &record.output else { return Ok(()) };
+    screen.heading(format!("\noutput, {} repairs", output.repairs))?;
+    Ok(screen.line(format!("{:#}", output.value))?)
 }
 
 /// The bounds on tokens and money that the run began with.

@@ -7,6 +7,7 @@ use super::calls;
 use super::desk::{Desk, RunError};
 use super::meter;
 use super::providers::{Message, Response, Role, Stop, ToolChoice};
+use super::structured;
 use super::work::Work;
 use super::{purse, reply, supervisor, turn};
 use crate::domain::{ErrorClass, RunState, StopReason, Withheld};
@@ -31,7 +32,8 @@ pub async fn execute(
         work.store.file_unasked(&work.key, rule).await?;
         return Ok(StopReason::RateLimited);
     }
-    let (text, stop) = converse(&mut work).await?;
+    let said = converse(&mut work).await?;
+    let (text, stop) = structured::hold(&mut work, said).await?;
     finish(&mut work, &text, stop).await?;
     Ok(stop)
 }
@@ -64,6 +66,10 @@ async fn converse(work: &mut Work<'_>) -> Result<(String, StopReason), RunError>
         } else if response.stop == Stop::Paused {
             work.said.push(Message { role: Role::Assistant, blocks: response.blocks });
         } else {
+            if let Some(form) = &mut work.form {
+                form.is_cut = response.stop == Stop::MaxTokens;
+                return Ok(answered(response.text()));
+            }
             let text = match response.stop == Stop::MaxTokens && !response.text().trim().is_empty() {
                 true => complete(work, response).await?,
                 false => response.text(),
@@ -110,6 +116,7 @@ async fn finish(work: &mut Work<'_>, text: &str, stop: StopReason) -> Result<(),
             let message = "the model refused to answer".to_owned();
             (RunState::Failed, Some((ErrorClass::ContentFilter, message)))
         }
+        StopReason::Failed => (RunState::Failed, structured::failure(work)),
         _ => {
             let mail = reply::final_reply(work, text)?;
             let unsendable = mail

@@ -22,5 +22,6 @@ pub mod gate;
 pub mod calls;
 pub mod quota;
 pub mod reply;
+pub mod structured;
 pub mod execute;
 pub mod worker;

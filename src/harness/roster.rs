@@ -30,7 +30,7 @@ pub struct Seat {
 /// Somebody who asks a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// `default`, `persona ID` or `fallback`.
+    /// `default`, `fallback`, `persona ID` or `fallback of persona ID`.
     pub who: String,
     pub model: String,
 }
@@ -94,17 +94,24 @@ pub fn seats(config: &Config) -> Vec<Seat> {
 pub fn users(config: &Config, provider: &str) -> Vec<User> {
     let inference = &config.inference;
     let mut users = Vec::new();
-    if inference.provider == provider {
-        users.push(User { who: "default".to_owned(), model: inference.model.clone() });
+    let mut add = |who: String, of: &str, model: &str| {
+        if of == provider {
+            users.push(User { who, model: model.to_owned() });
+        }
+    };
+    add("default".to_owned(), &inference.provider, &inference.model);
+    for choice in &inference.fallback {
+        add("fallback".to_owned(), &choice.provider, &choice.model);
     }
     let differs = |persona: &&Persona| persona.provider.is_some() || persona.model.is_some();
     for persona in config.personas.iter().filter(differs) {
-        let (of, model) = (
-            persona.provider.as_ref().unwrap_or(&inference.provider),
-            persona.model.as_ref().unwrap_or(&inference.model),
-        );
-        if of == provider {
-            users.push(User { who: format!("persona {}", persona.id), model: model.clone() });
+        let of = persona.provider.as_ref().unwrap_or(&inference.provider);
+        let model = persona.model.as_ref().unwrap_or(&inference.model);
+        add(format!("persona {}", persona.id), of, model);
+    }
+    for persona in config.personas.iter() {
+        for choice in persona.fallback.iter().flatten() {
+            add(format!("fallback of persona {}", persona.id), &choice.provider, &choice.model);
         }
     }
     users

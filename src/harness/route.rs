@@ -1,7 +1,7 @@
 //! Where calls go: a provider and one of its models, and the chain of those to ask when it fails.
 
 use super::desk::{Desk, RunError};
-use super::providers::{LoopOwner, Provider, ProviderError};
+use super::providers::{LoopOwner, Provider, ProviderError, Structured};
 use crate::config::{ModelChoice, Persona};
 use crate::domain::ErrorClass;
 use std::collections::VecDeque;
@@ -37,6 +37,11 @@ impl<'a> Route<'a> {
 
     pub fn loop_owner(&self) -> LoopOwner {
         self.provider.capabilities(&self.model).loop_owner
+    }
+
+    /// How far the provider keeps an answer to a schema.
+    pub fn structured(&self) -> Structured {
+        self.provider.capabilities(&self.model).structured
     }
 
     /// Tokens of input and output together that the model takes, where that is known without asking it.

@@ -11,6 +11,7 @@ use super::quota;
 use super::resolvers::Subject;
 use super::route::{Chain, Route};
 use super::sessions::{self, AgentState};
+use super::structured::{self, Form};
 use super::trim;
 use crate::config::{Budget, Persona, Spending};
 use crate::domain::{ErrorClass, Usage, Withheld};
@@ -35,6 +36,8 @@ pub struct Work<'a> {
     pub folder: Dir,
     pub store: PersonaStore,
     pub subject: Subject,
+    /// The form that the answer must have; `None`: any text will do.
+    pub form: Option<Form>,
     /// Where the next call goes.
     pub route: Route<'a>,
     /// Where it may go instead.
@@ -106,6 +109,7 @@ impl<'a> Work<'a> {
             folder,
             store,
             subject,
+            form: None,
             route,
             chain,
             agent: AgentState::default(),
@@ -126,6 +130,7 @@ impl<'a> Work<'a> {
             budget,
             began: desk.clock.monotonic(),
         };
+        work.form = Form::of(&work).await?;
         let journal = match run.has_journal {
             true => work.store.journal_so_far(&run.id).await?,
             false => JournalSoFar::default(),
@@ -209,11 +214,14 @@ impl<'a> Work<'a> {
                 // Every earlier answer has all its results, or the next turn would not have started.
                 Some(_) => {
                     let results = super::calls::known_blocks(self, &response);
+                    let note = structured::replayed(self, &response);
                     self.said.push(Message { role: Role::Assistant, blocks: response.blocks });
                     self.said.push(Message { role: Role::User, blocks: results });
+                    self.said.extend(note);
                 }
                 // A refusal ended the run with its own commit: whoever retries it asks again.
                 None if response.stop == Stop::Refused => {}
+                None if structured::is_given_up(self, &response) => {}
                 None => self.resumed = Some(response),
             }
         }
@@ -294,6 +302,9 @@ impl<'a> Work<'a> {
         request.messages.extend(self.said_for_model());
         request.messages.extend(sessions::done_before(&self.known_steps).map(Message::user));
         request.messages.extend(note.map(Message::user));
+        if let Some(form) = &self.form {
+            form.ask(&mut request, self.route.structured());
+        }
         request
     }
 

@@ -1,13 +1,13 @@
 //! Gathers the record of a run or of a thread from the store. Reads only.
 
 use super::{
-    AttachmentRecord, CallRecord, DeliveryRecord, ErrorRecord, MailRecord, MessageRecord, RecipientRecord,
-    RunFacts, RunRecord, ThreadRecord, TurnRecord, UsageRecord,
+    AttachmentRecord, CallRecord, DeliveryRecord, ErrorRecord, MailRecord, MessageRecord, OutputRecord,
+    RecipientRecord, RunFacts, RunRecord, ThreadRecord, TurnRecord, UsageRecord,
 };
 use crate::domain::{RunId, ThreadId, Timestamp, Usage};
 use crate::store::{
     AttachmentInfo, Delivery, Result, RunSummary, Step, StepKind, Store, StoreError, StoredMessage,
-    StoredTurn,
+    StoredOutput, StoredTurn,
 };
 use serde_json::Value;
 
@@ -40,6 +40,18 @@ pub async fn load_run(store: &Store, id: &RunId) -> Result<RunRecord> {
         turns,
         calls,
         mails,
+        output: persona.output_of_run(id).await?.map(output).transpose()?,
+    })
+}
+
+fn output(stored: StoredOutput) -> Result<OutputRecord> {
+    let StoredOutput { output, created_at } = stored;
+    let value = serde_json::from_str(&output.json);
+    Ok(OutputRecord {
+        value: value.map_err(|_| StoreError::Unreadable { what: "output of a run" })?,
+        schema_sha256: output.schema_sha256,
+        repairs: output.repairs,
+        created_at: created_at.to_string(),
     })
 }
 

@@ -26,6 +26,19 @@ pub struct RunRecord {
     pub calls: Vec<CallRecord>,
     /// The messages that it wrote, withheld ones included, in order.
     pub mails: Vec<MailRecord>,
+    /// Its answer in the form that was asked for, when it had one.
+    #[serde(default)]
+    pub output: Option<OutputRecord>,
+}
+
+/// An answer that fits its schema.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OutputRecord {
+    pub value: Value,
+    pub schema_sha256: String,
+    /// Times that the model was asked again.
+    pub repairs: u32,
+    pub created_at: String,
 }
 
 /// A thread, its last messages and the last runs in it, both oldest first.

@@ -84,6 +84,11 @@ fn write_run(page: &mut Page, record: &RunRecord, with_trigger: bool) {
     for mail in &record.mails {
         write_mail(page, &since(&mail.message.received_at), mail);
     }
+    if let Some(output) = &record.output {
+        let repairs = format!("  fits its schema, {}", plural(output.repairs as usize, "repair"));
+        page.stage(&since(&output.created_at), "output", vec![span(Tone::Good, repairs)]);
+        page.json(&output.value);
+    }
     write_end(page, record);
 }
 

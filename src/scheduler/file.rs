@@ -11,7 +11,7 @@ use chrono_tz::Tz;
 /// Largest responsibility file.
 pub const FILE_BYTES_MAX: usize = 64 * 1024;
 const NAME_CHARS_MAX: usize = 100;
-const KEYS: &[&str] = &["name", "schedule", "timezone", "enabled", "budget_usd"];
+const KEYS: &[&str] = &["name", "schedule", "timezone", "enabled", "budget_usd", "output_schema"];
 
 /// A responsibility as its file says it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,8 +23,17 @@ pub struct Responsibility {
     pub enabled: bool,
     /// Micro-dollars that each of its runs may cost.
     pub budget_micros: Option<i64>,
+    /// Where the form of its answers stands; the file is not looked at here.
+    pub output_schema: Option<SchemaPath>,
     /// The body, a template.
     pub prompt: String,
+}
+
+/// A file below the persona's folder, and the line that names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaPath {
+    pub line: usize,
+    pub path: String,
 }
 
 /// What is wrong with a file, and on which line (counted from 1).
@@ -180,6 +189,7 @@ fn assemble(entries: &[Entry], end: usize, body: &str) -> Result<Responsibility,
         }
     };
     let budget_micros = find("budget_usd").map(dollars).transpose()?;
+    let output_schema = find("output_schema").map(schema_path).transpose()?;
     let prompt = body.trim();
     if prompt.is_empty() {
         return Err(fault(end, "the prompt below the front matter is empty"));
@@ -187,7 +197,20 @@ fn assemble(entries: &[Entry], end: usize, body: &str) -> Result<Responsibility,
     let skipped = body[..body.len() - body.trim_start().len()].matches('\n').count();
     prompt::check(prompt).map_err(|error| fault(end + skipped + error.line.unwrap_or(1), error.problem))?;
     let name = name.value.trim().to_owned();
-    Ok(Responsibility { name, schedule: parsed, timezone, enabled, budget_micros, prompt: prompt.to_owned() })
+    let prompt = prompt.to_owned();
+    Ok(Responsibility { name, schedule: parsed, timezone, enabled, budget_micros, output_schema, prompt })
+}
+
+/// `schemas/report.json`: that it cannot leave the folder is the folder's affair; here it is refused in words.
+fn schema_path(entry: &Entry) -> Result<SchemaPath, FileError> {
+    let path = entry.value.trim();
+    let is_below = !path.starts_with('/') && path.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    if !is_below || !path.ends_with(".json") {
+        let problem = "`output_schema` is the path of a `.json` file below the persona's folder, such as \
+            `schemas/report.json`";
+        return Err(fault(entry.line, problem));
+    }
+    Ok(SchemaPath { line: entry.line, path: path.to_owned() })
 }
 
 /// US dollars, such as `0.25`, as micro-dollars.
@@ -261,6 +284,7 @@ mod tests {
             ("name: \"A", 2, "no closing"),
             ("name: A\nschedule: 0 9 * * *\ntimezone: Europe/Berln", 4, "did you mean `Europe/Berlin`?"),
             ("name: A\nschedule: 0 9 * * *\nenabled: maybe", 4, "write `true` or `false`"),
+            ("name: A\nschedule: 0 9 * * *\noutput_schema: ../x.json", 4, "below the persona's folder"),
             ("name:A", 2, "a space after the colon"),
             ("name: A\nschedule: 0 9 * * *\nbudget_usd: much", 4, "write US dollars such as `0.25`"),
         ];

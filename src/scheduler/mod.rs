@@ -8,6 +8,7 @@ pub mod cron;
 pub mod file;
 pub mod prompt;
 pub mod slots;
+pub mod schema;
 mod sync;
 mod heartbeat;
 
@@ -236,7 +237,8 @@ impl Scheduler {
         };
         let id = MessageId::new(self.clock.new_id());
         let message = NewSynthetic { persona: persona.id.clone(), id, thread: None, place, content, run };
-        Ok(ScheduledPrompt { message, prompt_sha256: sha256_hex(&[row.prompt.as_bytes()]) })
+        let prompt_sha256 = sha256_hex(&[row.prompt.as_bytes()]);
+        Ok(ScheduledPrompt { message, prompt_sha256, output_schema: row.output_schema.clone() })
     }
 
     /// A row in force that cannot be read any more, for example because a zone left the zone data.

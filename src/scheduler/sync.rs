@@ -1,15 +1,16 @@
 //! Files on disk -> rows. A file that cannot be used stops itself and nothing else.
 
 use super::cron::{Schedule, next_after};
+use super::file::{FileError, Responsibility};
 use super::slots::owed;
-use super::{Scheduler, file};
+use super::{Scheduler, file, schema};
 use crate::config::Persona;
 use crate::domain::{PersonaId, ResponsibilityId, Timestamp, sha256_hex};
 use crate::store::{
     Duty, FileChange, FileState, MissedSlots, Result as StoreResult, StoredResponsibility, Version,
 };
 use cap_std::ambient_authority;
-use cap_std::fs_utf8::{Dir, DirEntry};
+use cap_std::fs_utf8::{Dir, DirEntry, File};
 use chrono_tz::Tz;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -42,17 +43,35 @@ pub(super) type Key = (PersonaId, String);
 
 /// Enough of a file's metadata to know that it is the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Stamp {
+pub(super) struct Mark {
     modified: Option<SystemTime>,
     size_bytes: u64,
+}
+
+/// Path of a schema below the persona's folder, and its mark; no mark: it is not there.
+type SchemaStamp = (String, Option<Mark>);
+
+/// Enough to know that a responsibility is the same.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Stamp {
+    own: Mark,
+    /// The schema that it names.
+    schema: Option<SchemaStamp>,
+}
+
+/// A file that was read.
+pub(super) struct Found {
+    responsibility: Responsibility,
+    /// On one line.
+    output_schema: Option<String>,
 }
 
 /// The folders as they were found.
 #[derive(Default)]
 pub(super) struct Scan {
     pub stamps: BTreeMap<Key, Stamp>,
-    /// Content of the files whose stamp is new, or why it could not be read.
-    pub read: BTreeMap<Key, Result<Vec<u8>, String>>,
+    /// What the files say whose stamp is new, or why they cannot be used.
+    pub read: BTreeMap<Key, Result<Found, String>>,
     /// Personas whose folder could not be listed, with the reason: their rows stay as they are.
     pub unreadable: BTreeMap<PersonaId, String>,
 }
@@ -70,9 +89,9 @@ pub(super) fn scan<'a>(personas: impl Iterator<Item = &'a Persona>, known: &BTre
 
 fn scan_folder(persona: &Persona, known: &BTreeMap<Key, Stamp>, scan: &mut Scan) -> io::Result<()> {
     // A folder that does not exist holds no responsibilities.
-    let opened =
-        Dir::open_ambient_dir(utf8(persona)?, ambient_authority()).and_then(|dir| dir.open_dir(FOLDER));
-    let folder = match opened {
+    let opened = Dir::open_ambient_dir(utf8(persona)?, ambient_authority())
+        .and_then(|home| home.open_dir(FOLDER).map(|folder| (home, folder)));
+    let (home, folder) = match opened {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened?,
     };
@@ -84,26 +103,64 @@ fn scan_folder(persona: &Persona, known: &BTreeMap<Key, Stamp>, scan: &mut Scan)
             return Err(io::Error::other(format!("more than {FILES_MAX} responsibilities")));
         }
         let key = (persona.id.clone(), format!("{FOLDER}/{name}"));
-        let is_new = |stamp: &Stamp| known.get(&key) != Some(stamp);
-        let (stamp, content) = match folder.metadata(&name) {
+        let before = known.get(&key);
+        let is_same = |own: Mark| {
+            let of_schema = |path: &str| home.metadata(path).ok().map(|found| mark(&found));
+            before.filter(|before| {
+                let schema = before.schema.as_ref();
+                before.own == own && schema.is_none_or(|(path, mark)| *mark == of_schema(path))
+            })
+        };
+        let (own, content) = match folder.metadata(&name) {
             // Gone since it was listed, or a folder that is called `x.md`.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Ok(metadata) if !metadata.is_file() => continue,
-            Ok(metadata) => {
-                let modified = metadata.modified().ok().map(cap_std::time::SystemTime::into_std);
-                let stamp = Stamp { modified, size_bytes: metadata.len() };
-                (stamp, is_new(&stamp).then(|| read(&entry)))
-            }
+            Ok(metadata) => (mark(&metadata), None),
             // For example a link that leads out of the persona's folder.
-            Err(error) => (Stamp::default(), Some(Err(error))),
+            Err(error) => (Mark::default(), Some(Err(error))),
         };
-        if let Some(content) = content.filter(|_| is_new(&stamp)) {
-            let content = content.map_err(|error| format!("cannot be read: {error}"));
-            scan.read.insert(key.clone(), content);
+        if let Some(same) = is_same(own) {
+            scan.stamps.insert(key, same.clone());
+            continue;
         }
-        scan.stamps.insert(key, stamp);
+        let content = content.unwrap_or_else(|| read(entry.open(), file::FILE_BYTES_MAX));
+        let (found, schema) = understood(&home, content);
+        scan.read.insert(key.clone(), found);
+        scan.stamps.insert(key, Stamp { own, schema });
     }
     Ok(())
+}
+
+fn mark(metadata: &cap_std::fs::Metadata) -> Mark {
+    let modified = metadata.modified().ok().map(cap_std::time::SystemTime::into_std);
+    Mark { modified, size_bytes: metadata.len() }
+}
+
+/// What a file says, with the schema that it names; and the mark of that schema, taken before it is read.
+fn understood(home: &Dir, content: io::Result<Vec<u8>>) -> (Result<Found, String>, Option<SchemaStamp>) {
+    let unreadable = |error: io::Error| format!("cannot be read: {error}");
+    let parsed = content.map_err(unreadable);
+    let parsed = parsed.and_then(|bytes| file::parse(&bytes).map_err(|error| error.to_string()));
+    let responsibility = match parsed {
+        Ok(responsibility) => responsibility,
+        Err(error) => return (Err(error), None),
+    };
+    let Some(at) = responsibility.output_schema.clone() else {
+        return (Ok(Found { responsibility, output_schema: None }), None);
+    };
+    let metadata = home.metadata(&at.path);
+    let mark = metadata.as_ref().ok().map(mark);
+    let opened = match metadata {
+        // A pipe would be waited for.
+        Ok(metadata) if !metadata.is_file() => Err(io::Error::other("it is no file")),
+        _ => home.open(&at.path),
+    };
+    let content = read(opened, schema::SCHEMA_BYTES_MAX).map_err(unreadable);
+    let found = content.and_then(|bytes| schema::check(&bytes)).map_err(|problem| {
+        FileError { line: at.line, problem: format!("`output_schema`: `{}` {problem}", at.path) }.to_string()
+    });
+    let found = found.map(|schema| Found { responsibility, output_schema: Some(schema) });
+    (found, Some((at.path, mark)))
 }
 
 fn utf8(persona: &Persona) -> io::Result<&str> {
@@ -117,10 +174,10 @@ fn candidate(entry: DirEntry) -> Option<(String, DirEntry)> {
     (named_well && !name.eq_ignore_ascii_case("readme.md")).then_some((name, entry))
 }
 
-fn read(entry: &DirEntry) -> io::Result<Vec<u8>> {
+fn read(opened: io::Result<File>, bytes_max: usize) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     // One byte more than is allowed lets the parser say that the file is too large.
-    entry.open()?.take(file::FILE_BYTES_MAX as u64 + 1).read_to_end(&mut content)?;
+    opened?.take(bytes_max as u64 + 1).read_to_end(&mut content)?;
     Ok(content)
 }
 
@@ -129,12 +186,8 @@ pub fn unusable<'a>(personas: impl Iterator<Item = &'a Persona>) -> Vec<Problem>
     let scan = scan(personas, &BTreeMap::new());
     let folders = scan.unreadable.into_iter();
     let folders = folders.map(|(id, problem)| Problem { file: format!("personas/{id}/{FOLDER}"), problem });
-    let files = scan.read.into_iter().filter_map(|((id, path), content)| {
-        let problem = match content {
-            Ok(bytes) => file::parse(&bytes).err()?.to_string(),
-            Err(problem) => problem,
-        };
-        Some(Problem { file: format!("personas/{id}/{path}"), problem })
+    let files = scan.read.into_iter().filter_map(|((id, path), found)| {
+        Some(Problem { file: format!("personas/{id}/{path}"), problem: found.err()? })
     });
     folders.chain(files).collect()
 }
@@ -159,7 +212,7 @@ impl Scheduler {
             report.problems.push(Problem { file, problem: reason.clone() });
             // What was known of an unreadable folder stays known.
             let kept = before.iter().filter(|((owner, _), _)| owner == persona);
-            scan.stamps.extend(kept.map(|(key, stamp)| (key.clone(), *stamp)));
+            scan.stamps.extend(kept.map(|(key, stamp)| (key.clone(), stamp.clone())));
         }
         if first || scan.stamps != before || !scan.read.is_empty() {
             let settled = self.apply(&scan, &mut report).await?;
@@ -175,10 +228,10 @@ impl Scheduler {
     async fn apply(&self, scan: &Scan, report: &mut SyncReport) -> StoreResult<bool> {
         let rows = self.store.responsibilities().await?;
         let mut settled = true;
-        for ((persona, path), content) in &scan.read {
+        for ((persona, path), found) in &scan.read {
             let Some(owner) = self.personas.get(persona) else { continue };
             let row = rows.iter().find(|row| row.persona == *persona && row.file == *path);
-            let to = self.file_state(owner, path, content, report);
+            let to = self.file_state(owner, path, found, report);
             settled &= self.apply_file(owner, path, row, to, report).await?;
         }
         for row in &rows {
@@ -197,33 +250,30 @@ impl Scheduler {
         &self,
         owner: &Persona,
         path: &str,
-        content: &Result<Vec<u8>, String>,
+        found: &Result<Found, String>,
         report: &mut SyncReport,
     ) -> FileState {
-        let parsed = match content {
-            Ok(bytes) => file::parse(bytes).map_err(|error| error.to_string()),
-            Err(error) => Err(error.clone()),
-        };
-        match parsed {
-            Ok(parsed) => {
+        match found {
+            Ok(Found { responsibility: parsed, output_schema }) => {
                 let zone = parsed.timezone.unwrap_or(owner.timezone);
                 let now = self.clock.now();
                 let next_slot_at = parsed.enabled.then(|| next_after(&parsed.schedule, zone, now)).flatten();
                 FileState::InForce(Duty {
-                    name: parsed.name,
+                    name: parsed.name.clone(),
                     schedule: parsed.schedule.as_str().to_owned(),
                     timezone: zone.name().to_owned(),
                     enabled: parsed.enabled,
                     prompt_sha256: sha256_hex(&[parsed.prompt.as_bytes()]),
-                    prompt: parsed.prompt,
+                    prompt: parsed.prompt.clone(),
                     budget_micros: parsed.budget_micros,
+                    output_schema: output_schema.clone(),
                     next_slot_at,
                 })
             }
             Err(problem) => {
                 let file = format!("personas/{}/{path}", owner.id);
                 let error = format!("{file}: {problem}");
-                report.problems.push(Problem { file, problem });
+                report.problems.push(Problem { file, problem: problem.clone() });
                 FileState::Unusable { error }
             }
         }
@@ -288,6 +338,7 @@ fn is_same(row: &StoredResponsibility, to: &FileState) -> bool {
                 && row.error.is_none()
                 && row.enabled == duty.enabled
                 && row.budget_micros == duty.budget_micros
+                && row.output_schema == duty.output_schema
                 && [&row.name, &row.schedule, &row.timezone, &row.prompt]
                     == [&duty.name, &duty.schedule, &duty.timezone, &duty.prompt]
         }

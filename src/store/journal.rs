@@ -7,6 +7,7 @@ use super::correspondence::{self, Reservation};
 use super::deliveries::{self, NewDelivery};
 use super::messages::{self, Content, MessageRow, Place};
 use super::money::{self, Advance, Billing};
+use super::outputs::{self, NewOutput};
 use super::runs::{fenced, to_ms};
 use super::steps::{self, Executor, Step, StepFrame, StepKind};
 use super::{PersonaStore, Result, facts};
@@ -33,6 +34,8 @@ pub enum Entry {
     TurnFailed(TurnFailed),
     Step(Step),
     Mail(Box<NewOutbound>),
+    /// With the end of its run.
+    Output(NewOutput),
     Finished(Finished),
 }
 
@@ -195,6 +198,10 @@ impl Scribe {
             Entry::TurnFailed(turn) => self.turn_failed(conn, turn).await.map(|()| false),
             Entry::Step(step) => self.step(conn, step, id).await.map(|()| true),
             Entry::Mail(mail) => self.mail(conn, mail).await.map(|()| false),
+            Entry::Output(output) => {
+                let of = (&self.key.run, &self.persona);
+                outputs::insert(conn, of, output, self.now).await.map(|()| false)
+            }
             Entry::Finished(end) => self.finished(conn, end).await.map(|()| true),
         }
     }

@@ -27,12 +27,14 @@ mod outbox;
 mod notices;
 mod facts;
 mod schedules;
+mod slots;
 mod browse;
 mod record;
 mod letters;
 mod reports;
 mod steer;
 mod providers;
+mod outputs;
 
 pub use browse::{ID_PREFIX_CHARS_MIN, RunFilter, RunSummary, ThreadFilter, ThreadMessage, ThreadSummary};
 pub use correspondence::{Bounds, Quota, Reservation, Sent};
@@ -54,16 +56,18 @@ pub use money::{Advance, Billing, EmptyPurse, budget_reached};
 pub use notices::{EarlierMail, NewNotice, Notice, NoticeFold, NoticeMail, Told, Untold, quoted};
 pub use open::{OpenError, Store};
 pub use outbox::{Delivery, DeliveryFilter, DeliveryRecipient, FrozenDelivery};
+pub use outputs::{NewOutput, StoredOutput};
 pub use providers::ProviderCalls;
 pub use record::StoredTurn;
 pub use reports::{DeliveryReport, NewReport};
 pub use runs::{ClaimedRun, NewRun, RunFailure};
 pub use schedules::{
     DueSlot, Duty, FileChange, FileState, Fired, Firing, MissedSlots, ScheduledPrompt, SlotWork,
-    StoredResponsibility, StoredSlot, Version,
+    StoredResponsibility, Version,
 };
 pub use search::{FoundMessage, MessageSearch};
 pub use sessions::{KnownSession, SessionKey};
+pub use slots::StoredSlot;
 pub use steer::{Cancellation, FailedRuns};
 pub use steps::{Executor, INTERRUPTED, NewCall, Step, StepKind, Unanswered};
 pub use transport::{TransportHealth, TransportNote, TransportState};

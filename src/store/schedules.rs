@@ -5,7 +5,7 @@
 //! flight or a crash can neither fire a slot twice nor lose one. When a slot is due is the scheduler's affair.
 
 use super::messages::insert_synthetic;
-use super::runs::{persona_id, to_i64};
+use super::runs::persona_id;
 use super::{NewSynthetic, Result, Store, StoreError, facts};
 use crate::clock::Clock;
 use crate::domain::{PersonaId, ResponsibilityId, RunId, ThreadId, Timestamp};
@@ -29,6 +29,8 @@ pub struct StoredResponsibility {
     pub prompt: String,
     /// Micro-dollars that each of its runs may cost.
     pub budget_micros: Option<i64>,
+    /// The JSON Schema of its answers.
+    pub output_schema: Option<String>,
     pub version: Version,
     pub next_slot_at: Option<Timestamp>,
     pub removed_at: Option<Timestamp>,
@@ -92,6 +94,8 @@ pub struct Duty {
     pub prompt_sha256: String,
     /// Micro-dollars that each of its runs may cost.
     pub budget_micros: Option<i64>,
+    /// The JSON Schema of its answers.
+    pub output_schema: Option<String>,
     pub next_slot_at: Option<Timestamp>,
 }
 
@@ -129,6 +133,8 @@ pub struct ScheduledPrompt {
     pub message: NewSynthetic,
     /// SHA-256 of the template, in hex.
     pub prompt_sha256: String,
+    /// The JSON Schema that the run's answer is held to.
+    pub output_schema: Option<String>,
 }
 
 /// What became of a firing.
@@ -145,23 +151,6 @@ pub enum Fired {
     Stale,
 }
 
-/// One row of a responsibility's history.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredSlot {
-    pub persona: PersonaId,
-    pub responsibility: String,
-    pub slot_at: Timestamp,
-    /// `scheduled` or `manual`.
-    pub kind: String,
-    /// `fired`, `skipped_overlap`, `missed` or `paused`.
-    pub state: String,
-    pub missed_count: i64,
-    pub missed_until: Option<Timestamp>,
-    pub note: Option<String>,
-    pub run: Option<RunId>,
-    pub run_state: Option<String>,
-}
-
 pub(super) const RESPONSIBILITIES: &str = "
     SELECT r.*, (SELECT max(s.slot_at) FROM responsibility_slots s WHERE s.responsibility_id = r.id
       AND s.kind = 'scheduled' AND s.state = 'fired') AS last_fired_at
@@ -176,12 +165,12 @@ pub(super) const DUE_RESPONSIBILITIES: &str = "
     ORDER BY r.next_slot_at, r.id";
 pub(super) const INSERT_RESPONSIBILITY: &str = "
     INSERT INTO responsibilities (id, persona_id, file, name, schedule, timezone, enabled, prompt, prompt_sha256,
-      next_slot_at, error, cursor_at, updated_at, budget_micros)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12, $13) ON CONFLICT DO NOTHING";
+      next_slot_at, error, cursor_at, updated_at, budget_micros, output_schema)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12, $13, $14) ON CONFLICT DO NOTHING";
 pub(super) const UPDATE_RESPONSIBILITY: &str = "
     UPDATE responsibilities SET name = $5, schedule = $6, timezone = $7, enabled = $8, prompt = $9,
       prompt_sha256 = $10, next_slot_at = $11, removed_at = NULL, error = NULL, budget_micros = $12,
-      revision = revision + 1, cursor_at = $13, updated_at = $13
+      output_schema = $13, revision = revision + 1, cursor_at = $14, updated_at = $14
     WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id";
 pub(super) const SPOIL_RESPONSIBILITY: &str = "
     UPDATE responsibilities SET error = $5, next_slot_at = NULL, removed_at = NULL,
@@ -199,8 +188,8 @@ pub(super) const MOVE_CURSOR: &str = "
       AND enabled = 1 AND removed_at IS NULL AND error IS NULL";
 pub(super) const INSERT_SLOT: &str = "
     INSERT INTO responsibility_slots (responsibility_id, slot_at, persona_id, kind, state, missed_count,
-      missed_until, note, run_id, prompt_snapshot, prompt_sha256, created_at)
-    SELECT r.id, $2, r.persona_id, $3, $4, $5, $6, $7, $8, $9, $10, $11 FROM responsibilities r WHERE r.id = $1
+      missed_until, note, run_id, prompt_snapshot, prompt_sha256, created_at, output_schema)
+    SELECT r.id, $2, r.persona_id, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12 FROM responsibilities r WHERE r.id = $1
     ON CONFLICT DO NOTHING";
 pub(super) const HAS_OPEN_RUN: &str = "
     SELECT EXISTS (SELECT 1 FROM runs r JOIN responsibility_slots s ON s.run_id = r.id
@@ -208,12 +197,6 @@ pub(super) const HAS_OPEN_RUN: &str = "
 pub(super) const LAST_THREAD: &str = "
     SELECT r.thread_id FROM responsibility_slots s JOIN runs r ON r.id = s.run_id
     WHERE s.responsibility_id = $1 ORDER BY s.slot_at DESC LIMIT 1";
-pub(super) const SLOTS: &str = "
-    SELECT s.*, d.name, r.state AS run_state FROM responsibility_slots s
-    JOIN responsibilities d ON d.id = s.responsibility_id LEFT JOIN runs r ON r.id = s.run_id
-    WHERE $1 IS NULL OR s.responsibility_id = $1
-    ORDER BY s.slot_at DESC, s.responsibility_id LIMIT $2";
-
 impl Store {
     /// Every responsibility, removed ones included, by persona and file.
     pub async fn responsibilities(&self) -> Result<Vec<StoredResponsibility>> {
@@ -284,21 +267,10 @@ impl Store {
         })
         .await
     }
-
-    /// The newest slots first; of one responsibility, or of all.
-    pub async fn responsibility_slots(
-        &self,
-        responsibility: Option<&ResponsibilityId>,
-        limit: usize,
-    ) -> Result<Vec<StoredSlot>> {
-        let slots = sqlx::query(SLOTS).bind(responsibility.map(ResponsibilityId::as_str)).bind(to_i64(limit));
-        slots.fetch_all(self.readers()).await?.iter().map(stored_slot).collect()
-    }
 }
 
 async fn apply(conn: &mut SqliteConnection, change: &FileChange, clock: &dyn Clock) -> Result<bool> {
     let Some(seen) = change.seen else { return insert_responsibility(conn, change, clock).await };
-    let now = change.now.to_string();
     let sql = match &change.to {
         FileState::InForce(_) => UPDATE_RESPONSIBILITY,
         FileState::Unusable { .. } => SPOIL_RESPONSIBILITY,
@@ -315,11 +287,14 @@ async fn apply(conn: &mut SqliteConnection, change: &FileChange, clock: &dyn Clo
             .bind(&duty.prompt)
             .bind(&duty.prompt_sha256)
             .bind(duty.next_slot_at.map(|at| at.to_string()))
-            .bind(duty.budget_micros),
+            .bind(duty.budget_micros)
+            .bind(&duty.output_schema),
         FileState::Unusable { error } => update.bind(error),
         FileState::Removed => update,
     };
-    let Some(id) = update.bind(now).fetch_optional(&mut *conn).await? else { return Ok(false) };
+    let Some(id) = update.bind(change.now.to_string()).fetch_optional(&mut *conn).await? else {
+        return Ok(false);
+    };
     if let FileState::Unusable { error } = &change.to {
         let of = (&change.persona, id.as_str(), seen.revision + 1);
         facts::responsibility_broken(conn, of, error, clock).await?;
@@ -349,8 +324,9 @@ async fn insert_responsibility(
     let insert = insert.bind(duty.is_some_and(|duty| duty.enabled)).bind(text(|duty| &duty.prompt));
     let insert = insert.bind(text(|duty| &duty.prompt_sha256));
     let insert = insert.bind(duty.and_then(|duty| duty.next_slot_at).map(|at| at.to_string()));
-    let insert =
-        insert.bind(error).bind(change.now.to_string()).bind(duty.and_then(|duty| duty.budget_micros));
+    let insert = insert.bind(error).bind(change.now.to_string());
+    let insert = insert.bind(duty.and_then(|duty| duty.budget_micros));
+    let insert = insert.bind(duty.and_then(|duty| duty.output_schema.as_ref()));
     let done = insert.execute(&mut *conn).await?.rows_affected() > 0;
     if let (Some(error), true) = (error, done) {
         let of = (&change.persona, change.new_id.as_str(), 1);
@@ -402,8 +378,7 @@ async fn start_run(
     let thread: Option<String> =
         sqlx::query_scalar(LAST_THREAD).bind(id.as_str()).fetch_optional(&mut *conn).await?;
     message.thread = thread.map(ThreadId::new);
-    insert_synthetic(conn, &message, now).await?;
-    Ok(())
+    insert_synthetic(conn, &message, now).await.map(|_| ())
 }
 
 /// The columns of a slot that differ.
@@ -430,8 +405,7 @@ async fn insert_missed(
     now: Timestamp,
 ) -> Result<()> {
     let row = SlotRow { missed: Some(missed), ..SlotRow::new("missed") };
-    insert_slot(conn, id, missed.first, &row, now).await?;
-    Ok(())
+    insert_slot(conn, id, missed.first, &row, now).await.map(|_| ())
 }
 
 /// False: the slot has a row already.
@@ -442,15 +416,16 @@ async fn insert_slot(
     row: &SlotRow<'_>,
     now: Timestamp,
 ) -> Result<bool> {
-    let insert = sqlx::query(INSERT_SLOT).bind(id.as_str()).bind(at.to_string());
-    let insert = insert.bind(row.kind).bind(row.state);
+    let insert =
+        sqlx::query(INSERT_SLOT).bind(id.as_str()).bind(at.to_string()).bind(row.kind).bind(row.state);
     let insert = insert.bind(row.missed.map_or(0, |missed| i64::try_from(missed.count).unwrap_or(i64::MAX)));
     let insert = insert.bind(row.missed.map(|missed| missed.last.to_string()));
     let insert = insert.bind(row.missed.and_then(|missed| missed.note.as_deref()));
     let insert = insert.bind(row.prompt.map(|prompt| prompt.message.run.id.as_str()));
     let insert = insert.bind(row.prompt.map(|prompt| prompt.message.content.text_body.as_str()));
-    let insert = insert.bind(row.prompt.map(|prompt| prompt.prompt_sha256.as_str()));
-    Ok(insert.bind(now.to_string()).execute(conn).await?.rows_affected() > 0)
+    let insert = insert.bind(row.prompt.map(|prompt| &prompt.prompt_sha256));
+    let insert = insert.bind(now.to_string()).bind(row.prompt.and_then(|p| p.output_schema.as_deref()));
+    Ok(insert.execute(conn).await?.rows_affected() > 0)
 }
 
 fn responsibility(row: &SqliteRow) -> Result<StoredResponsibility> {
@@ -464,6 +439,7 @@ fn responsibility(row: &SqliteRow) -> Result<StoredResponsibility> {
         enabled: row.get("enabled"),
         prompt: row.get("prompt"),
         budget_micros: row.get("budget_micros"),
+        output_schema: row.get("output_schema"),
         version: Version {
             revision: row.get("revision"),
             cursor_at: time(row, "cursor_at")?.ok_or(UNREADABLE_TIME)?,
@@ -475,24 +451,9 @@ fn responsibility(row: &SqliteRow) -> Result<StoredResponsibility> {
     })
 }
 
-fn stored_slot(row: &SqliteRow) -> Result<StoredSlot> {
-    Ok(StoredSlot {
-        persona: persona_id(row)?,
-        responsibility: row.get("name"),
-        slot_at: time(row, "slot_at")?.ok_or(UNREADABLE_TIME)?,
-        kind: row.get("kind"),
-        state: row.get("state"),
-        missed_count: row.get("missed_count"),
-        missed_until: time(row, "missed_until")?,
-        note: row.get("note"),
-        run: row.get::<Option<String>, _>("run_id").map(RunId::new),
-        run_state: row.get("run_state"),
-    })
-}
+pub(super) const UNREADABLE_TIME: StoreError = StoreError::Unreadable { what: "time of a responsibility" };
 
-const UNREADABLE_TIME: StoreError = StoreError::Unreadable { what: "time of a responsibility" };
-
-fn time(row: &SqliteRow, column: &str) -> Result<Option<Timestamp>> {
+pub(super) fn time(row: &SqliteRow, column: &str) -> Result<Option<Timestamp>> {
     let text: Option<&str> = row.get(column);
     text.map(|text| Timestamp::parse(text).ok_or(UNREADABLE_TIME)).transpose()
 }

@@ -21,6 +21,7 @@ mod scheduler;
 mod recording_door;
 mod smtp;
 mod sql;
+mod structured;
 mod threading;
 mod tools;
 mod config;

@@ -59,7 +59,7 @@ const WALKS: &[(&str, &str)] = &[
     ("outbox::RETRY_ALL", "a person asked, once per command"),
     ("steer::FAILED_RUNS", "a person asked, once per command"),
     ("schedules::RESPONSIBILITIES", "one row per file that a person wrote"),
-    ("schedules::SLOTS", "a person asked, once per command"),
+    ("slots::SLOTS", "a person asked, once per command"),
     ("providers::PROVIDER_CALLS", "one row per provider"),
     (
         "messages::INSERT_MESSAGE",

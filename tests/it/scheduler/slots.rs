@@ -208,7 +208,7 @@ fn firing(row: &StoredResponsibility, message: &str, run: &str) -> Firing {
         },
     };
     let slot = at("2026-06-01T07:00:00Z");
-    let prompt = ScheduledPrompt { message, prompt_sha256: String::new() };
+    let prompt = ScheduledPrompt { message, prompt_sha256: String::new(), output_schema: None };
     Firing {
         responsibility: row.id.clone(),
         seen: row.version,
