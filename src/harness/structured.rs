@@ -5,10 +5,10 @@
 
 use super::desk::RunError;
 use super::providers::{Message, OutputSchema, Parameter, Request, Response, Stop, Structured, ToolChoice};
-use super::turn;
 use super::work::Work;
+use super::{purse, turn};
 use crate::domain::{ErrorClass, StopReason, Trigger, sha256_hex};
-use crate::store::{Entry, NewOutput};
+use crate::store::{ClaimedRun, Entry, NewOutput, Store};
 use jsonschema::ValidationError;
 use serde_json::{Map, Value};
 
@@ -51,17 +51,21 @@ impl Fault {
 
 impl Form {
     /// The form of this run's answer; `None`: any text will do. Errors: class `Config`, for one that cannot be read.
-    pub async fn of(work: &Work<'_>) -> Result<Option<Form>, RunError> {
-        if !matches!(work.run.trigger, Trigger::Schedule | Trigger::Manual) {
+    pub async fn of(store: &Store, run: &ClaimedRun) -> Result<Option<Form>, RunError> {
+        if !matches!(run.trigger, Trigger::Schedule | Trigger::Manual) {
             return Ok(None);
         }
-        let Some(text) = work.store.schema_of_run(&work.run.id).await? else { return Ok(None) };
+        let Some(text) = store.persona(&run.persona).schema_of_run(&run.id).await? else { return Ok(None) };
         let unreadable = |_| RunError::Fatal {
             class: ErrorClass::Config,
             message: "the schema of this run's answer cannot be read".to_owned(),
         };
         let schema = serde_json::from_str(&text).map_err(unreadable)?;
         Ok(Some(Form { text, schema, repairs: 0, is_cut: false, failure: None }))
+    }
+
+    fn give_up(&mut self, fault: &Fault, why: &str) {
+        self.failure = Some(format!("the answer does not fit its schema, {why}: {}", fault.for_operator));
     }
 
     /// Asks for the form in a request: natively where the provider can, in the prompt where it cannot or would not.
@@ -121,24 +125,27 @@ pub async fn hold(
             }
             Err(fault) => fault,
         };
-        let why = match spent {
-            Some(limit) => Some(format!("and `{limit}` leaves no repair")),
-            None => (form.repairs >= REPAIRS_MAX).then(|| format!("after {REPAIRS_MAX} repairs")),
-        };
-        if let Some(why) = why {
-            let fault = fault.for_operator;
-            form.failure = Some(format!("the answer does not fit its schema, {why}: {fault}"));
+        if let Some(limit) = spent {
+            form.give_up(&fault, &format!("and `{limit}` leaves no repair"));
+            return Ok((text, StopReason::Failed));
+        }
+        if form.repairs >= REPAIRS_MAX {
+            form.give_up(&fault, &format!("after {REPAIRS_MAX} repairs"));
             return Ok((text, StopReason::Failed));
         }
         form.repairs += 1;
-        let note = note(&fault);
-        work.said.push(Message::assistant(text));
-        let answer = turn::ask(work, ToolChoice::None, Some(note.clone())).await?;
-        work.said.push(Message::user(note));
-        text = answer.text();
-        if let Some(form) = work.form.as_mut() {
-            form.is_cut = answer.stop == Stop::MaxTokens;
+        work.said.push(Message::assistant(text.clone()));
+        let asked = turn::ask(work, ToolChoice::None, Some(note(&fault))).await;
+        if let Err(RunError::Purse(empty)) = &asked
+            && purse::ends(work, empty).await?
+        {
+            work.form.iter_mut().for_each(|form| form.give_up(&fault, "and the money leaves no repair"));
+            return Ok((text, StopReason::Failed));
         }
+        let answer = asked?;
+        work.said.push(Message::user(note(&fault)));
+        work.form.iter_mut().for_each(|form| form.is_cut = answer.stop == Stop::MaxTokens);
+        text = answer.text();
     }
 }
 

@@ -85,7 +85,6 @@ impl<'a> Work<'a> {
         let store = desk.store.persona(&run.persona);
         let TriggerMessage { message, attachments, has_past, sent } =
             store.trigger_message(&run.trigger_message).await?;
-        let subject = Subject { trigger: run.trigger, message, attachments, has_past };
         let tools = desk.tools(persona);
         let first = Request {
             model: route.model.clone(),
@@ -108,8 +107,8 @@ impl<'a> Work<'a> {
             persona,
             folder,
             store,
-            subject,
-            form: None,
+            subject: Subject { trigger: run.trigger, message, attachments, has_past },
+            form: Form::of(&desk.store, run).await?,
             route,
             chain,
             agent: AgentState::default(),
@@ -130,7 +129,6 @@ impl<'a> Work<'a> {
             budget,
             began: desk.clock.monotonic(),
         };
-        work.form = Form::of(&work).await?;
         let journal = match run.has_journal {
             true => work.store.journal_so_far(&run.id).await?,
             false => JournalSoFar::default(),
