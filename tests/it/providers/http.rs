@@ -12,10 +12,19 @@ use secrecy::SecretString;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-const DIALECTS: &[&str] = &["anthropic", "openai"];
+const DIALECTS: &[&str] = &["anthropic", "openai", "gemini", "ollama"];
+/// Those that cannot be asked elsewhere than on this machine without a key.
+const KEYED: &[&str] = &["anthropic", "openai", "gemini"];
 
 fn text(dialect: &str) -> String {
-    std::fs::read_to_string(fixture(&format!("{dialect}/text.sse"))).expect("it exists")
+    let ending = if dialect == "ollama" { "ndjson" } else { "sse" };
+    std::fs::read_to_string(fixture(&format!("{dialect}/text.{ending}"))).expect("it exists")
+}
+
+/// The beginning of an answer, with at least one whole piece.
+fn half(body: &str) -> &str {
+    let middle = (body.len() / 2..).find(|at| body.is_char_boundary(*at)).expect("it ends somewhere");
+    &body[..middle]
 }
 
 async fn ask(provider: &dyn Provider, context: CallContext) -> Result<Response, ProviderError> {
@@ -38,9 +47,16 @@ async fn a_request_carries_its_key_in_one_header_and_nowhere_else() {
     let expected = [
         ("anthropic", "POST /v1/messages HTTP/1.1", "x-api-key", KEY.to_owned()),
         ("openai", "POST /v1/chat/completions HTTP/1.1", "authorization", format!("Bearer {KEY}")),
+        (
+            "gemini",
+            "POST /v1beta/models/model-x:streamGenerateContent?alt=sse HTTP/1.1",
+            "x-goog-api-key",
+            KEY.to_owned(),
+        ),
+        ("ollama", "POST /api/chat HTTP/1.1", "authorization", format!("Bearer {KEY}")),
     ];
     for (dialect, line, header, value) in expected {
-        let server = Server::start(vec![Reply::stream(&text(dialect))]).await;
+        let server = Server::start(vec![Reply::stream(&text(dialect)).in_words_of(dialect)]).await;
         let provider = adapter(dialect, &server.url);
         ask(&*provider, context()).await.expect("it answers");
         let seen = server.seen().remove(0);
@@ -61,10 +77,13 @@ async fn a_request_carries_its_key_in_one_header_and_nowhere_else() {
 #[tokio::test]
 async fn a_base_url_may_end_with_the_version() {
     for (dialect, line) in [("anthropic", "POST /v1/messages "), ("openai", "POST /v1/chat/completions ")] {
-        let server = Server::start(vec![Reply::stream(&text(dialect))]).await;
+        let server = Server::start(vec![Reply::stream(&text(dialect)).in_words_of(dialect)]).await;
         ask(&*adapter(dialect, &format!("{}/v1/", server.url)), context()).await.expect("it answers");
         assert!(server.seen()[0].head.starts_with(line));
     }
+    let server = Server::start(vec![Reply::stream(&text("gemini"))]).await;
+    ask(&*adapter("gemini", &format!("{}/v1/", server.url)), context()).await.expect("it answers");
+    assert!(server.seen()[0].head.starts_with("POST /v1/models/model-x:streamGenerateContent?alt=sse "));
     let server = Server::start(vec![Reply::stream(&text("openai"))]).await;
     ask(&*adapter("openai", &format!("{}/api", server.url)), context()).await.expect("it answers");
     assert!(
@@ -77,7 +96,9 @@ async fn a_base_url_may_end_with_the_version() {
 async fn one_connection_serves_many_calls_however_bodies_are_framed() {
     for dialect in DIALECTS {
         let body = text(dialect);
-        for reply in [Reply::stream(&body), Reply::chunked(&body, Then::KeepAlive)] {
+        for reply in [Reply::stream(&body), Reply::chunked(&body, Then::KeepAlive)]
+            .map(|reply| reply.in_words_of(dialect))
+        {
             let server = Server::start(vec![reply]).await;
             let provider = adapter(dialect, &server.url);
             for _ in 0..20 {
@@ -93,6 +114,8 @@ async fn a_server_that_ignores_streaming_is_understood() {
     let bodies = [
         r#"{"id":"m","model":"m","content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn","usage":{}}"#,
         r#"{"id":"m","model":"m","choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}"#,
+        r#"[{"candidates":[{"content":{"parts":[{"text":"hi"}]},"finishReason":"STOP"}]}]"#,
+        r#"{"model":"m","message":{"content":"hi"},"done":true,"done_reason":"stop"}"#,
     ];
     for (dialect, body) in DIALECTS.iter().zip(bodies) {
         let server = Server::start(vec![json_reply(200, &[], body)]).await;
@@ -105,9 +128,12 @@ async fn a_server_that_ignores_streaming_is_understood() {
 async fn silence_ends_with_a_timeout_before_and_inside_the_answer() {
     for dialect in DIALECTS {
         let body = text(dialect);
-        let half = body.get(..body.len() / 2).expect("a character boundary");
+        let half = half(&body);
         let mute = Reply { bytes: Vec::new(), then: Then::Hold };
-        let replies = [(mute, Phase::BeforeFirstByte), (Reply::chunked(half, Then::Hold), Phase::MidStream)];
+        let replies = [
+            (mute, Phase::BeforeFirstByte),
+            (Reply::chunked(half, Then::Hold).in_words_of(dialect), Phase::MidStream),
+        ];
         for (reply, phase) in replies {
             let server = Server::start(vec![reply]).await;
             let provider = adapter(dialect, &server.url);
@@ -126,8 +152,8 @@ async fn silence_ends_with_a_timeout_before_and_inside_the_answer() {
 async fn a_cancelled_or_dropped_call_closes_its_connection() {
     for dialect in DIALECTS {
         let body = text(dialect);
-        let half = body.get(..body.len() / 2).expect("a character boundary");
-        let server = Server::start(vec![Reply::chunked(half, Then::Hold)]).await;
+        let half = half(&body);
+        let server = Server::start(vec![Reply::chunked(half, Then::Hold).in_words_of(dialect)]).await;
         let provider = adapter(dialect, &server.url);
         let wire = provider.wire_request(&request("hello")).expect("sound");
         let cancel = CancellationToken::new();
@@ -149,10 +175,10 @@ async fn a_cancelled_or_dropped_call_closes_its_connection() {
 async fn a_body_that_breaks_off_is_transient() {
     for dialect in DIALECTS {
         let body = text(dialect);
-        let half = body.get(..body.len() / 2).expect("a character boundary");
-        let mut short = Reply::stream(&body).then(Then::Close);
+        let half = half(&body);
+        let mut short = Reply::stream(&body).then(Then::Close).in_words_of(dialect);
         short.bytes.truncate(short.bytes.len() - 100);
-        for reply in [short, Reply::chunked(half, Then::Close)] {
+        for reply in [short, Reply::chunked(half, Then::Close).in_words_of(dialect)] {
             let error = failure(dialect, reply).await;
             assert_eq!((error.class, error.phase), (ErrorClass::Transient, Phase::MidStream));
         }
@@ -175,7 +201,7 @@ async fn a_port_where_nobody_listens_is_transient() {
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
     for dialect in DIALECTS {
-        let elsewhere = Server::start(vec![Reply::stream(&text(dialect))]).await;
+        let elsewhere = Server::start(vec![Reply::stream(&text(dialect)).in_words_of(dialect)]).await;
         for status in [301, 302, 307, 308] {
             let error = failure(dialect, Reply::new(status, &[("location", &elsewhere.url)], "")).await;
             assert_eq!((error.class, error.http_status), (ErrorClass::Config, Some(status)));
@@ -201,8 +227,10 @@ async fn a_key_that_the_provider_repeats_is_not_passed_on() {
         format!(r#"{{"error":{{"message":"Incorrect API key provided: {KEY} or sk-other-key-123456"}}}}"#);
     let inside =
         format!("event: error\ndata: {{\"type\":\"error\",\"error\":{{\"message\":\"bad key {KEY}\"}}}}\n\n");
+    let line = format!("{{\"error\":\"bad key {KEY}\"}}\n");
     for dialect in DIALECTS {
-        for reply in [json_reply(401, &[], &before), Reply::stream(&inside)] {
+        let inside = if *dialect == "ollama" { Reply::lines(&line) } else { Reply::stream(&inside) };
+        for reply in [json_reply(401, &[], &before), inside] {
             let error = failure(dialect, reply).await;
             assert!(!format!("{error:?}").contains(KEY), "{error:?}");
             assert!(!format!("{error:?}").contains("sk-other"), "{error:?}");
@@ -223,7 +251,7 @@ async fn a_web_page_is_never_an_answer() {
             (error.class, error.message.as_str()),
             (ErrorClass::Transient, "HTTP 502: 502 Bad gateway")
         );
-        let error = failure(dialect, Reply::stream(&format!("{page}\n"))).await;
+        let error = failure(dialect, Reply::stream(&format!("{page}\n")).in_words_of(dialect)).await;
         assert_eq!(error.class, ErrorClass::Protocol);
         let error = failure(dialect, json_reply(200, &[], "{\"cut\":")).await;
         assert_eq!(error.class, ErrorClass::Protocol);
@@ -234,7 +262,7 @@ async fn a_web_page_is_never_an_answer() {
 async fn an_endless_answer_is_cut_off() {
     let endless = format!("data: {}\n\n", "x".repeat(17 * 1024 * 1024));
     for dialect in DIALECTS {
-        for reply in [Reply::stream(&endless), json_reply(200, &[], &endless)] {
+        for reply in [Reply::stream(&endless).in_words_of(dialect), json_reply(200, &[], &endless)] {
             let error = failure(dialect, reply).await;
             assert_eq!((error.class, error.phase), (ErrorClass::Protocol, Phase::MidStream));
             assert!(error.message.contains("longer than"), "{error}");
@@ -249,7 +277,7 @@ fn settings_that_cannot_work_or_would_expose_the_key_are_refused() {
         api_key: key.map(SecretString::from),
         ..Default::default()
     };
-    for dialect in DIALECTS {
+    for dialect in KEYED {
         let refusal =
             |settings: &ProviderSettings| build(dialect, settings).err().map(|e| (e.class, e.phase));
         let variable = key_variable(dialect).expect("it needs a key");

@@ -42,6 +42,16 @@ impl Reply {
         let end = if then == Then::KeepAlive { "0\r\n\r\n" } else { "" };
         Self { bytes: format!("{head}{:x}\r\n{body}\r\n{end}", body.len()).into_bytes(), then }
     }
+    /// The same with the content type of that dialect, for `ollama` answers in lines.
+    pub fn in_words_of(mut self, dialect: &str) -> Self {
+        const EVENTS: &[u8] = b"text/event-stream";
+        if let (true, Some(at)) =
+            (dialect == "ollama", self.bytes.windows(EVENTS.len()).position(|w| w == EVENTS))
+        {
+            self.bytes.splice(at..at + EVENTS.len(), *b"application/x-ndjson");
+        }
+        self
+    }
     pub fn then(self, then: Then) -> Self {
         Self { then, ..self }
     }
