@@ -9,6 +9,7 @@ mod gemini;
 mod history;
 mod judged;
 mod http;
+mod judged_natives;
 mod ollama;
 mod scripted;
 pub mod server;
@@ -18,6 +19,9 @@ mod strict_openai;
 mod switches;
 mod threads;
 mod vendors;
+mod strict_gemini;
+mod strict_ollama;
+mod threads_natives;
 
 use attache::config::ProviderSettings;
 use attache::domain::Timestamp;

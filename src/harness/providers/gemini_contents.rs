@@ -53,13 +53,20 @@ fn user_part(block: &Block, ids: &HashMap<&str, &str>) -> Option<Value> {
             // The vendor wants an object, with these names for what came out and what went wrong.
             let response = if *is_error { json!({"error": content}) } else { json!({"output": content}) };
             let mut result = with_id(ids.get(call_id.as_str()).copied());
-            result.insert("name".to_owned(), json!(name));
+            result.insert("name".to_owned(), json!(lettered(name)));
             result.insert("response".to_owned(), response);
             Some(json!({"functionResponse": result}))
         }
         // The normaliser leaves neither in a user's message.
         Block::Thinking { .. } | Block::ToolCall { .. } => None,
     }
+}
+
+/// A name must begin with a letter or `_` (the reference of `FunctionDeclaration`); ours do, those that models make up may
+/// not.
+fn lettered(name: &str) -> String {
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if begins { name.to_owned() } else { format!("_{name}").chars().take(64).collect() }
 }
 
 fn with_id(id: Option<&str>) -> Map<String, Value> {
@@ -90,7 +97,7 @@ fn model_parts(blocks: &[Block], signs: bool) -> Vec<Value> {
             Block::ToolCall { id: _, name, args, provider_state } => {
                 let own = provider_state.as_ref();
                 let mut call = with_id(own.and_then(|state| word(state, "id")));
-                call.insert("name".to_owned(), json!(name));
+                call.insert("name".to_owned(), json!(lettered(name)));
                 call.insert("args".to_owned(), Value::Object(object(args)));
                 let foreign = (own.is_none() && signs && !has_call).then_some(FOREIGN_SIGNATURE);
                 let signature = own.and_then(|state| word(state, "signature")).or(foreign);
