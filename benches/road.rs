@@ -195,7 +195,7 @@ async fn context_at(length: usize) -> Duration {
     let mut times = Vec::new();
     for _ in 0..200 {
         let began = Instant::now();
-        let (context, _) = context::assemble(sources, profile, 32_000).await.expect("a context");
+        let (context, _) = context::assemble(sources, profile, 32_000, 32_000).await.expect("a context");
         times.push(began.elapsed());
         assert!(!context.history.is_empty());
     }

@@ -206,6 +206,9 @@ fn show(context: &Context, record: &RunRecord) -> anyhow::Result<()> {
     section(screen, "\nlimits", &["PURSE", "SPAN", "MAX", "SET BY"], &limits(record))?;
     if let Some(context) = &record.context {
         screen.heading("\ncontext")?;
+        if let Some(note) = &context.note {
+            screen.line(note)?;
+        }
         let rows = context.entries.iter().map(|entry| {
             let why = entry.why.clone().unwrap_or_default();
             let (bytes, tokens) = (entry.bytes.to_string(), entry.tokens.to_string());

@@ -74,10 +74,12 @@ struct Gathered {
     piece: Piece,
 }
 
-/// Runs the pipeline of a profile.
+/// Runs the pipeline of a profile. What each step may contribute goes by `allowed_tokens`, the whole by `budget_tokens`,
+/// which is less where the model takes less: then history goes, and not the end of the letter.
 pub async fn assemble(
     sources: Sources<'_>,
     profile: (&str, &ContextProfile),
+    allowed_tokens: usize,
     budget_tokens: usize,
 ) -> Result<(Context, ContextReport), ResolveError> {
     let mut report = ContextReport {
@@ -89,7 +91,7 @@ pub async fn assemble(
     };
     let mut gathered = Vec::new();
     for step in &profile.1.steps {
-        resolve_step(sources, step, budget_tokens, &mut gathered, &mut report).await?;
+        resolve_step(sources, step, allowed_tokens, &mut gathered, &mut report).await?;
     }
     trim(&mut gathered, &mut report);
     report.used_tokens = report.entries.iter().map(|entry| entry.tokens).sum();
@@ -99,7 +101,7 @@ pub async fn assemble(
 async fn resolve_step(
     sources: Sources<'_>,
     step: &ContextStep,
-    budget_tokens: usize,
+    allowed_tokens: usize,
     gathered: &mut Vec<Gathered>,
     report: &mut ContextReport,
 ) -> Result<(), ResolveError> {
@@ -111,7 +113,7 @@ async fn resolve_step(
     let args: Vec<String> = step.args.iter().map(|arg| expand(arg, sources)).collect();
     let call = ResolverCall {
         args: &args,
-        budget_tokens: step.budget_tokens.unwrap_or(budget_tokens / 2),
+        budget_tokens: step.budget_tokens.unwrap_or(allowed_tokens / 2),
         persona: sources.persona,
         store: sources.store,
         folder: sources.folder,

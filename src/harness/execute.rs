@@ -61,10 +61,9 @@ async fn converse(work: &mut Work<'_>) -> Result<(String, StopReason), RunError>
         }
         if response.calls().next().is_some() {
             let results = calls::call_all(work, &response).await?;
-            work.said.push(Message { role: Role::Assistant, blocks: response.blocks });
-            work.said.push(Message { role: Role::User, blocks: results });
-        } else if response.stop == Stop::Paused {
-            work.said.push(Message { role: Role::Assistant, blocks: response.blocks });
+            work.hear(response, results);
+        } else if matches!(response.stop, Stop::Paused | Stop::MalformedCall) {
+            work.hear(response, Vec::new());
         } else {
             if let Some(form) = &mut work.form {
                 form.is_cut = response.stop == Stop::MaxTokens;

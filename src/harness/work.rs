@@ -5,7 +5,7 @@ use super::desk::{Desk, RunError};
 use super::gate::Gate;
 use super::meter::Meter;
 use super::providers::retry::input_tokens_max;
-use super::providers::{Message, ProviderError, Request, Response, Role, Stop, ToolChoice, ToolSpec};
+use super::providers::{Block, Message, ProviderError, Request, Response, Role, Stop, ToolChoice, ToolSpec};
 use super::purse;
 use super::quota;
 use super::resolvers::Subject;
@@ -26,6 +26,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+
+/// What a model is told whose call its own vendor could not read.
+const UNREADABLE_CALL: &str = "[engine] Your last tool call could not be read, and nothing was executed. Write it \
+    again, with arguments that are one JSON object, or answer in words.";
 
 /// Everything a run is worked on with, and how far it has come.
 pub struct Work<'a> {
@@ -176,8 +180,9 @@ impl<'a> Work<'a> {
             subject: &self.subject,
             now: self.desk.clock.now(),
         };
+        let allowed_tokens = self.budget().context_tokens_max;
         let (context, mut report) =
-            context::assemble(sources, (&self.run.profile, profile), budget_tokens).await?;
+            context::assemble(sources, (&self.run.profile, profile), allowed_tokens, budget_tokens).await?;
         report.note = note;
         self.first.system = context.system();
         self.first.messages = context.messages();
@@ -213,8 +218,7 @@ impl<'a> Work<'a> {
                 Some(_) => {
                     let results = super::calls::known_blocks(self, &response);
                     let note = structured::replayed(self, &response);
-                    self.said.push(Message { role: Role::Assistant, blocks: response.blocks });
-                    self.said.push(Message { role: Role::User, blocks: results });
+                    self.hear(response, results);
                     self.said.extend(note);
                 }
                 // A refusal ended the run with its own commit: whoever retries it asks again.
@@ -224,6 +228,15 @@ impl<'a> Work<'a> {
             }
         }
         Ok(())
+    }
+
+    /// An answer that is not the last stands in the conversation, with the results of its calls.
+    pub fn hear(&mut self, response: Response, results: Vec<Block>) {
+        self.meter.heard(&response.stop, &results);
+        let is_unreadable = response.stop == Stop::MalformedCall && results.is_empty();
+        self.said.push(Message { role: Role::Assistant, blocks: response.blocks });
+        self.said.push(Message { role: Role::User, blocks: results });
+        self.said.extend(is_unreadable.then(|| Message::user(UNREADABLE_CALL)));
     }
 
     /// What a call of a tool is judged and executed with.

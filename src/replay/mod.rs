@@ -143,6 +143,9 @@ pub struct ContextRecord {
     pub profile: String,
     pub budget_tokens: u64,
     pub used_tokens: u64,
+    /// Why it is shorter than it would be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     pub entries: Vec<ContextEntry>,
 }
 

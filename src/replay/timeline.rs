@@ -172,6 +172,9 @@ fn write_context(page: &mut Page, time: &str, context: &ContextRecord) {
         context.budget_tokens
     );
     page.stage(time, "context", vec![span(Tone::Plain, used)]);
+    if let Some(note) = &context.note {
+        page.inside(vec![span(Tone::Bad, inline(note))]);
+    }
     let rows = context.entries.iter().map(|entry| {
         let tone = match entry.outcome.as_str() {
             "used" => Tone::Plain,

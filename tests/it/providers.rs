@@ -11,6 +11,7 @@ mod judged;
 mod http;
 mod judged_natives;
 mod ollama;
+mod retry;
 mod scripted;
 pub mod server;
 mod strict;

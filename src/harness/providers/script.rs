@@ -1,6 +1,6 @@
 //! The script of `scripted.rs` as typed, which answer fits a request, and what fills its placeholders. Pure.
 
-use super::contract::{Block, Phase, ProviderError, Request, Role, Stop, TokenUsage, ToolChoice};
+use super::contract::{Block, Parameter, Phase, ProviderError, Request, Role, Stop, TokenUsage, ToolChoice};
 use crate::domain::ErrorClass;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -17,6 +17,8 @@ pub struct Script {
     _schema: Option<String>,
     /// The model that the responses name; the requested one if left out.
     pub model: Option<String>,
+    /// Tokens of input and output together that it says it takes.
+    pub window_tokens: Option<u64>,
     pub turns: Vec<Answer>,
     pub rules: Vec<Answer>,
 }
@@ -45,6 +47,9 @@ pub struct When {
     pub after_tool: Option<String>,
     pub after_error: Option<bool>,
     pub tools: Option<bool>,
+    pub model: Option<String>,
+    pub without: Option<Parameter>,
+    pub longer_than: Option<usize>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -92,6 +97,9 @@ pub struct Fault {
     pub message: Option<String>,
     pub status: Option<u16>,
     pub retry_after_ms: Option<u64>,
+    pub refused: Option<Parameter>,
+    pub window_tokens: Option<u64>,
+    pub acted: bool,
     pub mid_stream: bool,
     /// How many times per run and place; `None` is always.
     pub times: Option<u32>,
@@ -106,6 +114,9 @@ impl Fault {
         ProviderError {
             http_status: self.status,
             retry_after: self.retry_after_ms.map(Duration::from_millis),
+            refused: self.refused,
+            window_tokens: self.window_tokens,
+            acted: self.acted,
             ..ProviderError::new(class, phase, message)
         }
     }
@@ -237,7 +248,21 @@ impl<'a> Situation<'a> {
             && when.after_tool.as_ref().is_none_or(|tool| results.iter().any(|(name, ..)| name == tool))
             && when.after_error.is_none_or(|expected| !results.is_empty() && failed == expected)
             && when.tools.is_none_or(|expected| offered == expected)
+            && when.model.as_ref().is_none_or(|model| *model == self.request.model)
+            && when.without.is_none_or(|parameter| self.request.without.contains(&parameter))
+            && when.longer_than.is_none_or(|chars| length(self.request) > chars)
     }
+}
+
+/// Characters of everything that the model reads: texts, arguments, results.
+fn length(request: &Request) -> usize {
+    let of = |block: &Block| match block {
+        Block::Text { text } | Block::Thinking { text, .. } => text.chars().count(),
+        Block::ToolCall { args, .. } => serde_json::to_string(args).map_or(0, |json| json.chars().count()),
+        Block::ToolResult { content, .. } => content.chars().count(),
+    };
+    let system: usize = request.system.iter().map(|text| text.chars().count()).sum();
+    system + request.messages.iter().flat_map(|message| &message.blocks).map(of).sum::<usize>()
 }
 
 /// Name, content and error flag of the tool results in the last message; none if it has none.

@@ -4,11 +4,12 @@
 //! The first rule whose `when` holds answers; otherwise `turns[n]` answers turn `n` of the run. Nothing fitting is
 //! an error that names the script. `when` (all given parts must hold; empty always holds):
 //! `turn` (number), `contains` (in the last user text, any case), `system_contains`, `after_tool` (one of the newest
-//! results is of this tool), `after_error` (the newest results contain a failure: true or false), `tools` (tools may be called).
+//! results is of this tool), `after_error` (the newest results contain a failure: true or false), `tools` (tools may be called),
+//! `model` (the one that is asked), `without` (this parameter is left out), `longer_than` (characters of the whole request).
 //!
 //! An ANSWER: `say` (text, may be empty), `call` (list of `{"tool", "args"}`, or `{"tool", "raw"}` for arguments that
 //! are not JSON; `id` optional), `stop` (`max_tokens`, `refused`, `paused`, …), `usage`, `delay_ms`, `hang` (until the call
-//! is cancelled or times out), `error` (`{"class", "message", "status", "retry_after_ms", "mid_stream", "times"}`).
+//! is cancelled or times out), `error` (`{"class", "message", "status", "retry_after_ms", "mid_stream", "refused", "window_tokens", "acted", "times"}`).
 //! `times` counts per run and place: `{"times": 2}` fails twice, then the rest of the answer applies; without it the
 //! error is permanent. The counts live in memory.
 //!
@@ -152,7 +153,7 @@ impl Provider for Scripted {
 
     /// A script says what a call cost if it likes (`usage.cost_micros`).
     fn capabilities(&self, _model: &str) -> Capabilities {
-        Capabilities { reports_cost: true, ..Capabilities::MODEL }
+        Capabilities { reports_cost: true, window_tokens: self.script.window_tokens, ..Capabilities::MODEL }
     }
 
     fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {
