@@ -390,7 +390,7 @@ fn a_check_finds_what_would_fail_the_first_run() {
     assert_eq!(checked.code, 65, "{}", checked.stdout);
     for found in [
         "step `persona`: personas/concierge/PERSONA.md: not UTF-8",
-        "configs/inference.json: provider `scripted` cannot be used: ",
+        "configs/inference.json: provider `scripted` (default) cannot be used: ",
         "configs/context.json: profile `thread`, step `load-file`: syntax error: ",
         "configs/context.json: profile `thread`, step `load-file`: no file `configs/prompts/security.md`\n",
         "configs/context.json: profile `responsibility`, step `persona`: no file `personas/digest/PERSONA.md`\n",
