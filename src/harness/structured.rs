@@ -157,7 +157,8 @@ pub fn failure(work: &mut Work<'_>) -> Option<(ErrorClass, String)> {
 
 /// What an answer of an earlier attempt was answered with, if it was an answer that missed its form.
 pub fn replayed(work: &mut Work<'_>, response: &Response) -> Option<Message> {
-    let is_final = response.calls().next().is_none() && response.stop != Stop::Paused;
+    let is_final =
+        response.calls().next().is_none() && !matches!(response.stop, Stop::Paused | Stop::MalformedCall);
     let form = work.form.as_mut().filter(|_| is_final)?;
     let fault = form.read(&response.text(), response.stop == Stop::MaxTokens).err()?;
     // After the last repair somebody retried the run, and it began to count anew.
@@ -167,7 +168,8 @@ pub fn replayed(work: &mut Work<'_>, response: &Response) -> Option<Message> {
 
 /// Whether the last answer of an earlier attempt ended its run by missing its form: whoever retries it asks anew.
 pub fn is_given_up(work: &mut Work<'_>, response: &Response) -> bool {
-    let is_final = response.calls().next().is_none() && response.stop != Stop::Paused;
+    let is_final =
+        response.calls().next().is_none() && !matches!(response.stop, Stop::Paused | Stop::MalformedCall);
     let Some(form) = work.form.as_mut().filter(|form| is_final && form.repairs >= REPAIRS_MAX) else {
         return false;
     };
