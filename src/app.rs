@@ -15,6 +15,7 @@ use crate::gateway::notices::Notices;
 use crate::gateway::outbound::{self, Outbound};
 use crate::harness::desk::Desk;
 use crate::harness::preflight::price_problems;
+use crate::harness::providers::mark;
 use crate::harness::worker::Worker;
 use crate::scheduler::Scheduler;
 use crate::store::Store;
@@ -52,6 +53,14 @@ impl Engine {
     pub async fn open(config: Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
         let config = Arc::new(config);
         let store = Store::open(&config.workspace, clock.clone()).await?;
+        // The lock is ours: the engine that started them is gone, and what they go on doing nobody records.
+        let left = mark::sweep(&config.workspace);
+        if left > 0 {
+            tracing::warn!(
+                processes = left,
+                "an agent's processes had outlived their engine; they were killed"
+            );
+        }
         let recovered = store.recover_runs().await.context("recovering runs")?;
         if recovered > 0 {
             tracing::info!(runs = recovered, "an engine stopped in the middle; its runs are queued again");

@@ -157,6 +157,7 @@ fn one<T>(
             binary: typed.binary.clone(),
             tier: typed.tier.unwrap_or_default(),
             environment: environment.collect(),
+            workspace: Some(desk.workspace.to_path_buf()),
             stop_grace: None,
         },
     }

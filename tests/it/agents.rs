@@ -3,6 +3,7 @@
 //! The agents are shell scripts that speak the documented lines; `tests/peers/agents.sh` drives the real programs.
 
 mod claude;
+mod death;
 mod lines;
 mod process;
 
@@ -31,7 +32,7 @@ impl Fake {
         let dir = tempfile::tempdir().expect("a temporary folder");
         std::fs::create_dir(dir.path().join("work")).expect("a folder to work in");
         // Whatever the test does to it, its group is known.
-        let script = format!("printf '%s' \"$ATTACHE_AGENT_GROUP\" > \"$OUT/group\"\n{script}\n");
+        let script = format!("printf '%s' \"${{ATTACHE_AGENT_GROUP##*:}}\" > \"$OUT/group\"\n{script}\n");
         std::fs::write(dir.path().join("script"), script).expect("the script");
         Self { dir }
     }
@@ -57,6 +58,7 @@ impl Fake {
             tier: Tier::ReadOnly,
             environment: environment.map(|(name, value)| (name.to_owned(), SecretString::from(value))).into(),
             stop_grace: Some(Duration::from_millis(300)),
+            workspace: None,
         };
         ProviderSettings { agent, ..Default::default() }
     }

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// One agent's block.
@@ -13,6 +14,8 @@ pub struct AgentSettings {
     pub tier: Tier,
     /// All that the program sees of the environment: name and value.
     pub environment: Vec<(String, SecretString)>,
+    /// The workspace that it works for, by which what it leaves behind is found.
+    pub workspace: Option<PathBuf>,
     /// Time between asking it to end and killing it; `None`: five seconds.
     pub stop_grace: Option<Duration>,
 }

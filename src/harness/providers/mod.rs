@@ -36,6 +36,7 @@ pub mod ollama_lines;
 pub mod ollama;
 pub mod scripted;
 pub mod lines;
+pub mod mark;
 pub mod process;
 pub mod agent;
 mod complaint;

@@ -3,10 +3,11 @@
 //! A program runs in a process group of its own, whose leader is a small shell that does nothing but wait for our end:
 //! it holds a pipe that closes when this engine dies, by `kill -9` too, and then kills its group. Because the leader
 //! is reaped last, the group's number stays ours until everything in it is dead. What leaves the group (a tool's child
-//! with a session of its own) is found by the variable [`MARK`], on systems with `/proc`.
+//! with a session of its own) is found by its mark (`mark.rs`).
 
 use super::contract::{Health, Phase, ProviderError};
 use super::lines::{Lines, OutputLimits, Tail};
+use super::mark::{self, Mark};
 use crate::config::ProviderSettings;
 use crate::domain::ErrorClass;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -27,11 +28,7 @@ const DRAIN: Duration = Duration::from_millis(500);
 /// Time for the last words to a program that is about to be stopped.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 const VERSION_DEADLINE: Duration = Duration::from_secs(10);
-#[cfg(target_os = "linux")]
-const SWEEPS_MAX: usize = 20;
 const PIECE_BYTES: usize = 64 * 1024;
-/// A variable that everything started by one of our programs inherits; its value is the group's number.
-const MARK: &str = "ATTACHE_AGENT_GROUP";
 /// Asked to end, it stays: it must outlive the agent to keep the group's number. `read` ends with our end of the pipe.
 const KEEPER: &str = "trap '' TERM INT HUP; read -r _; kill -KILL 0";
 
@@ -39,6 +36,7 @@ const KEEPER: &str = "trap '' TERM INT HUP; read -r _; kill -KILL 0";
 pub struct Program {
     path: PathBuf,
     environment: Vec<(String, SecretString)>,
+    workspace: Option<PathBuf>,
     pub limits: OutputLimits,
     pub grace: Duration,
 }
@@ -57,7 +55,8 @@ impl Program {
             return Err(ProviderError::new(ErrorClass::BinaryMissing, Phase::Config, message));
         };
         let (environment, limits) = (agent.environment.clone(), OutputLimits::default());
-        Ok(Self { path, environment, limits, grace: agent.stop_grace.unwrap_or(GRACE) })
+        let (workspace, grace) = (agent.workspace.clone(), agent.stop_grace.unwrap_or(GRACE));
+        Ok(Self { path, environment, workspace, limits, grace })
     }
 
     pub fn path(&self) -> String {
@@ -102,12 +101,13 @@ impl Program {
             .spawn()
             .map_err(failed)?;
         let number = keeper.id().and_then(|id| i32::try_from(id).ok()).unwrap_or_default();
-        let group = Group { keeper, number, killed: false };
+        let mark = Mark::new(self.workspace.as_deref(), number);
+        let group = Group { keeper, number, mark, killed: false };
         let mut child = Command::new(&self.path)
             .args(args)
             .env_clear()
             .envs(self.environment.iter().map(|(name, value)| (name, value.expose_secret())))
-            .env(MARK, number.to_string())
+            .env(mark::VARIABLE, group.mark.as_str())
             .current_dir(folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -368,6 +368,7 @@ async fn read_some(source: &mut Option<impl AsyncReadExt + Unpin>, piece: &mut [
 struct Group {
     keeper: Child,
     number: i32,
+    mark: Mark,
     killed: bool,
 }
 
@@ -383,13 +384,7 @@ impl Group {
     fn kill(&mut self) {
         if !std::mem::replace(&mut self.killed, true) {
             self.signal(Signal::KILL);
-            // A process may have started another one while we looked.
-            #[cfg(target_os = "linux")]
-            for _ in 0..SWEEPS_MAX {
-                if !kill_marked(self.number) {
-                    break;
-                }
-            }
+            self.mark.kill();
         }
     }
 }
@@ -399,26 +394,4 @@ impl Drop for Group {
         // The runtime reaps what `kill_on_drop` leaves.
         self.kill();
     }
-}
-
-/// Kills every process that inherited our mark; whether there was one. A handle is taken before the environment is read, so that the process
-/// that is killed is the one that was looked at.
-#[cfg(target_os = "linux")]
-fn kill_marked(number: i32) -> bool {
-    use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
-    let mark = format!("{MARK}={number}");
-    let Ok(entries) = std::fs::read_dir("/proc") else { return false };
-    let mut found = false;
-    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
-    for pid in pids.filter(|pid| *pid > 1) {
-        let Some(handle) = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
-        else {
-            continue;
-        };
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        if environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes()) {
-            found |= pidfd_send_signal(&handle, Signal::KILL).is_ok();
-        }
-    }
-    found
 }
