@@ -100,7 +100,8 @@ fn every_command_is_in_the_table_and_nothing_else() {
 fn every_key_and_name_of_the_configuration_exists_and_no_file_is_left_out() {
     let page = page::text();
     let rows = page::table(&page, "file");
-    let schemas = ["gateway", "inference", "prices", "context", "security"].map(|name| format!("configs/{name}.json"));
+    let schemas =
+        ["gateway", "inference", "prices", "context", "security"].map(|name| format!("configs/{name}.json"));
     let schema_of = |file: &str| match file {
         "personas/<id>/persona.json" => Some(read("configs/schema/persona.json")),
         file if schemas.iter().any(|known| known == file) => {

@@ -4,6 +4,7 @@ use super::KEY;
 use super::strict::{Strict, Turn, say};
 use super::{strict_gemini, strict_ollama};
 use crate::app::{Workspace, note};
+use attache::domain::RunId;
 use serde_json::{Value, json};
 
 const NATIVES: &[&str] = &["gemini", "ollama"];
@@ -159,10 +160,16 @@ async fn a_letter_that_is_too_long_for_the_memory_is_never_sent_cut() {
     let app = workspace.start().await;
     let run = app.run_of(&note("q1@guest.example", "", &"many words ".repeat(8000))).await;
     app.drain().await;
-    assert_eq!(app.outcome(&run).await.0, "succeeded", "what is too long is cut by us, and says so");
-    let sent = server.accepted();
-    assert_eq!(sent.len(), 1);
-    let text = sent[0].to_string();
-    assert!(text.chars().count() < 4 * 8192 && text.contains("many words"), "{text}");
+    let overflow = ("failed".into(), Some("failed".into()), Some("context_overflow".into()));
+    assert_eq!(app.outcome(&run).await, overflow, "half a letter is no letter to answer");
+    assert_eq!(server.accepted().len(), 0, "and nothing of it was sent");
     assert_eq!(server.refused(), Vec::<String>::new());
+    // The same letter where there is room for it.
+    app.workspace.set("configs/inference.json", "/providers/ollama/context_tokens", json!(65_536));
+    let app = app.restart().await;
+    app.engine.store.retry_run(&RunId::new(&run)).await.expect("queued");
+    app.drain().await;
+    assert_eq!(app.outcome(&run).await.0, "succeeded");
+    let sent = server.accepted();
+    assert_eq!(sent[0].to_string().matches("many words").count(), 8000);
 }
