@@ -21,9 +21,13 @@ use crate::scheduler::Scheduler;
 use crate::store::Store;
 use anyhow::Context;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+/// How long the session of an agent is kept after its last call.
+const SESSION_UNUSED_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// An engine on a workspace: the lock is held, the crash of the last one is recovered from, nothing runs yet.
 pub struct Engine {
@@ -65,6 +69,7 @@ impl Engine {
         if recovered > 0 {
             tracing::info!(runs = recovered, "an engine stopped in the middle; its runs are queued again");
         }
+        store.forget_sessions(SESSION_UNUSED_MAX).await.context("forgetting sessions of agents")?;
         let (runs_queued, mail_queued) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let desk = Arc::new(Desk::set_up(store.clone(), config.clone(), mail_queued.clone())?);
         if let Some(errors) = ConfigErrors::of(price_problems(&config, &desk.providers, clock.now())) {

@@ -4,7 +4,7 @@ use super::replay::not_found;
 use super::{Command, Context, Exit, Failure, thread_budget};
 use crate::domain::PersonaId;
 use crate::replay::{MessageRecord, RunFacts, load_thread};
-use crate::store::{Store, ThreadFilter, ThreadSummary};
+use crate::store::{Store, ThreadFilter, ThreadSession, ThreadSummary};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Arg, ArgMatches, value_parser};
@@ -148,6 +148,7 @@ async fn show(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
     let id = store.find_thread(id).await.map_err(|error| not_found(error, "`attache threads list`"))?;
     let thread = load_thread(&store, &id, number(args, "limit"), RUNS_MAX).await?;
+    let sessions = store.thread_sessions(&id).await?;
     if context.json() {
         let runs = thread.runs.iter().map(|run| &run.run).collect::<Vec<_>>();
         context.screen.json(&json!({
@@ -158,21 +159,38 @@ async fn show(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
             "participants": thread.participants,
             "messages": thread.messages,
             "runs": runs,
+            "sessions": sessions.iter().map(session_json).collect::<Vec<_>>(),
         }))?;
         return Ok(Exit::Ok);
     }
-    context.screen.fields(&[
+    let mut fields = vec![
         ("thread", thread.id.clone()),
         ("conversation", thread.conversation.clone()),
         ("persona", thread.persona.clone()),
         ("subject", thread.subject.clone()),
         ("participants", thread.participants.join(", ")),
-    ])?;
+    ];
+    fields.extend(sessions.iter().map(|session| {
+        let ThreadSession { provider, model, id, state, created_at, used_at } = session;
+        ("session", format!("{provider}/{model} {id}, {state}, since {created_at}, last used {used_at}"))
+    }));
+    context.screen.fields(&fields)?;
     for message in &thread.messages {
         let run = thread.runs.iter().find(|run| run.trigger.id == message.id).map(|run| &run.run);
         show_message(context, message, run)?;
     }
     Ok(Exit::Ok)
+}
+
+fn session_json(session: &ThreadSession) -> Value {
+    json!({
+        "provider": session.provider,
+        "model": session.model,
+        "id": session.id,
+        "state": session.state,
+        "since": session.created_at.to_string(),
+        "used_at": session.used_at.to_string(),
+    })
 }
 
 async fn raw(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {

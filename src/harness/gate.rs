@@ -53,6 +53,11 @@ pub fn used_up() -> Verdict {
     Verdict::Failed { code: "limit", message: message.to_owned() }
 }
 
+/// The verdict on a mail that another process of this run was faster than.
+pub fn no_more_mails(max: u32) -> Verdict {
+    Verdict::Failed { code: tools::MAIL_LIMIT_REACHED, message: tools::no_more_mails(max as usize) }
+}
+
 /// Executes a call that is recorded, unless something speaks against it.
 pub async fn execute(
     gate: &Gate<'_>,

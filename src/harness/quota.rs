@@ -63,7 +63,8 @@ pub fn reservation<'a>(gate: &Gate<'_>, recipients: impl Iterator<Item = &'a Add
     counterparties.dedup();
     // A mail in a run for an owner counts in its thread only if somebody else reads it.
     let counts_in_thread = !for_owner || !counterparties.is_empty();
-    Reservation { counterparties, counts_in_thread, bounds: Bounds::new(&gate.desk.config.limits) }
+    let bounds = Bounds::new(&gate.desk.config.limits);
+    Reservation { counterparties, counts_in_thread, bounds, mails_of_run_max: None }
 }
 
 /// By a letter that proved to be an owner's, or by the engine's own prompt.

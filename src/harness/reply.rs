@@ -55,7 +55,12 @@ fn answered(gate: &Gate<'_>) -> Option<Answered> {
 
 /// Makes a draft a mail with frozen bytes, queued with its delivery. The caller counts it.
 pub fn outbound(gate: &Gate<'_>, draft: MailDraft) -> Result<NewOutbound, RunError> {
-    freeze(gate, draft, None)
+    let mut mail = freeze(gate, draft, None)?;
+    if let Fate::Send { reservation, .. } = &mut mail.fate {
+        let max = gate.desk.config.inference.budget.mails_max;
+        reservation.mails_of_run_max = Some(u32::try_from(max).unwrap_or(u32::MAX));
+    }
+    Ok(mail)
 }
 
 /// To whom an answer goes: `From`, or a `Reply-To` that is the same mailbox under another tag or that the configuration

@@ -7,7 +7,7 @@ use crate::harness::gate::{self, Gate, Verdict};
 use crate::harness::providers::ToolArgs;
 use crate::harness::reply;
 use crate::harness::resolvers::Subject;
-use crate::store::{ClaimedRun, Entry, Executor, NewCall, PersonaStore, RunKey, Step, StepKind};
+use crate::store::{ClaimedRun, Entry, Executor, NewCall, PersonaStore, RunKey, Step, StepKind, StoreError};
 use crate::tools::{Tool, ToolClass};
 use cap_std::fs_utf8::Dir;
 use rmcp::model::{
@@ -72,16 +72,33 @@ impl Toolbox {
                 gate::execute(&gate, name, &args, &policy).await?
             }
         };
+        match self.conclude(&gate, name, &id, verdict).await {
+            // Another server of this run has sent the last one meanwhile.
+            Err(RunError::Store(StoreError::MailsUsedUp { max })) => {
+                self.conclude(&gate, name, &id, gate::no_more_mails(max)).await
+            }
+            concluded => concluded,
+        }
+    }
+
+    /// Commits a call's result with its effect, all or nothing.
+    async fn conclude(
+        &self,
+        gate: &Gate<'_>,
+        name: &str,
+        id: &str,
+        verdict: Verdict,
+    ) -> Result<String, RunError> {
         let (payload, outcome, _ends_the_run) = gate::settle(verdict, name);
         let mut entries = vec![Entry::Step(Step {
             kind: StepKind::Result,
             executor: Executor::Engine,
             tool_name: name.to_owned(),
-            tool_call_id: id,
+            tool_call_id: id.to_owned(),
             payload_json: payload.clone(),
         })];
         if let Some(draft) = outcome.and_then(|outcome| outcome.mail) {
-            entries.push(Entry::Mail(Box::new(reply::outbound(&gate, draft)?)));
+            entries.push(Entry::Mail(Box::new(reply::outbound(gate, draft)?)));
         }
         self.store.journal(&self.key, entries).await?;
         Ok(payload)

@@ -83,6 +83,8 @@ pub struct Reservation {
     /// Its thread counts too: it is no word to an owner alone.
     pub counts_in_thread: bool,
     pub bounds: Bounds,
+    /// Mails that its run may send in all, this one included; `None` for the answer, which every run may give.
+    pub mails_of_run_max: Option<u32>,
 }
 
 /// Takes from the bounds, clears what no bound asks for any more, and says what is taken now: the most of any address

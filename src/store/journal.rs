@@ -10,7 +10,7 @@ use super::money::{self, Advance, Billing};
 use super::outputs::{self, NewOutput};
 use super::runs::{fenced, to_ms};
 use super::steps::{self, Executor, Step, StepFrame, StepKind};
-use super::{PersonaStore, Result, facts};
+use super::{PersonaStore, Result, facts, sessions};
 use crate::clock::Clock;
 use crate::domain::{
     ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, Timestamp, Usage, UsageLine, Withheld,
@@ -278,6 +278,9 @@ impl Scribe {
         let (delivery, withheld) = match &mail.fate {
             Fate::Withhold(rule) => (None, Some(*rule)),
             Fate::Send { delivery, reservation } => {
+                if let Some(max) = reservation.mails_of_run_max {
+                    sessions::room_for_mail(conn, (&self.key.run, &self.persona), max).await?;
+                }
                 let place = (&self.key.run, elsewhere.as_ref());
                 let over = correspondence::reserve(conn, &self.persona, place, reservation, self.now);
                 match over.await? {

@@ -66,7 +66,7 @@ pub use schedules::{
     StoredResponsibility, Version,
 };
 pub use search::{FoundMessage, MessageSearch};
-pub use sessions::{KnownSession, SessionKey};
+pub use sessions::{KnownSession, SessionKey, ThreadSession};
 pub use slots::StoredSlot;
 pub use steer::{Cancellation, FailedRuns};
 pub use steps::{Executor, INTERRUPTED, NewCall, Step, StepKind, Unanswered};
@@ -98,6 +98,9 @@ pub enum StoreError {
     /// A call would cost more than a purse has; nothing of its transaction is stored.
     #[error(transparent)]
     EmptyPurse(Box<EmptyPurse>),
+    /// The run has sent as many mails as it may; nothing of the transaction is stored.
+    #[error("this run has sent all {max} mails that it may send")]
+    MailsUsedUp { max: u32 },
     /// A stored value cannot be read back: the file was changed by something else.
     #[error("unreadable {what} in the database")]
     Unreadable { what: &'static str },

@@ -3,10 +3,12 @@
 //! Our history is what counts. A session is gone on with only if an answer of it was seen, if the agent was told the
 //! same about itself, and if the persona has said nothing in the thread that the session does not know.
 
+use super::history::timestamp;
 use super::runs::fenced;
-use super::{PersonaStore, Result, RunKey};
-use crate::domain::{RunId, ThreadId};
-use sqlx::Row;
+use super::{PersonaStore, Result, RunKey, Store, StoreError};
+use crate::domain::{PersonaId, RunId, ThreadId, Timestamp};
+use sqlx::{Row, SqliteConnection};
+use std::time::Duration;
 
 /// Whose session, and what the agent was told about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +20,21 @@ pub struct SessionKey {
     /// Of the persona's text, its tools and its tier.
     pub terms_sha256: String,
 }
+
+/// A session as people see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadSession {
+    pub provider: String,
+    pub model: String,
+    pub id: String,
+    /// `begun` (it has not answered yet), `resumable` or `lost`.
+    pub state: String,
+    pub created_at: Timestamp,
+    pub used_at: Timestamp,
+}
+
+/// Rows that one sweep deletes; the next start goes on.
+const FORGOTTEN_MAX: i64 = 10_000;
 
 /// A session that may go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,9 +67,60 @@ pub(super) const LOSE_SESSION: &str = "
     UPDATE provider_sessions SET state = 'lost' WHERE persona_id = $1 AND thread_id = $2 AND provider = $3";
 /// Two threads became one: the sessions of neither know the whole of it.
 pub(super) const FOLD_SESSIONS: &str = "DELETE FROM provider_sessions WHERE thread_id IN ($1, $2)";
+pub(super) const FORGET_SESSIONS: &str = "
+    DELETE FROM provider_sessions WHERE rowid IN (
+      SELECT rowid FROM provider_sessions WHERE used_at < $1 LIMIT $2)";
+pub(super) const SESSIONS_OF_THREAD: &str = "
+    SELECT provider, model, session_id, state, created_at, used_at FROM provider_sessions
+    WHERE thread_id = $1 ORDER BY used_at DESC, provider";
 pub(super) const RUN_MAILS: &str = "
     SELECT count(*), coalesce(sum(m.thread_id = r.thread_id), 0) FROM messages m JOIN runs r ON r.id = m.run_id
     WHERE m.run_id = $1 AND m.persona_id = $2 AND m.disposition = 'sent'";
+
+/// Makes sure, inside the transaction that queues a mail, that its run may send one more: several processes send for a run.
+///
+/// Errors: [`StoreError::MailsUsedUp`].
+pub(super) async fn room_for_mail(
+    conn: &mut SqliteConnection,
+    (run, persona): (&RunId, &PersonaId),
+    max: u32,
+) -> Result<()> {
+    let mails = sqlx::query(RUN_MAILS).bind(run.as_str()).bind(persona.as_str()).fetch_one(conn).await?;
+    match mails.get::<u32, _>(0) < max {
+        true => Ok(()),
+        false => Err(StoreError::MailsUsedUp { max }),
+    }
+}
+
+impl Store {
+    /// Forgets sessions that nobody has used for so long; agents delete theirs, too. How many there were.
+    pub async fn forget_sessions(&self, unused: Duration) -> Result<u64> {
+        let before = self.clock().now().minus(unused).to_string();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let forget = sqlx::query(FORGET_SESSIONS).bind(before).bind(FORGOTTEN_MAX);
+                Ok(forget.execute(conn).await?.rows_affected())
+            })
+        })
+        .await
+    }
+
+    /// The agents' sessions of a thread, the last used first.
+    pub async fn thread_sessions(&self, thread: &ThreadId) -> Result<Vec<ThreadSession>> {
+        let rows = sqlx::query(SESSIONS_OF_THREAD).bind(thread.as_str()).fetch_all(self.readers()).await?;
+        let session = |row: &sqlx::sqlite::SqliteRow| {
+            Ok(ThreadSession {
+                provider: row.get(0),
+                model: row.get(1),
+                id: row.get(2),
+                state: row.get(3),
+                created_at: timestamp(row, "created_at")?,
+                used_at: timestamp(row, "used_at")?,
+            })
+        };
+        rows.iter().map(session).collect()
+    }
+}
 
 impl PersonaStore {
     /// The session with which the next call in this thread may go on.

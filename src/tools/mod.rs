@@ -12,7 +12,7 @@ mod send_email;
 mod update_memory;
 
 pub use arguments::check_args;
-pub use send_email::is_listed;
+pub use send_email::{MAIL_LIMIT_REACHED, is_listed, no_more_mails};
 
 use crate::clock::Clock;
 use crate::domain::{Address, Timestamp};

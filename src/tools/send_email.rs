@@ -15,6 +15,8 @@ use recipients::{Recipients, read_recipients};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+/// The code of a mail that is one too many for its run.
+pub const MAIL_LIMIT_REACHED: &str = "mail_limit_reached";
 const SUBJECT_CHARS_MAX: usize = 300;
 const BODY_BYTES_MAX: usize = 256 * 1024;
 
@@ -115,16 +117,17 @@ impl Tool for SendEmail {
     }
 }
 
+/// What the model is told instead of sending one mail too many.
+pub fn no_more_mails(max: usize) -> String {
+    format!("this run has sent all {max} mails that it may send; finish without another one")
+}
+
 fn may_send(mail: &MailPolicy) -> Result<(), ToolError> {
     if !mail.outbound_configured {
         return Err(ToolError::OutboundNotConfigured);
     }
     if mail.mails_sent >= mail.mails_per_run_max {
-        let hint = format!(
-            "this run has sent {} mails, and at most {} are allowed; finish without another one",
-            mail.mails_sent, mail.mails_per_run_max
-        );
-        return Err(ToolError::mendable("mail_limit_reached", hint));
+        return Err(ToolError::mendable(MAIL_LIMIT_REACHED, no_more_mails(mail.mails_per_run_max)));
     }
     Ok(())
 }

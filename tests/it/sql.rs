@@ -60,6 +60,7 @@ const WALKS: &[(&str, &str)] = &[
     ("steer::FAILED_RUNS", "a person asked, once per command"),
     ("schedules::RESPONSIBILITIES", "one row per file that a person wrote"),
     ("slots::SLOTS", "a person asked, once per command"),
+    ("sessions::FORGET_SESSIONS", "once per start of the engine, ends at its limit"),
     ("providers::PROVIDER_CALLS", "one row per provider"),
     (
         "messages::INSERT_MESSAGE",

@@ -5,6 +5,7 @@ use crate::app::{TestApp, Workspace};
 use crate::supervisor::agent::{Act, House, calls, ends, result, starts};
 use attache::domain::{ErrorClass, RunId};
 use attache::store::RunFailure;
+use futures_util::future::join_all;
 use serde_json::json;
 
 /// The engine gives the run up, so that the house's invariants can be asked.
@@ -100,6 +101,28 @@ async fn the_bounds_of_a_run_hold_over_all_its_tool_servers() {
     catch_up(&app);
     app.drain().await;
     assert_eq!(app.sent().len(), 1);
+    app.check().await;
+}
+
+#[tokio::test]
+async fn of_many_servers_that_mail_at_once_no_more_do_than_the_run_may() {
+    let workspace = Workspace::new(&json!({ "turns": [] })).talkative();
+    workspace.set("configs/inference.json", "/budget", json!({ "mails_max": 2 }));
+    let app = workspace.start().await;
+    let run = claimed(&app).await;
+    let (path, run_id) = (app.workspace.path(), run.as_str());
+    let agents = join_all((0..8).map(|_| Client::ready(path, run_id))).await;
+    // All of them stand before the same transaction; whoever looked before it saw that no mail was sent.
+    let said =
+        join_all(agents.into_iter().map(async |mut agent| agent.call("send_email", reply("Mine.")).await));
+    let said = said.await;
+    let sent = said.iter().filter(|(failed, _)| !failed).count();
+    let refused = said.iter().filter(|(_, said)| said["error"]["code"] == "mail_limit_reached").count();
+    assert_eq!((sent, refused), (2, 6), "{said:?}");
+    give_up(&app, &run).await;
+    catch_up(&app);
+    app.drain().await;
+    assert_eq!(app.sent().len(), 2);
     app.check().await;
 }
 
