@@ -1,6 +1,6 @@
 //! `attache config check|show|schema`: what is wrong, what holds, and what may be written.
 
-use super::{Command, Context, Exit, Failure};
+use super::{Command, Context, Exit, Failure, output};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ConfigErrors, Problem, effective, schema};
 use crate::gateway::ingress::smtp::Reception;
@@ -56,10 +56,13 @@ impl Command for ConfigCommand {
 
 fn check(context: &Context) -> anyhow::Result<Exit> {
     context.require_workspace()?;
-    let problems = match context.config() {
-        Ok(config) => beyond_the_files(&config),
-        Err(errors) => errors.problems,
+    let (problems, warnings) = match context.config() {
+        Ok(config) => (beyond_the_files(&config), preflight::warnings(&config)),
+        Err(errors) => (errors.problems, Vec::new()),
     };
+    for warning in &warnings {
+        output::remark(&format!("warning: {warning}"));
+    }
     let exit = if problems.is_empty() { Exit::Ok } else { Exit::BadData };
     if context.json() {
         context.screen.json(&problems)?;

@@ -184,7 +184,9 @@ fn advised(seat: &Seat, finding: &Finding) -> Vec<String> {
         format!("model `{}` is not among its models{near}", listed.model)
     });
     let error = finding.health.as_ref().err().map(|error| roster::advice(seat, error.class));
-    error.into_iter().chain(missing).collect()
+    let toolless = seat.without_tools.iter();
+    let toolless = toolless.map(|persona| format!("its model does not get the tools of persona `{persona}`"));
+    error.into_iter().chain(missing).chain(toolless).collect()
 }
 
 fn found_json(seat: &Seat, finding: &Finding) -> Value {

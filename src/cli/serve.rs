@@ -43,7 +43,8 @@ async fn serve(context: &Context) -> anyhow::Result<Exit> {
         Failure::new(Exit::Failed, "cannot take letters").hint(hint).because(cause)
     })?;
     // Letters are taken and kept all the same; what is answered meanwhile is the operator's to know.
-    for problem in preflight::text_problems(&engine.config, engine.store.clock().now()) {
+    let texts = preflight::text_problems(&engine.config, engine.store.clock().now());
+    for problem in preflight::warnings(&engine.config).into_iter().chain(texts) {
         output::remark(&format!("warning: {problem}"));
     }
     // A server goes on serving when nobody reads what it says.

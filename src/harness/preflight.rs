@@ -8,7 +8,7 @@ use super::providers::Provider;
 use super::purse;
 use super::resolvers::{self, StandingStep};
 use super::roster;
-use crate::config::{Config, ContextStep, Persona, Problem};
+use crate::config::{Config, ContextStep, Persona, Problem, ReplyMode};
 use crate::domain::Timestamp;
 use cap_std::fs_utf8::Dir;
 use std::collections::BTreeMap;
@@ -30,9 +30,45 @@ pub fn problems(config: &Config, now: Timestamp) -> Vec<Problem> {
             }
         }
     }
+    problems.extend(mute_personas(config, &adapters));
     problems.extend(price_problems(config, &adapters, now));
     problems.extend(text_problems(config, now));
     problems
+}
+
+/// What works, but hardly as it was meant: a model that does not get the tools of its persona answers without them.
+pub fn warnings(config: &Config) -> Vec<Problem> {
+    let adapters = build_providers(config).filter_map(|(name, built)| Some((name, built.ok()?))).collect();
+    let hint = "set `tools` to `[]` if that is meant, or choose another provider";
+    let without_tools = without_tools(config, &adapters);
+    let answering = without_tools.filter(|(persona, _)| persona.reply != ReplyMode::ToolOnly);
+    answering.map(|(persona, why)| of_persona(persona, "tools", why).hint(hint)).collect()
+}
+
+/// Personas that answer by a tool only, which their model does not get: nobody would ever be answered.
+fn mute_personas(config: &Config, adapters: &BTreeMap<String, Box<dyn Provider>>) -> Vec<Problem> {
+    let hint = "set `reply` to `final`, or choose another provider";
+    let mute = without_tools(config, adapters).filter(|(persona, _)| persona.reply == ReplyMode::ToolOnly);
+    let problem = |(persona, why): (&Persona, String)| {
+        of_persona(persona, "reply", format!("{why}, and `tool_only` lets nothing else answer")).hint(hint)
+    };
+    mute.map(problem).collect()
+}
+
+fn without_tools<'a>(
+    config: &'a Config,
+    adapters: &BTreeMap<String, Box<dyn Provider>>,
+) -> impl Iterator<Item = (&'a Persona, String)> {
+    adapters.iter().flat_map(move |(name, adapter)| {
+        let personas = roster::without_tools(config, name, adapter.as_ref());
+        let why = format!("provider `{name}` does not offer this persona's tools to its model");
+        personas.into_iter().map(move |persona| (persona, why.clone()))
+    })
+}
+
+fn of_persona(persona: &Persona, path: &str, message: String) -> Problem {
+    let file = format!("personas/{}/persona.json", persona.id);
+    Problem { path: path.to_owned(), ..Problem::of_file(&file, message) }
 }
 
 /// Models without a price although money is counted: no budget could be kept with them.

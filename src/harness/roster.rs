@@ -4,7 +4,7 @@ use super::desk;
 use super::providers::{CallContext, Health, LoopOwner, Provider, ProviderError, find};
 use crate::clock::Clock;
 use crate::config::{Config, Persona};
-use crate::domain::ErrorClass;
+use crate::domain::{ErrorClass, PersonaId};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +22,8 @@ pub struct Seat {
     pub has_key: bool,
     /// The adapter, or why there is none; opens no connection.
     pub provider: Result<Box<dyn Provider>, ProviderError>,
+    /// Personas whose tools their model would not get.
+    pub without_tools: Vec<PersonaId>,
     /// The program of an agent, as it is looked for.
     pub binary: Option<String>,
     base_url: Option<String>,
@@ -78,16 +80,33 @@ impl Finding {
 /// Every provider that the configuration knows, by name.
 pub fn seats(config: &Config) -> Vec<Seat> {
     let settings = config.inference.providers.iter();
-    let seat = settings.map(|(name, settings)| Seat {
-        name: name.clone(),
-        users: users(config, name),
-        key_variable: settings.key_variable.clone(),
-        has_key: settings.api_key.is_some(),
-        provider: desk::build_provider(config, name),
-        binary: settings.agent.binary.clone(),
-        base_url: settings.base_url.clone(),
+    let seat = settings.map(|(name, settings)| {
+        let provider = desk::build_provider(config, name);
+        let deaf = provider.as_ref().map(|provider| without_tools(config, name, provider.as_ref()));
+        Seat {
+            name: name.clone(),
+            users: users(config, name),
+            key_variable: settings.key_variable.clone(),
+            has_key: settings.api_key.is_some(),
+            without_tools: deaf.unwrap_or_default().iter().map(|persona| persona.id.clone()).collect(),
+            provider,
+            binary: settings.agent.binary.clone(),
+            base_url: settings.base_url.clone(),
+        }
     });
     seat.collect()
+}
+
+/// Personas with tools whose calls may go to this provider, although it offers no tools of ours to its model.
+pub fn without_tools<'a>(config: &'a Config, name: &str, provider: &dyn Provider) -> Vec<&'a Persona> {
+    if provider.offers_our_tools() {
+        return Vec::new();
+    }
+    let asks = |persona: &&Persona| {
+        let mut choices = config.inference.choices_for(persona).into_iter();
+        persona.tools.as_ref().is_none_or(|tools| !tools.is_empty()) && choices.any(|c| c.provider == name)
+    };
+    config.personas.iter().filter(asks).collect()
 }
 
 /// Who would ask this provider, and for which model.

@@ -5,6 +5,7 @@
 
 use super::gate;
 use super::providers::accumulate::Accumulator;
+use super::providers::process;
 use super::providers::{
     AgentTerms, Block, CallContext, Event, Phase, ProviderError, Response, Stop, TokenUsage, ToolArgs,
 };
@@ -19,8 +20,8 @@ use serde_json::json;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Between asking an agent to end and ending it.
-const GRACE: Duration = Duration::from_secs(1);
+/// Beyond the grace that an adapter gives its program: an adapter that does not end by then is ended.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Names in a sentence for the operator.
 const NAMES_MAX: usize = 6;
 
@@ -46,7 +47,13 @@ pub async fn complete(
     let mut events = work.route.provider.stream(wire, CallContext { cancel: stop.clone(), ..context });
     let mut watch = Watch::new(work, terms);
     let end = watch.follow(work, &mut events, &asked).await;
-    if !matches!(end, Ok(End::Finished(_)) | Err(_)) {
+    // What left its tier gets no time for more, unless its end must be asked for.
+    let is_asked = match &end {
+        Ok(End::Finished(_)) | Err(_) => false,
+        Ok(End::Disallowed(_)) => !work.route.provider.ends_when_dropped(),
+        Ok(End::Limit(_)) => true,
+    };
+    if is_asked {
         stop.cancel();
         watch.listen_on(work, &mut events).await;
     }
@@ -79,8 +86,15 @@ struct Watch {
     session_key: SessionKey,
     session: Option<String>,
     open: Vec<Open>,
+    /// Calls of our own tools, as the agent calls them.
+    open_ours: Vec<String>,
     calls: u32,
     failures: u32,
+    /// Answers of models inside this call, as far as the agent tells them, and what they used.
+    rounds: u32,
+    used: TokenUsage,
+    /// How long an adapter may take to end when it is cancelled.
+    patience: Duration,
     /// Tools beyond reading that it called.
     acts: Vec<String>,
     text: String,
@@ -90,14 +104,20 @@ struct Watch {
 impl Watch {
     fn new(work: &Work<'_>, terms: AgentTerms) -> Self {
         let ours = terms.tool_server.as_ref().map(|server| format!("mcp__{}__", server.name));
+        let settings = work.desk.config.inference.providers.get(&work.route.name);
+        let grace = settings.and_then(|settings| settings.agent.stop_grace).unwrap_or(process::GRACE);
         Self {
             terms,
             ours,
             session_key: sessions::key(work),
             session: None,
             open: Vec::new(),
+            open_ours: Vec::new(),
             calls: 0,
             failures: 0,
+            rounds: 0,
+            used: TokenUsage::default(),
+            patience: grace + PATIENCE,
             acts: Vec::new(),
             text: String::new(),
             model: work.route.model.clone(),
@@ -115,7 +135,7 @@ impl Watch {
         loop {
             let event = tokio::select! {
                 event = events.next() => event,
-                () = overdue(asked) => {
+                () = overdue(asked, self.patience) => {
                     let message = "the call was cancelled";
                     return Err(ProviderError::new(ErrorClass::Cancelled, Phase::MidStream, message));
                 }
@@ -138,20 +158,38 @@ impl Watch {
             Event::ObservedCall { id, name, args } => return self.called(work, id, name, args).await,
             Event::ObservedResult { id, content, is_error } => {
                 self.answered(work, &id, &content, is_error).await?;
+                return Ok(self.failed_too_often(work));
+            }
+            Event::Round { usage, goes_on } => {
+                self.rounds += 1;
+                self.used = self.used.plus(usage);
+                return Ok(self.used_up().filter(|_| goes_on).map(End::Limit));
             }
             Event::Denied { name, args, reason } => {
                 let id = self.record(work, &name, &args).await?;
                 let payload = failure(&name, "denied", &reason);
                 self.close(work, id, name, payload).await?;
                 self.failures += 1;
-                if work.meter.tool_failures + self.failures >= work.budget().tool_failures_max {
-                    return Ok(Some(End::Limit(Stop::LimitToolFailures)));
-                }
+                return Ok(self.failed_too_often(work));
             }
             Event::Notice(notice) => tracing::info!(run = %work.run.id, notice, "the agent says"),
             Event::ThinkingDelta(_) | Event::ToolCall { .. } | Event::Finished(_) => {}
         }
         Ok(None)
+    }
+
+    fn failed_too_often(&self, work: &Work<'_>) -> Option<End> {
+        let is_over = work.meter.tool_failures + self.failures >= work.budget().tool_failures_max;
+        (is_over && self.failures > 0).then_some(End::Limit(Stop::LimitToolFailures))
+    }
+
+    /// The bound of this call that its models have come to.
+    fn used_up(&self) -> Option<Stop> {
+        let spent = self.used.cost_micros.unwrap_or(0);
+        if self.terms.cost_micros_max.is_some_and(|max| spent >= max) {
+            return Some(Stop::LimitCost);
+        }
+        (self.rounds >= self.terms.turns_max).then_some(Stop::LimitTurns)
     }
 
     async fn begin_session(&mut self, work: &Work<'_>, id: String) -> Result<(), ProviderError> {
@@ -173,12 +211,13 @@ impl Watch {
         name: String,
         args: ToolArgs,
     ) -> Result<Option<End>, ProviderError> {
-        if self.open.iter().any(|open| open.agent_id == agent_id) {
+        if self.open.iter().any(|open| open.agent_id == agent_id) || self.open_ours.contains(&agent_id) {
             return Ok(None);
         }
         self.calls += 1;
         let is_over = work.meter.tool_calls + self.calls > work.budget().tool_calls_max;
         if self.ours.as_ref().is_some_and(|prefix| name.starts_with(prefix)) {
+            self.open_ours.push(agent_id);
             return Ok(is_over.then_some(End::Limit(Stop::LimitToolCalls)));
         }
         let id = self.record(work, &name, &args).await?;
@@ -215,8 +254,15 @@ impl Watch {
         content: &str,
         is_error: bool,
     ) -> Result<(), ProviderError> {
-        // A result of one of our own tools, or a second one: recorded elsewhere, or already.
+        if let Some(at) = self.open_ours.iter().position(|id| id == agent_id) {
+            // Recorded by our tool server.
+            self.open_ours.swap_remove(at);
+            self.failures += u32::from(is_error);
+            return Ok(());
+        }
+        // Not a second one.
         let Some(at) = self.open.iter().position(|open| open.agent_id == agent_id) else { return Ok(()) };
+        self.failures += u32::from(is_error);
         let Open { id, name, .. } = self.open.swap_remove(at);
         let content = bounded(content, work);
         let payload = match is_error {
@@ -255,6 +301,7 @@ impl Watch {
 
     /// An agent that was asked to end may still say how its calls ended.
     async fn listen_on(&mut self, work: &Work<'_>, events: &mut BoxStream<'_, Result<Event, ProviderError>>) {
+        let patience = self.patience;
         let listening = async {
             while let Some(Ok(event)) = events.next().await {
                 if let Event::ObservedResult { id, content, is_error } = event
@@ -265,7 +312,7 @@ impl Watch {
             }
         };
         // What is not said in time has a result that says so.
-        let _in_time = tokio::time::timeout(GRACE, listening).await;
+        let _in_time = tokio::time::timeout(patience, listening).await;
     }
 
     /// Closes what is open, counts, and says what follows.
@@ -318,12 +365,15 @@ impl Watch {
         Ok(response)
     }
 
-    /// What text there was, for a reader who must know that it is not all.
+    /// What text there was, for a reader who must know that it is not all. An agent that had not told yet what it used
+    /// may have used all that it was given.
     fn partial(self, stop: Stop) -> Response {
+        let told = (self.rounds > 0).then_some(self.used.cost_micros).flatten();
+        let cost_micros = told.or(self.terms.cost_micros_max);
         Response {
             blocks: vec![Block::text(self.text)],
             stop,
-            usage: TokenUsage { estimated: true, ..TokenUsage::default() },
+            usage: TokenUsage { estimated: true, cost_micros, ..self.used },
             model_served: self.model,
             provider_request_id: None,
             breakdown: Vec::new(),
@@ -375,9 +425,9 @@ pub fn honest(text: &str, limit: StopReason) -> String {
 }
 
 /// An adapter ends its call when it is cancelled; one that does not is ended.
-async fn overdue(asked: &CancellationToken) {
+async fn overdue(asked: &CancellationToken, patience: Duration) {
     asked.cancelled().await;
-    tokio::time::sleep(GRACE).await;
+    tokio::time::sleep(patience).await;
 }
 
 fn failure(name: &str, code: &str, message: &str) -> String {

@@ -3,6 +3,7 @@
 //! The agents are shell scripts that speak the documented lines; `tests/peers/agents.sh` drives the real programs.
 
 mod claude;
+mod command;
 mod death;
 mod lines;
 mod process;

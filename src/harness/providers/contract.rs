@@ -43,6 +43,14 @@ pub trait Provider: Send + Sync {
     fn needs(&self, _name: &str, _args: &ToolArgs) -> Tier {
         Tier::Full
     }
+    /// Whether the persona's own tools reach its model.
+    fn offers_our_tools(&self) -> bool {
+        true
+    }
+    /// Whether an agent does nothing more when the stream of its call is dropped; else it must be asked to end.
+    fn ends_when_dropped(&self) -> bool {
+        true
+    }
     /// The exact body for this request. Errors: class `Unsupported`, `BadRequest`, or `ContextOverflow` where a server would
     /// cut the input without a word.
     fn wire_request(&self, request: &Request) -> Result<String, ProviderError>;
@@ -241,6 +249,13 @@ pub enum Event {
         name: String,
         args: ToolArgs,
         reason: String,
+    },
+    /// A model has answered once inside an agent's call. Told where the agent does not keep our bounds by itself.
+    Round {
+        /// What that answer used.
+        usage: TokenUsage,
+        /// The agent will ask a model again.
+        goes_on: bool,
     },
     /// Something that is worth a log line and changes nothing: a retry inside the agent, a compaction.
     Notice(String),

@@ -5,6 +5,7 @@
 //! A server that runs already serves several runs, so our own tools are offered only by one that is started here.
 
 use super::agent::{resumed, terms, text_at};
+use super::capture::{Capture, Form};
 use super::contract::{
     AgentTerms, Block, CallContext, Capabilities, Event, Health, LoopOwner, Phase, Provider, ProviderError,
     Request, Response, Session, ToolArgs,
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub const ADAPTER: Adapter = Adapter { id: "opencode", key_variable: None, build };
@@ -70,6 +72,14 @@ impl Provider for OpenCode {
             reports_cost: true,
             ..Capabilities::MODEL
         }
+    }
+
+    fn offers_our_tools(&self) -> bool {
+        self.settings.base_url.is_none()
+    }
+
+    fn ends_when_dropped(&self) -> bool {
+        self.settings.base_url.is_none()
     }
 
     fn needs(&self, name: &str, _args: &ToolArgs) -> Tier {
@@ -142,6 +152,7 @@ struct Call {
     lost: u32,
     reply: BoxFuture<'static, Result<Value, ProviderError>>,
     guard: Guard,
+    capture: Option<Arc<Capture>>,
     out: VecDeque<Result<Event, ProviderError>>,
     is_over: bool,
 }
@@ -159,7 +170,10 @@ impl Call {
         wire: &str,
         context: CallContext,
     ) -> Result<Self, ProviderError> {
-        let mut guard = Guard::start(&context);
+        let (mut guard, capture) = (Guard::start(&context), context.capture.clone());
+        if let Some(capture) = &capture {
+            capture.sent(wire);
+        }
         let wire: Wire = serde_json::from_str(wire).map_err(|error| {
             let message = format!("the body is not one of ours: {error}");
             ProviderError::new(ErrorClass::BadRequest, Phase::BeforeSend, message)
@@ -174,7 +188,10 @@ impl Call {
         let started = Event::Started { provider_request_id: None, model: model.clone() };
         let out = VecDeque::from([Ok(started), Ok(Event::Session(session.clone()))]);
         let (frames, lost, is_over) = (Some(frames), 0, false);
-        Ok(Self { process, server, session, model, parts, frames, lost, reply, guard, out, is_over })
+        if let Some(capture) = &capture {
+            capture.answering(Form::Lines);
+        }
+        Ok(Self { process, server, session, model, parts, frames, lost, reply, guard, capture, out, is_over })
     }
 
     async fn next(&mut self) -> Option<Result<Event, ProviderError>> {
@@ -207,6 +224,10 @@ impl Call {
         match guard.wait(Phase::MidStream, news).await? {
             News::Frame(Some(frame)) => {
                 self.lost = 0;
+                // A server that runs already tells of other people's sessions, too.
+                if self.parts.concerns(&frame) {
+                    self.keep(&frame);
+                }
                 let (events, permission) = self.parts.frame(&frame);
                 self.tell(events);
                 self.grant(permission).await
@@ -219,6 +240,13 @@ impl Call {
             }
             News::Process(Err(error)) | News::Reply(Err(error)) => Err(error),
             News::Reply(Ok(reply)) => self.finish(&reply).await,
+        }
+    }
+
+    /// Writes down a frame, a list of messages or the one that answers us, where somebody asked for it.
+    fn keep(&self, said: &Value) {
+        if let Some(capture) = &self.capture {
+            capture.received(format!("{said}\n").as_bytes());
         }
     }
 
@@ -258,6 +286,7 @@ impl Call {
     async fn catch_up(&mut self) -> Result<(), ProviderError> {
         let path = format!("session/{}/message", self.session);
         let messages = self.guard.wait(Phase::MidStream, self.server.get(&path)).await??;
+        self.keep(&messages);
         let events = self.parts.catch_up(&messages);
         self.tell(events);
         Ok(())
@@ -266,6 +295,7 @@ impl Call {
     /// The answer is here: what the events did not tell is in the list of messages.
     async fn finish(&mut self, reply: &Value) -> Result<(), ProviderError> {
         self.catch_up().await?;
+        self.keep(reply);
         let events = self.parts.catch_up(&json!([reply]));
         self.tell(events);
         let stop = parts::stop(&reply["info"])?;

@@ -106,6 +106,20 @@ impl Parts {
         events
     }
 
+    /// Whether a frame is of this session or one that it has begun.
+    pub fn concerns(&self, frame: &Value) -> bool {
+        let properties = &frame["properties"];
+        let (info, part) = (&properties["info"], &properties["part"]);
+        let named = [
+            text_at(properties, "sessionID"),
+            text_at(part, "sessionID"),
+            text_at(info, "sessionID"),
+            text_at(info, "id"),
+            text_at(info, "parentID"),
+        ];
+        named.into_iter().any(|session| self.family.contains(session))
+    }
+
     /// One frame of the event stream: what it tells, and a permission to answer.
     pub fn frame(&mut self, frame: &Value) -> (Vec<Event>, Option<Permission>) {
         let properties = &frame["properties"];
@@ -147,6 +161,7 @@ impl Parts {
         match part["type"].as_str().unwrap_or_default() {
             "tool" => self.tool(part),
             "text" | "reasoning" if session == self.session => self.text(part),
+            "step-finish" => self.round(part),
             "compaction" => vec![Event::Notice("opencode shortened its conversation".to_owned())],
             _ => Vec::new(),
         }
@@ -168,6 +183,15 @@ impl Parts {
             events.push(Event::ObservedResult { id, content, is_error });
         }
         events
+    }
+
+    fn round(&mut self, part: &Value) -> Vec<Event> {
+        if !self.ended.insert(text_at(part, "id").to_owned()) {
+            return Vec::new();
+        }
+        // Whatever a sub-agent ends with, who asked it goes on.
+        let goes_on = text_at(part, "reason") == "tool-calls" || text_at(part, "sessionID") != self.session;
+        vec![Event::Round { usage: used(part), goes_on }]
     }
 
     fn text(&mut self, part: &Value) -> Vec<Event> {
@@ -223,20 +247,22 @@ impl Parts {
 
     /// The last value of every message, summed.
     pub fn usage(&self) -> TokenUsage {
-        let mut sum = TokenUsage::default();
-        for info in self.assistant.values() {
-            let tokens = &info["tokens"];
-            let count = |value: &Value| token_count(Some(value)).unwrap_or(0);
-            sum.input_tokens = sum.input_tokens.saturating_add(count(&tokens["input"]));
-            sum.output_tokens = sum.output_tokens.saturating_add(count(&tokens["output"]));
-            sum.reasoning_tokens = sum.reasoning_tokens.saturating_add(count(&tokens["reasoning"]));
-            sum.cache_read_tokens = sum.cache_read_tokens.saturating_add(count(&tokens["cache"]["read"]));
-            sum.cache_write_tokens = sum.cache_write_tokens.saturating_add(count(&tokens["cache"]["write"]));
-            if let Some(cost) = micros(&info["cost"]) {
-                sum.cost_micros = Some(sum.cost_micros.unwrap_or(0).saturating_add(cost));
-            }
-        }
-        sum
+        self.assistant.values().map(used).fold(TokenUsage::default(), TokenUsage::plus)
+    }
+}
+
+/// What a message, or one round of it, used.
+fn used(of: &Value) -> TokenUsage {
+    let tokens = &of["tokens"];
+    let count = |value: &Value| token_count(Some(value)).unwrap_or(0);
+    TokenUsage {
+        input_tokens: count(&tokens["input"]),
+        output_tokens: count(&tokens["output"]),
+        reasoning_tokens: count(&tokens["reasoning"]),
+        cache_read_tokens: count(&tokens["cache"]["read"]),
+        cache_write_tokens: count(&tokens["cache"]["write"]),
+        cost_micros: micros(&of["cost"]),
+        ..TokenUsage::default()
     }
 }
 

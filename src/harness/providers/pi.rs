@@ -61,6 +61,10 @@ impl Provider for Pi {
         Box::pin(self.agent.check())
     }
 
+    fn offers_our_tools(&self) -> bool {
+        false
+    }
+
     fn needs(&self, name: &str, _args: &ToolArgs) -> Tier {
         needs(name)
     }

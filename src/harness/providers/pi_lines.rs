@@ -53,17 +53,19 @@ impl Reading {
     }
 
     fn message_end(&mut self, message: &Value) -> Vec<Event> {
-        let events = self.begin(message);
+        let mut events = self.begin(message);
         let usage = message.get("usage").unwrap_or(&Value::Null);
         let count = |key: &str| token_count(usage.get(key)).unwrap_or(0);
-        self.usage = self.usage.plus(TokenUsage {
+        let usage = TokenUsage {
             input_tokens: count("input"),
             cache_read_tokens: count("cacheRead"),
             cache_write_tokens: count("cacheWrite"),
             output_tokens: count("output"),
             cost_micros: usage.get("cost").and_then(|cost| cost.get("total")).and_then(micros),
             ..TokenUsage::default()
-        });
+        };
+        self.usage = self.usage.plus(usage);
+        events.push(Event::Round { usage, goes_on: text_at(message, "stopReason") == "toolUse" });
         self.last = Some(message.clone());
         self.ended = false;
         events

@@ -22,7 +22,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::{Sleep, sleep, timeout};
 
 /// Between asking a program to end and killing it: agents write their session's file in this time.
-const GRACE: Duration = Duration::from_secs(5);
+pub const GRACE: Duration = Duration::from_secs(5);
 /// After a program's end, how long to wait for what its children still hold back of its output.
 const DRAIN: Duration = Duration::from_millis(500);
 /// Time for the last words to a program that is about to be stopped.

@@ -33,7 +33,7 @@ fn invocation(agent: &str, change: impl FnOnce(&mut Request)) -> Invocation {
     serde_json::from_str(&wire).expect("an invocation")
 }
 
-fn begin(agent: &str, invocation: &Invocation) -> Box<dyn Dialogue> {
+pub fn begin(agent: &str, invocation: &Invocation) -> Box<dyn Dialogue> {
     let now = Timestamp::from_millis(NOW);
     match agent {
         "claude" => Box::new(claude_lines::Reading::new(invocation, now)),
@@ -43,7 +43,7 @@ fn begin(agent: &str, invocation: &Invocation) -> Box<dyn Dialogue> {
 }
 
 /// What comes of a program that wrote these bytes and ended well.
-fn read(dialogue: &mut dyn Dialogue, bytes: &[u8]) -> Result<(Vec<Event>, Response), ProviderError> {
+pub fn read(dialogue: &mut dyn Dialogue, bytes: &[u8]) -> Result<(Vec<Event>, Response), ProviderError> {
     let (mut lines, mut accumulator, mut events) =
         (Lines::new(OutputLimits::default()), Accumulator::default(), Vec::new());
     let mut take = |dialogue: &mut dyn Dialogue, line: &str| -> Result<(), ProviderError> {
@@ -270,4 +270,18 @@ fn pi_has_the_tools_of_its_tier_and_nothing_of_the_owners() {
     assert_eq!(tools(Tier::ReadOnly), "read,grep,find,ls");
     assert_eq!(tools(Tier::Write), "read,grep,find,ls,edit,write");
     assert_eq!(tools(Tier::Full), "read,grep,find,ls,edit,write,bash");
+}
+
+#[test]
+fn pi_tells_every_answer_of_its_model_with_what_it_cost() {
+    let (events, response) = answer("pi", "one_call").expect("it answers");
+    let rounds = events.iter().filter_map(|event| match event {
+        Event::Round { usage, goes_on } => Some((*usage, *goes_on)),
+        _ => None,
+    });
+    let rounds: Vec<_> = rounds.collect();
+    assert_eq!(rounds.iter().map(|(_, goes_on)| *goes_on).collect::<Vec<_>>(), [true, false]);
+    let sum = rounds.iter().fold(TokenUsage::default(), |sum, (usage, _)| sum.plus(*usage));
+    assert_eq!(sum, response.usage);
+    assert!(sum.cost_micros.is_some());
 }

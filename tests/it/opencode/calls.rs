@@ -1,12 +1,15 @@
 //! What is asked of the server, and what its answers become.
 
 use super::server::{
-    OpenCode, Play, When, answer, completed, info, message, play, request, running, text, tool, trace,
-    updated,
+    OpenCode, Play, When, answer, completed, context, info, message, play, request, running, text, tool,
+    trace, updated,
 };
 use attache::config::Tier;
-use attache::harness::providers::{Event, Response, Session, Stop, complete};
-use serde_json::json;
+use attache::harness::providers::opencode_parts::Parts;
+use attache::harness::providers::{CallContext, Capture, Event, Form, Response, Session, Stop, complete};
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 fn new() -> Session {
@@ -57,6 +60,56 @@ async fn usage_is_the_last_value_of_every_message_summed() {
     let usage = finished(&events).usage;
     assert_eq!((usage.input_tokens, usage.output_tokens, usage.cache_read_tokens), (1000, 40, 14));
     assert_eq!(usage.cost_micros, Some(25_000));
+}
+
+#[tokio::test]
+async fn every_round_is_told_once_and_what_is_said_is_captured_for_whoever_asked() {
+    let finish = |id: &str, session: &str, reason: &str| {
+        json!({ "type": "step-finish", "id": id, "sessionID": session,
+        "messageID": "msg_1", "reason": reason, "cost": 0.002, "tokens": { "input": 10, "output": 5 } })
+    };
+    let stranger = finish("prt_9", "ses_other", "tool-calls");
+    let frames = vec![
+        message(info("msg_1")),
+        updated(finish("prt_1", "ses_1", "tool-calls")),
+        updated(finish("prt_1", "ses_1", "tool-calls")),
+        updated(stranger),
+        updated(finish("prt_2", "ses_1", "stop")),
+    ];
+    let play = Play { streams: vec![frames], when: When::Streams(1), ..Play::default() };
+    let server = OpenCode::start(play).await;
+    let (provider, request) = (server.provider(), request(new(), Tier::ReadOnly));
+    let wire = provider.wire_request(&request).expect("a body");
+    let capture = Arc::new(Capture::default());
+    let context = CallContext { capture: Some(capture.clone()), ..context(CancellationToken::new()) };
+    let events: Vec<_> = provider.stream(&wire, context).collect().await;
+    let rounds = events.iter().filter_map(|event| match event {
+        Ok(Event::Round { usage, goes_on }) => Some((usage.cost_micros, *goes_on)),
+        _ => None,
+    });
+    assert_eq!(rounds.collect::<Vec<_>>(), [(Some(2_000), true), (Some(2_000), false)]);
+
+    let kept = capture.kept();
+    assert_eq!((kept.sent.as_str(), kept.form), (wire.as_str(), Some(Form::Lines)));
+    let lines = String::from_utf8(kept.received).expect("text");
+    assert!(!lines.contains("ses_other"), "another session is nobody's business: {lines}");
+    // The lines alone give the same: frames, lists of messages, and at last the one that answered.
+    let (mut parts, mut replayed) = (Parts::new("ses_1", Tier::ReadOnly), Vec::new());
+    for line in lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")) {
+        match &line {
+            Value::Array(_) => replayed.extend(parts.catch_up(&line)),
+            frame if frame["type"].is_string() => replayed.extend(parts.frame(frame).0),
+            answer => replayed.extend(parts.catch_up(&json!([answer]))),
+        }
+    }
+    let told: Vec<_> = events.iter().flatten().filter(|event| !is_frame_of_call(event)).cloned().collect();
+    assert_eq!(replayed, told);
+    assert_eq!(parts.usage(), finished(&events).usage);
+}
+
+/// What the call itself adds to what the server says.
+fn is_frame_of_call(event: &Event) -> bool {
+    matches!(event, Event::Started { .. } | Event::Session(_) | Event::Finished(_))
 }
 
 #[tokio::test]

@@ -13,8 +13,9 @@ use attache::harness::worker::Worker;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// One thing that the agent does.
@@ -26,6 +27,8 @@ pub enum Act {
     Fails(ErrorClass),
     /// Says nothing more until it is cancelled, and then ends as adapters must.
     Hangs,
+    /// Ends as adapters must when it is cancelled, but takes its time, of which it says that it was enough.
+    Tidies,
     /// Says nothing more, whatever is asked of it.
     IsDeaf,
 }
@@ -41,6 +44,8 @@ pub struct Stage {
     pub most_at_once: AtomicUsize,
     /// The agent has come to where it says nothing more.
     pub quiet: Notify,
+    /// [`Act::Tidies`] came to its end.
+    pub has_tidied: AtomicBool,
 }
 
 impl Stage {
@@ -104,6 +109,14 @@ impl Provider for Agent {
                         cancel.cancelled().await;
                         Err(ProviderError::new(ErrorClass::Cancelled, Phase::MidStream, "cancelled"))
                     }
+                    Act::Tidies => {
+                        stage.quiet.notify_one();
+                        cancel.cancelled().await;
+                        let busy = std::future::pending::<()>();
+                        let _done = tokio::time::timeout(Duration::from_millis(1500), busy).await;
+                        stage.has_tidied.store(true, Ordering::SeqCst);
+                        Err(ProviderError::new(ErrorClass::Cancelled, Phase::MidStream, "cancelled"))
+                    }
                     Act::IsDeaf => {
                         stage.quiet.notify_one();
                         std::future::pending().await
@@ -147,6 +160,14 @@ pub fn calls(id: &str, name: &str) -> Act {
 }
 pub fn result(id: &str, content: &str) -> Act {
     tells(Event::ObservedResult { id: id.into(), content: content.into(), is_error: false })
+}
+pub fn fails(id: &str, content: &str) -> Act {
+    tells(Event::ObservedResult { id: id.into(), content: content.into(), is_error: true })
+}
+/// Its model has answered, for so many millionths of a dollar.
+pub fn round(cost_micros: i64, goes_on: bool) -> Act {
+    let usage = TokenUsage { output_tokens: 5, cost_micros: Some(cost_micros), ..TokenUsage::default() };
+    tells(Event::Round { usage, goes_on })
 }
 pub fn says(text: &str) -> Act {
     tells(Event::TextDelta(text.into()))
@@ -198,7 +219,7 @@ impl House {
 
     /// Works off what is due.
     pub async fn work(&self) {
-        self.app.workspace.clock.advance(std::time::Duration::from_millis(10));
+        self.app.workspace.clock.advance(Duration::from_millis(10));
         Worker::new(self.desk()).drain().await.expect("worked off");
         catch_up(&self.app);
         self.app.drain().await;

@@ -1,6 +1,6 @@
 //! What an agent does is recorded, and stops at its tier and its bounds.
 
-use super::agent::{Act, House, calls, ends, result, says, starts, tells};
+use super::agent::{Act, House, calls, ends, fails, result, round, says, starts, tells};
 use attache::domain::RunId;
 use attache::harness::providers::{Event, ToolArgs};
 use attache::replay::{load_run, timeline};
@@ -116,4 +116,88 @@ async fn refusals_of_the_agents_own_rules_are_recorded_and_count_as_failures() {
     let run = house.letter("q1@guest.example", "").await;
     assert_eq!(house.app.outcome(&run).await.1.as_deref(), Some("limit_tool_failures"));
     house.app.check().await;
+}
+
+#[tokio::test]
+async fn an_agent_whose_model_is_asked_too_often_is_stopped_with_what_it_has() {
+    // The house lets a model be asked four times.
+    let acts = |rounds: usize| {
+        let mut acts = vec![starts(), says("I found the first half.")];
+        acts.extend((0..rounds).map(|_| round(100, true)));
+        acts.extend([round(100, false), ends("Done.")]);
+        vec![acts]
+    };
+    let house = House::new("read_only", acts(3)).await;
+    let run = house.letter("q1@guest.example", "").await;
+    assert_eq!(
+        house.app.outcome(&run).await.1.as_deref(),
+        Some("answered"),
+        "four, the last of which is the end"
+    );
+    let house = House::new("read_only", acts(4)).await;
+    let run = house.letter("q1@guest.example", "").await;
+    assert_eq!(house.app.outcome(&run).await.1.as_deref(), Some("limit_turns"));
+    let text = house.app.sent()[0].text.clone();
+    assert!(text.starts_with("I found the first half.") && text.contains("incomplete"), "{text}");
+    let used =
+        house.app.row("SELECT cost_micros || ' ' || output_tokens FROM runs WHERE id = $1", &run).await;
+    assert_eq!(used, [Some("400 20".to_owned())], "what it told is what it used");
+    assert_eq!(house.stage.running(), 0);
+    house.app.check().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_has_spent_what_its_run_may_cost_is_stopped() {
+    let acts = |costs: i64| {
+        let ends = [
+            round(costs, true),
+            says("Half."),
+            round(costs, true),
+            says("More."),
+            round(0, false),
+            ends("Done."),
+        ];
+        vec![[vec![starts()], ends.to_vec()].concat()]
+    };
+    for (costs, stop) in [(499, "answered"), (500, "limit_cost")] {
+        let house = House::with(
+            "read_only",
+            json!({ "cost_usd_max": 0.001, "reserve_usd_per_call": 0.0001 }),
+            acts(costs),
+        )
+        .await;
+        let run = house.letter("q1@guest.example", "").await;
+        assert_eq!(house.app.outcome(&run).await.1.as_deref(), Some(stop), "{costs}");
+        house.app.check().await;
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_is_stopped_before_it_told_its_cost_may_have_used_all() {
+    let acts = vec![starts(), calls("x1", "Read"), calls("x2", "Read"), Act::Hangs];
+    let budget = json!({ "cost_usd_max": 0.001, "reserve_usd_per_call": 0.0001, "tool_calls_max": 1 });
+    let house = House::with("read_only", budget, vec![acts]).await;
+    let run = house.letter("q1@guest.example", "").await;
+    let cost = house.app.row("SELECT cost_micros || stop_reason FROM runs WHERE id = $1", &run).await;
+    assert_eq!(cost, [Some("1000limit_tool_calls".to_owned())]);
+    house.app.check().await;
+}
+
+#[tokio::test]
+async fn tools_of_the_agents_own_that_fail_count_as_failures() {
+    let ours = "mcp__attache__send_email";
+    let acts = vec![
+        starts(),
+        calls("x1", "Read"),
+        fails("x1", "no such file"),
+        calls("x2", ours),
+        fails("x2", "not sent"),
+        ends("I tried."),
+    ];
+    for (max, stop) in [(3, "answered"), (2, "limit_tool_failures")] {
+        let house = House::with("read_only", json!({ "tool_failures_max": max }), vec![acts.clone()]).await;
+        let run = house.letter("q1@guest.example", "").await;
+        assert_eq!(house.app.outcome(&run).await.1.as_deref(), Some(stop));
+        house.app.check().await;
+    }
 }

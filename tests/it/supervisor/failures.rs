@@ -7,6 +7,7 @@ use attache::domain::{ErrorClass, RunId};
 use attache::harness::worker::Worker;
 use attache::store::Store;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -69,7 +70,8 @@ async fn a_crash_in_the_middle_leaves_no_call_open_and_the_next_attempt_knows_of
 
 #[tokio::test]
 async fn a_cancellation_from_another_process_ends_even_a_deaf_agent() {
-    for act in [Act::Hangs, Act::IsDeaf] {
+    for act in [Act::Hangs, Act::Tidies, Act::IsDeaf] {
+        let tidies = matches!(act, Act::Tidies);
         let house = House::new("full", vec![vec![starts(), calls("x1", "Bash"), act]]).await;
         let run = house.app.run_of(&note("q1@guest.example", "", "Do it.")).await;
         let (wake, shutdown) = (Arc::new(Notify::new()), CancellationToken::new());
@@ -89,6 +91,7 @@ async fn a_cancellation_from_another_process_ends_even_a_deaf_agent() {
         tokio::time::timeout(Duration::from_secs(20), both).await.expect("in time");
         assert_eq!(house.app.outcome(&run).await.0, "cancelled");
         assert_eq!(house.app.trace(&run).await, ["call Bash", "outcome_unknown Bash"]);
+        assert_eq!(house.stage.has_tidied.load(Ordering::SeqCst), tidies, "it has the time to end by itself");
         house.app.check().await;
     }
 }

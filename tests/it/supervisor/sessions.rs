@@ -2,9 +2,10 @@
 
 use super::agent::{Act, House, calls, ends, session, starts};
 use crate::app::note;
-use attache::domain::ErrorClass;
+use attache::domain::{ErrorClass, ThreadId};
 use attache::harness::providers::Session;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 const FOLLOWS: &str = "In-Reply-To: <q1@guest.example>\n";
 
@@ -114,4 +115,29 @@ async fn two_letters_of_a_thread_never_share_a_session_at_once() {
     let sessions = house.stage.sessions();
     assert!(resumes(&sessions[1], "ses_1") && resumes(&sessions[2], "ses_1"), "{sessions:?}");
     house.app.check().await;
+}
+
+#[tokio::test]
+async fn a_thread_shows_its_session_and_one_that_nobody_used_for_a_month_is_forgotten() {
+    let house = House::new("full", vec![answers_in("ses_1")]).await;
+    let run = house.letter("q1@guest.example", "").await;
+    let thread = house.app.row("SELECT thread_id FROM runs WHERE id = $1", &run).await[0].clone();
+    let thread = ThreadId::new(thread.expect("a thread"));
+    let known = async |house: &House| house.app.engine.store.thread_sessions(&thread).await.expect("rows");
+    let [session] = known(&house).await.try_into().expect("one session");
+    assert_eq!((session.provider.as_str(), session.id.as_str()), ("scripted", "ses_1"));
+    assert_eq!((session.model.as_str(), session.state.as_str()), ("test", "resumable"));
+    let mut show = std::process::Command::new(env!("CARGO_BIN_EXE_attache"));
+    show.current_dir(house.app.workspace.path()).args(["threads", "show", thread.as_str()]);
+    let shown = show.output().expect("the binary runs");
+    let shown = String::from_utf8(shown.stdout).expect("UTF-8");
+    assert!(shown.contains("scripted/test ses_1, resumable, since 20"), "{shown}");
+
+    let day = Duration::from_secs(24 * 60 * 60);
+    house.app.workspace.clock.advance(day * 27);
+    let house = house.restart().await;
+    assert_eq!(known(&house).await.len(), 1);
+    house.app.workspace.clock.advance(day * 5);
+    let house = house.restart().await;
+    assert_eq!(known(&house).await, []);
 }
