@@ -56,7 +56,7 @@ impl Toolbox {
     /// Executes one call through the gate; gives its recorded result.
     async fn call(&self, name: &str, args: JsonObject) -> Result<String, RunError> {
         let _alone = self.turn.lock().await;
-        let args = ToolArgs::Object(args);
+        let args = ToolArgs::of(args);
         let call = NewCall {
             executor: Executor::Engine,
             tool_name: name.to_owned(),

@@ -271,7 +271,7 @@ pub fn text_at<'a>(value: &'a Value, key: &str) -> &'a str {
 /// Arguments as an agent tells them: an object, or nothing.
 pub fn args_at(value: &Value, key: &str) -> ToolArgs {
     match value.get(key) {
-        Some(Value::Object(map)) => ToolArgs::Object(map.clone()),
+        Some(Value::Object(map)) => ToolArgs::of(map.clone()),
         None | Some(Value::Null) => ToolArgs::Object(Map::new()),
         Some(other) => ToolArgs::parse(&other.to_string()),
     }

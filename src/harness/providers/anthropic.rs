@@ -377,8 +377,7 @@ impl PartKind {
                 Some(Block::Thinking { text: String::new(), provider_state: state(whole.clone()) })
             }
             PartKind::Call { id, name, input, json } => {
-                let args =
-                    if json.is_empty() { ToolArgs::Object(input.clone()) } else { ToolArgs::parse(json) };
+                let args = if json.is_empty() { ToolArgs::of(input.clone()) } else { ToolArgs::parse(json) };
                 Some(Block::ToolCall { id: id.clone(), name: name.clone(), args, provider_state: None })
             }
             PartKind::Ignored => None,

@@ -168,7 +168,7 @@ fn rest(item: &Value) -> ToolArgs {
     const ABOUT: [&str; 6] = ["id", "type", "status", "aggregated_output", "exit_code", "result"];
     let fields = item.as_object().into_iter().flatten();
     let args = fields.filter(|(key, _)| !ABOUT.contains(&key.as_str()));
-    ToolArgs::Object(args.map(|(key, value)| (key.clone(), value.clone())).collect::<Map<_, _>>())
+    ToolArgs::of(args.map(|(key, value)| (key.clone(), value.clone())).collect::<Map<_, _>>())
 }
 
 /// What the model reads of a step, and whether it failed.

@@ -200,17 +200,39 @@ pub enum ToolArgs {
     Malformed { raw: String, error: String },
 }
 
+/// Levels of lists and objects that arguments may have. They are stored inside other values and must be readable again;
+/// serde_json reads 128 levels.
+const ARGS_DEPTH_MAX: usize = 64;
+
 impl ToolArgs {
+    /// Arguments that came as an object.
+    pub fn of(args: Map<String, Value>) -> Self {
+        if args.values().all(|value| nests_within(value, ARGS_DEPTH_MAX - 1)) {
+            return ToolArgs::Object(args);
+        }
+        let error = format!("nested deeper than {ARGS_DEPTH_MAX} levels");
+        ToolArgs::Malformed { raw: Value::Object(args).to_string(), error }
+    }
+
     /// Reads what a model wrote; empty text is an empty object.
     pub fn parse(raw: &str) -> Self {
         if raw.trim().is_empty() {
             return ToolArgs::Object(Map::new());
         }
         match serde_json::from_str::<Value>(raw) {
-            Ok(Value::Object(map)) => ToolArgs::Object(map),
+            Ok(Value::Object(map)) => ToolArgs::of(map),
             Ok(_) => ToolArgs::Malformed { raw: raw.to_owned(), error: "not a JSON object".to_owned() },
             Err(error) => ToolArgs::Malformed { raw: raw.to_owned(), error: error.to_string() },
         }
+    }
+}
+
+fn nests_within(value: &Value, levels: usize) -> bool {
+    match (value, levels.checked_sub(1)) {
+        (Value::Array(items), Some(left)) => items.iter().all(|item| nests_within(item, left)),
+        (Value::Object(members), Some(left)) => members.values().all(|member| nests_within(member, left)),
+        (Value::Array(_) | Value::Object(_), None) => false,
+        _ => true,
     }
 }
 

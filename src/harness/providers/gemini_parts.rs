@@ -122,7 +122,7 @@ impl PartsDecoder {
         self.calls += 1;
         let args = match call.get("args") {
             None | Some(Value::Null) => ToolArgs::Object(Map::new()),
-            Some(Value::Object(map)) => ToolArgs::Object(map.clone()),
+            Some(Value::Object(map)) => ToolArgs::of(map.clone()),
             // Against the vendor's schema, but what cannot be read is the model's to mend.
             Some(Value::String(raw)) => ToolArgs::parse(raw),
             Some(other) => ToolArgs::parse(&other.to_string()),

@@ -12,7 +12,7 @@ use super::redact;
 use crate::domain::ErrorClass;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -137,7 +137,7 @@ impl Endpoint {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         let sent = guard.wait(Phase::BeforeFirstByte, self.client.get(url).headers(headers).send()).await?;
         let response = self.accepted(sent, &mut guard, None).await?;
-        framing(&header(&response, CONTENT_TYPE.as_str()).unwrap_or_default())?;
+        framing(response.headers())?;
         let (mut pieces, mut body) = (pieces(response, guard, None), Vec::new());
         while let Some(piece) = pieces.next().await {
             body.extend_from_slice(&piece?);
@@ -206,7 +206,7 @@ impl Endpoint {
         let sent = guard.wait(Phase::BeforeFirstByte, request.send()).await?;
         let response = self.accepted(sent, &mut guard, capture.as_deref()).await?;
         let request_id = ["request-id", "x-request-id"].iter().find_map(|name| header(&response, name));
-        let framing = framing(&header(&response, CONTENT_TYPE.as_str()).unwrap_or_default())?;
+        let framing = framing(response.headers())?;
         if let Some(capture) = &capture {
             capture.answering(framing.into());
         }
@@ -289,14 +289,17 @@ fn header(response: &Response, name: &str) -> Option<String> {
     response.headers().get(name)?.to_str().ok().map(str::to_owned)
 }
 
-/// Servers that ignore `stream` say JSON; proxies that answer instead of the model say HTML.
-fn framing(content_type: &str) -> Result<Framing, ProviderError> {
-    let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+/// Servers that ignore `stream` say JSON; proxies that answer instead of the model say HTML, or compress what nobody asked
+/// them to (we send no Accept-Encoding).
+fn framing(headers: &HeaderMap) -> Result<Framing, ProviderError> {
+    let word = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let broken = |message| Err(ProviderError::new(ErrorClass::Protocol, Phase::BeforeFirstByte, message));
+    if !matches!(word(CONTENT_ENCODING), "" | "identity") {
+        return broken("the provider answered in a compressed form that was not asked for");
+    }
+    let media = word(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match media.as_str() {
-        "text/html" => {
-            let message = "the provider answered with a web page: is `base_url` right?";
-            Err(ProviderError::new(ErrorClass::Protocol, Phase::BeforeFirstByte, message))
-        }
+        "text/html" => broken("the provider answered with a web page: is `base_url` right?"),
         "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Ok(Framing::Lines),
         media if media.ends_with("/json") || media.ends_with("+json") => Ok(Framing::Whole),
         _ => Ok(Framing::ServerSent),

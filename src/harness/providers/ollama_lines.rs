@@ -92,7 +92,7 @@ impl LineDecoder {
         let id = call_id(given, u64::try_from(self.calls.len()).unwrap_or(u64::MAX), is_taken);
         let args = match function.get("arguments") {
             None | Some(Value::Null) => ToolArgs::Object(Map::new()),
-            Some(Value::Object(map)) => ToolArgs::Object(map.clone()),
+            Some(Value::Object(map)) => ToolArgs::of(map.clone()),
             // Servers that imitate this one send OpenAI's text.
             Some(Value::String(raw)) => ToolArgs::parse(raw),
             Some(other) => ToolArgs::parse(&other.to_string()),
