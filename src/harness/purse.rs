@@ -164,30 +164,32 @@ pub fn unpriced(config: &Config, now: Timestamp, reports_cost: impl Fn(&str, &st
 /// Errors: [`RunError::Purse`]; then everything that was pending is committed, and the call is not begun.
 pub async fn begin(work: &mut Work<'_>, started: TurnStarted) -> Result<(), RunError> {
     let mut looks = 0;
-    work.pending.push(Entry::TurnStarted(started));
+    let mut beginning = Entry::TurnStarted(started);
     loop {
         // Asked for before the look at the purse, so that nothing is missed in between.
         let given_back = work.desk.given_back.notified();
+        work.pending.push(beginning);
         let empty = match work.commit(None).await {
             Err(RunError::Store(StoreError::EmptyPurse(empty))) => empty,
             done => return done,
         };
+        let begun = work.pending.pop();
+        // Nobody waits with money in hand: what the call before gives back may be what others wait for.
+        work.commit(None).await?;
         looks += 1;
-        if !empty.held_by_others || looks >= LOOKS_MAX {
-            if let Some(Entry::TurnStarted(started)) = work.pending.pop() {
-                work.fresh_context = started.context;
+        beginning = match begun {
+            Some(again) if empty.held_by_others && looks < LOOKS_MAX => again,
+            begun => {
+                if let Some(Entry::TurnStarted(started)) = begun {
+                    work.fresh_context = started.context;
+                }
+                return Err(RunError::Purse(empty));
             }
-            work.commit(None).await?;
-            return Err(RunError::Purse(empty));
-        }
+        };
         tokio::select! {
             () = given_back => {}
             () = tokio::time::sleep(LOOK_AGAIN) => {}
-            () = work.cancel.cancelled() => {
-                work.pending.pop();
-                work.commit(None).await?;
-                return Err(RunError::Cancelled);
-            }
+            () = work.cancel.cancelled() => return Err(RunError::Cancelled),
         }
     }
 }
@@ -284,7 +286,7 @@ pub fn priced_failure(work: &Work<'_>, used: TokenUsage) -> (Usage, Vec<UsageLin
 fn price(work: &Work<'_>, whole: TokenUsage, mut lines: Vec<UsageLine>) -> (Usage, Vec<UsageLine>) {
     let config = &work.desk.config;
     let total = whole.cost_micros;
-    let of_lines: i64 = lines.iter().filter_map(|line| line.usage.cost_micros).sum();
+    let of_lines = lines.iter().filter_map(|line| line.usage.cost_micros).fold(0, i64::saturating_add);
     for (index, line) in lines.iter_mut().enumerate() {
         let now = work.desk.clock.now();
         let known = || {
@@ -295,8 +297,8 @@ fn price(work: &Work<'_>, whole: TokenUsage, mut lines: Vec<UsageLine>) -> (Usag
         match (total, line.usage.cost_micros) {
             // The provider's total is the truth; what its parts leave of it stands with the first.
             (Some(total), own) => {
-                let rest = if index == 0 { (total - of_lines).max(0) } else { 0 };
-                line.usage.cost_micros = Some(own.unwrap_or(0) + rest);
+                let rest = if index == 0 { total.saturating_sub(of_lines).max(0) } else { 0 };
+                line.usage.cost_micros = Some(own.unwrap_or(0).saturating_add(rest));
                 line.source = CostSource::Provider;
             }
             (None, Some(_)) => line.source = CostSource::Provider,

@@ -59,6 +59,13 @@ impl Standings {
         }
     }
 
+    /// Lets a call in whatever is known, because a person wants it; it finds out how the provider is.
+    pub fn insist(&self, provider: &str, now: Duration) {
+        if let Some(standing) = lock(&self.of).get_mut(provider) {
+            standing.probing = Some(now);
+        }
+    }
+
     /// How a call that was let in ended.
     pub fn report(&self, provider: &str, error: Option<&ProviderError>, now: Duration) {
         let mut standings = lock(&self.of);

@@ -61,7 +61,8 @@ pub async fn ask(
     }
 }
 
-/// Makes the call, unless its provider rests: then the error is why it rests, and nobody waits here for its end.
+/// Makes the call, unless its provider rests: then the error is why it rests, and nobody waits here for its end. The first
+/// call of a run that a person queued again is made all the same: they have mended something.
 async fn call_or_rest(
     work: &mut Work<'_>,
     question: &Question,
@@ -69,7 +70,9 @@ async fn call_or_rest(
 ) -> Result<Result<Response, ProviderError>, RunError> {
     let (standings, clock) = (&work.desk.standings, &work.desk.clock);
     let name = work.route.name.clone();
-    if let Err(resting) = standings.admit(&name, clock.monotonic()) {
+    if std::mem::take(&mut work.insists) {
+        standings.insist(&name, clock.monotonic());
+    } else if let Err(resting) = standings.admit(&name, clock.monotonic()) {
         tries.calls = u32::MAX;
         return Ok(Err(resting));
     }
@@ -157,11 +160,11 @@ async fn give_up(
     Ok(work.chain.verdict(&work.route, error, retry_in))
 }
 
+/// Waits with nothing in hand: what the failed call gives back, others may need meanwhile, and a crash must not lose it.
 async fn pause(work: &mut Work<'_>, wait: Duration) -> Result<(), RunError> {
-    tokio::select! {
-        () = tokio::time::sleep(wait) => return Ok(()),
-        () = work.cancel.cancelled() => {}
-    }
     work.commit(None).await?;
-    Err(RunError::Cancelled)
+    tokio::select! {
+        () = tokio::time::sleep(wait) => Ok(()),
+        () = work.cancel.cancelled() => Err(RunError::Cancelled),
+    }
 }

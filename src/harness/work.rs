@@ -69,6 +69,8 @@ pub struct Work<'a> {
     pub mails_sent: usize,
     /// Some mail of this run answered the trigger.
     pub replied: bool,
+    /// The next call is made even where its provider rests.
+    pub insists: bool,
     /// Why the model need not be asked: its answer could not be sent.
     pub unasked: Option<Withheld>,
     /// The bounds on tokens and money as the run began, and where they were said.
@@ -90,18 +92,7 @@ impl<'a> Work<'a> {
         let TriggerMessage { message, attachments, has_past, sent } =
             store.trigger_message(&run.trigger_message).await?;
         let tools = desk.tools(persona);
-        let first = Request {
-            model: route.model.clone(),
-            system: Vec::new(),
-            messages: Vec::new(),
-            tools: tools.iter().map(|tool| spec(*tool)).collect(),
-            tool_choice: ToolChoice::Auto,
-            max_output_tokens: desk.config.inference.max_output_tokens,
-            temperature: desk.config.inference.temperature,
-            output: None,
-            without: Vec::new(),
-            agent: None,
-        };
+        let first = blank(desk, &route, &tools);
         let (spending, budget) = purse::bounds(desk, run, persona);
         let mut work = Work {
             desk,
@@ -128,6 +119,7 @@ impl<'a> Work<'a> {
             pending: Vec::new(),
             mails_sent: 0,
             replied: false,
+            insists: run.is_retried,
             unasked: None,
             spending,
             budget,
@@ -357,6 +349,22 @@ struct Kept {
     /// Calls whose results are left out.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     stubbed: BTreeSet<String>,
+}
+
+/// A request in which nothing was said yet.
+fn blank(desk: &Desk, route: &Route<'_>, tools: &[&'static dyn Tool]) -> Request {
+    Request {
+        model: route.model.clone(),
+        system: Vec::new(),
+        messages: Vec::new(),
+        tools: tools.iter().map(|tool| spec(*tool)).collect(),
+        tool_choice: ToolChoice::Auto,
+        max_output_tokens: desk.config.inference.max_output_tokens,
+        temperature: desk.config.inference.temperature,
+        output: None,
+        without: Vec::new(),
+        agent: None,
+    }
 }
 
 fn spec(tool: &dyn Tool) -> ToolSpec {

@@ -134,7 +134,7 @@ pub(super) const START_TURN: &str = "
     UPDATE runs SET provider = $7, model = $8, context_report_json = coalesce($11, context_report_json),
       limits_json = coalesce($13, limits_json)
     WHERE id = $1 AND ($11 IS NOT NULL OR provider <> $7 OR model <> $8);
-    SELECT 1 FROM runs WHERE id = $1 AND epoch = $12 AND state = 'running' AND persona_id = $4";
+    SELECT thread_id FROM runs WHERE id = $1 AND epoch = $12 AND state = 'running' AND persona_id = $4";
 /// How a call ended: its row and the sums of the run.
 pub(super) const END_TURN: &str = "
     UPDATE run_turns SET state = $4, response_json = $5, error_class = $6, error_message = $7, finished_at = $8,
@@ -225,12 +225,14 @@ impl Scribe {
         let insert = insert.bind(context.map(|context| context.request_json.as_str()));
         let insert = insert.bind(context.map(|context| context.report_json.as_str())).bind(self.epoch);
         let insert = insert.bind(context.map(|context| context.limits_json.as_str()));
-        self.ours(insert.fetch_optional(&mut *conn).await?.is_some())?;
-        match &turn.advance {
-            None => Ok(()),
-            Some(advance) => {
-                money::reserve(conn, (&self.key.run, turn.turn_index, turn.attempt), advance).await
+        let thread = insert.fetch_optional(&mut *conn).await?;
+        self.ours(thread.is_some())?;
+        match (&turn.advance, thread) {
+            (Some(advance), Some(row)) => {
+                let call = (&self.key.run, turn.turn_index, turn.attempt);
+                money::reserve(conn, call, row.get("thread_id"), advance).await
             }
+            _ => Ok(()),
         }
     }
 
@@ -376,7 +378,8 @@ impl From<Usage> for UsageRow {
             cache_write: clamp(usage.cache_write_tokens),
             output: clamp(usage.output_tokens),
             reasoning: clamp(usage.reasoning_tokens),
-            cost: usage.cost_micros,
+            // A million dollars, likewise; a bill below zero would be money that nobody gave.
+            cost: usage.cost_micros.map(|cost| cost.clamp(0, 1_000_000_000_000)),
         }
     }
 }

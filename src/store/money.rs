@@ -111,6 +111,8 @@ pub(super) const LOSE: &str = "
     WHERE purses.scope = w.scope AND purses.owner = w.owner AND purses.period = w.period;
     DELETE FROM purse_reservations WHERE run_id = $1 AND turn_index = $2 AND attempt = $3";
 pub(super) const OPEN_CALLS: &str = "SELECT run_id, turn_index, attempt FROM purse_reservations";
+pub(super) const OPEN_CALLS_OF_RUN: &str = "
+    SELECT turn_index, attempt FROM purse_reservations WHERE run_id = $1";
 /// Runs that wait for a purse are looked at once by every engine that starts: its bounds may be others. The first condition is
 /// the one of the index `runs_open`.
 pub(super) const WAKE_WAITING: &str = "
@@ -132,7 +134,7 @@ pub(super) const SET_THREAD_BUDGET: &str = "
 pub(super) const CLEAR_THREAD_BUDGET: &str = "DELETE FROM thread_budgets WHERE thread_id = $1";
 pub(super) const THREAD_BUDGET: &str = "
     SELECT run_micros_max, run_tokens_max, day_micros_max, day_tokens_max FROM thread_budgets WHERE thread_id = $1";
-/// Of two budgets the tighter holds, and what both threads spent counts. Calls in flight settle where they reserved.
+/// Of two budgets the tighter holds, and what both threads spent counts; calls in flight settle with the thread that stays.
 pub(super) const FOLD_MONEY: &str = "
     INSERT INTO thread_budgets (thread_id, run_micros_max, run_tokens_max, day_micros_max, day_tokens_max)
       SELECT $2, run_micros_max, run_tokens_max, day_micros_max, day_tokens_max FROM thread_budgets
@@ -147,35 +149,45 @@ pub(super) const FOLD_MONEY: &str = "
         day_tokens_max = min(coalesce(day_tokens_max, excluded.day_tokens_max),
           coalesce(excluded.day_tokens_max, day_tokens_max));
     DELETE FROM thread_budgets WHERE thread_id = $1;
-    INSERT INTO purses (scope, owner, period, spent_micros, spent_tokens)
-      SELECT scope, $2, period, spent_micros, spent_tokens FROM purses WHERE scope = 'thread' AND owner = $1
+    INSERT INTO purses (scope, owner, period, spent_micros, reserved_micros, spent_tokens, reserved_tokens)
+      SELECT scope, $2, period, spent_micros, reserved_micros, spent_tokens, reserved_tokens FROM purses
+      WHERE scope = 'thread' AND owner = $1
       ON CONFLICT DO UPDATE SET spent_micros = spent_micros + excluded.spent_micros,
-        spent_tokens = spent_tokens + excluded.spent_tokens";
+        reserved_micros = reserved_micros + excluded.reserved_micros,
+        spent_tokens = spent_tokens + excluded.spent_tokens,
+        reserved_tokens = reserved_tokens + excluded.reserved_tokens;
+    DELETE FROM purses WHERE scope = 'thread' AND owner = $1;
+    UPDATE purse_reservations SET purses_json = replace(purses_json, json_quote($1), json_quote($2))
+    WHERE instr(purses_json, json_quote($1)) > 0";
 pub(super) const PURSE: &str = "
     SELECT spent_micros, reserved_micros, spent_tokens, reserved_tokens FROM purses
     WHERE scope = $1 AND owner = $2 AND period = $3";
 
 /// Sets aside what a call may cost, inside the transaction that begins it. Errors: [`StoreError::EmptyPurse`], and then
-/// the whole transaction must go.
+/// the whole transaction must go. `thread` is where the run stands now; its thread of before may have been folded into it.
 pub(super) async fn reserve(
     conn: &mut SqliteConnection,
     (run, turn_index, attempt): (&RunId, u32, u32),
+    thread: &str,
     advance: &Advance,
 ) -> Result<()> {
     let day = advance.purses.first().map_or("", |purse| purse.id.period.as_str());
     let reserve = sqlx::query(RESERVE).bind(run.as_str()).bind(turn_index).bind(attempt);
-    let reserve = reserve.bind(purses_json(advance)).bind(day).bind(advance.micros).bind(advance.tokens);
+    let reserve =
+        reserve.bind(purses_json(advance, thread)).bind(day).bind(advance.micros).bind(advance.tokens);
     match reserve.fetch_optional(conn).await? {
         None => Ok(()),
         Some(row) => Err(StoreError::EmptyPurse(Box::new(empty_purse(&row, advance)?))),
     }
 }
 
-fn purses_json(advance: &Advance) -> String {
+fn purses_json(advance: &Advance, thread: &str) -> String {
     let purses = advance.purses.iter().map(|purse| {
-        let left = if purse.id.scope == PurseScope::Run { advance.left_in_run } else { advance.left_elsewhere };
+        let owner = if purse.id.scope == PurseScope::Thread { thread } else { &purse.id.owner };
+        let left =
+            if purse.id.scope == PurseScope::Run { advance.left_in_run } else { advance.left_elsewhere };
         json!({
-            "scope": purse.id.scope.as_str(), "owner": purse.id.owner, "period": purse.id.period, "left": left,
+            "scope": purse.id.scope.as_str(), "owner": owner, "period": purse.id.period, "left": left,
             "micros": purse.cost_micros_max.map(|bound| bound.value),
             "tokens": purse.tokens_max.map(|bound| bound.value),
         })
@@ -239,6 +251,14 @@ pub(super) async fn lose(
     Ok(())
 }
 
+/// Books the calls that a run leaves behind: its engine could not store how they ended, or was stopped.
+pub(super) async fn leave(conn: &mut SqliteConnection, run: &str, now: &str) -> Result<()> {
+    for row in sqlx::query(OPEN_CALLS_OF_RUN).bind(run).fetch_all(&mut *conn).await? {
+        lose(conn, (run, row.get(0), row.get(1)), Billing::Unknown, now).await?;
+    }
+    Ok(())
+}
+
 /// Books every call of an engine that is gone as spent, and lets runs that wait for money look again.
 pub(super) async fn recover(conn: &mut SqliteConnection, now: &str) -> Result<()> {
     for row in sqlx::query(OPEN_CALLS).fetch_all(&mut *conn).await? {
@@ -267,6 +287,7 @@ impl Store {
                 let park = sqlx::query(PARK_FOR_MONEY).bind(&id).bind(epoch).bind(until.to_string());
                 let parked = park.bind(message).bind(to_ms(worked)).execute(&mut *conn).await?;
                 fenced(parked.rows_affected(), &id)?;
+                leave(conn, &id, &now.to_string()).await?;
                 if let Some(notice) = &notice {
                     raise(conn, notice, now).await?;
                 }

@@ -41,6 +41,8 @@ pub struct ClaimedRun {
     /// Time that earlier attempts worked.
     pub worked: Duration,
     pub created_at: Timestamp,
+    /// A person queued it once more.
+    pub is_retried: bool,
     /// Micro-dollars that its responsibility allows it.
     pub budget_micros: Option<i64>,
     /// What an operator allows its thread.
@@ -63,7 +65,8 @@ pub(super) const INSERT_RUN: &str = "
     INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at,
       budget_micros)
     VALUES ($1, $2, $3, $4, $5, $6, 'queued', $7, $8)";
-/// One at a time per thread, in order: `behind` says whether another open run of the thread comes first.
+/// One at a time per thread, in order: `behind` says whether another open run of the thread comes first. Whatever parks a run
+/// says why; only a person's retry takes that back (`steer.rs`).
 pub(super) const CLAIM_RUNS: &str = "
     UPDATE runs SET state = 'running', epoch = $1, attempt = attempt + 1, next_attempt_at = NULL,
       started_at = coalesce(started_at, $2)
@@ -76,7 +79,7 @@ pub(super) const CLAIM_RUNS: &str = "
       WHERE place <= $4 - (SELECT count(*) FROM runs w WHERE w.persona_id = c.persona_id AND w.state = 'running')
       ORDER BY seq LIMIT $3)
     RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, worked_ms,
-      context_report_json IS NOT NULL AS has_journal, budget_micros,
+      context_report_json IS NOT NULL AS has_journal, attempt > 1 AND error_class IS NULL AS is_retried, budget_micros,
       (SELECT json_array(run_micros_max, run_tokens_max, day_micros_max, day_tokens_max) FROM thread_budgets b
        WHERE b.thread_id = runs.thread_id) AS thread_budget";
 /// What [`CLAIM_RUNS`] rests on, made true again at every start.
@@ -109,7 +112,8 @@ pub(super) const REQUEUE_RUN: &str = "
     UPDATE runs SET state = 'queued', attempt = attempt - 1, worked_ms = $3 WHERE id = $1 AND epoch = $2 AND state = 'running'";
 pub(super) const RUNNING_RUN: &str = "
     SELECT id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, state, worked_ms,
-      context_report_json IS NOT NULL AS has_journal, epoch = $2 AND state = 'running' AS is_worked_on, budget_micros,
+      context_report_json IS NOT NULL AS has_journal, epoch = $2 AND state = 'running' AS is_worked_on, 0 AS is_retried,
+      budget_micros,
       (SELECT json_array(run_micros_max, run_tokens_max, day_micros_max, day_tokens_max) FROM thread_budgets b
        WHERE b.thread_id = runs.thread_id) AS thread_budget
     FROM runs WHERE id = $1";
@@ -203,11 +207,12 @@ impl Store {
                             _ => (RunState::Failed, StopReason::Failed),
                         };
                         let fail = sqlx::query(FAIL_RUN).bind(&id).bind(epoch).bind(state.as_str());
-                        let fail = fail.bind(stop.as_str()).bind(class).bind(&failure.message).bind(now);
+                        let fail = fail.bind(stop.as_str()).bind(class).bind(&failure.message).bind(&now);
                         fail.bind(worked).execute(&mut *conn).await?
                     }
                 };
                 fenced(changed.rows_affected(), &id)?;
+                money::leave(conn, &id, &now).await?;
                 close_open_calls(conn, &id, INTERRUPTED, clock.as_ref()).await?;
                 facts::run_failed(conn, &id, clock.as_ref()).await
             })
@@ -223,6 +228,7 @@ impl Store {
                 let requeue = sqlx::query(REQUEUE_RUN).bind(&id).bind(epoch).bind(to_ms(worked));
                 let changed = requeue.execute(&mut *conn).await?;
                 fenced(changed.rows_affected(), &id)?;
+                money::leave(conn, &id, &clock.now().to_string()).await?;
                 close_open_calls(conn, &id, INTERRUPTED, clock.as_ref()).await.map(|_closed| ())
             })
         })
@@ -273,6 +279,7 @@ fn claimed(row: &SqliteRow) -> Result<ClaimedRun> {
     let allowed = row.get::<Option<&str>, _>("thread_budget").map(serde_json::from_str).transpose();
     let allowed = allowed.map_err(|_| StoreError::Unreadable { what: "budget of a thread" })?;
     Ok(ClaimedRun {
+        is_retried: row.get("is_retried"),
         budget_micros: row.get("budget_micros"),
         thread_budget: allowed.map_or_else(ThreadBudget::default, money::thread_budget),
         id: RunId::new(row.get::<String, _>("id")),

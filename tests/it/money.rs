@@ -4,4 +4,5 @@ mod prices;
 mod cascade;
 mod purses;
 mod waiting;
+mod leftovers;
 mod kills;

@@ -51,6 +51,7 @@ const WALKS: &[(&str, &str)] = &[
     ("usage::USAGE", "a person asked, once per command"),
     ("usage::THREADS_THAT_SPEND", "a person asked, once per command"),
     ("money::OPEN_CALLS", "a row lives as long as its call"),
+    ("money::FOLD_MONEY", "as for `money::OPEN_CALLS`"),
     ("browse::LATEST_RUNS", "newest first, ends at its limit"),
     ("browse::NEWEST_RUN", "newest first, ends at the first row"),
     ("browse::RUNS_ENDED", "a person asked, once per command"),

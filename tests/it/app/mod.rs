@@ -310,6 +310,17 @@ const INVARIANTS: &[(&str, &str)] = &[
         "messages of one persona in a thread of another",
         "SELECT m.id FROM messages m JOIN threads t ON t.id = m.thread_id WHERE t.persona_id <> m.persona_id",
     ),
+    (
+        "money set aside for no call",
+        "SELECT scope || ' ' || owner || ' ' || period FROM purses
+         WHERE reserved_micros <> 0 OR reserved_tokens <> 0 UNION ALL SELECT run_id FROM purse_reservations",
+    ),
+    (
+        "purses that do not agree with the books",
+        "SELECT p.period FROM purses p WHERE p.scope = 'engine' AND length(p.period) = 10 AND p.spent_tokens <
+         (SELECT coalesce(sum(l.input_tokens + l.cache_read_tokens + l.cache_write_tokens + l.output_tokens), 0)
+          FROM usage_ledger l WHERE l.day = p.period)",
+    ),
     ("broken foreign keys", "SELECT \"table\" FROM pragma_foreign_key_check"),
 ];
 
