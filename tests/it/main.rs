@@ -16,6 +16,7 @@ mod mime;
 mod providers;
 mod providers_command;
 mod fallback;
+mod hostile;
 mod breaker;
 mod overflow;
 mod endings;
