@@ -13,5 +13,6 @@ pub fn vocabulary() -> Vocabulary {
         resolvers: RESOLVERS.iter().map(|resolver| (resolver.name(), resolver.arguments())).collect(),
         tools: TOOLS.iter().map(|tool| tool.name()).collect(),
         key_variables: keys.collect(),
+        settings: PROVIDERS.iter().map(|adapter| (adapter.id, adapter.settings.concat())).collect(),
     }
 }

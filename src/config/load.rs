@@ -26,6 +26,8 @@ pub struct Vocabulary {
     pub tools: Vec<&'static str>,
     /// Provider and the variable that holds its key. A provider that needs none is not listed.
     pub key_variables: Vec<(&'static str, &'static str)>,
+    /// Provider and what it reads of its block in `configs/inference.json`.
+    pub settings: Vec<(&'static str, Vec<&'static str>)>,
 }
 
 /// Reads and checks `configs/*.json`, `personas/*/persona.json`, `.secrets` and the environment.

@@ -12,6 +12,7 @@ use super::settings::{
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The adapter whose providers are named in the configuration: `compat:groq`.
@@ -141,6 +142,9 @@ fn one<T>(
         let problem = page.blame_key(&pointer, format!("provider `{name}` has no `base_url`"));
         desk.report(problem.hint("write the URL below which the server has `chat/completions`"));
     }
+    if is_there {
+        check_readers(page, name, desk);
+    }
     let visible = ENVIRONMENT.iter().copied().chain(typed.environment.iter().flatten().map(String::as_str));
     let environment = visible.filter_map(|name| desk.secrets.get(name).map(|value| (name.to_owned(), value)));
     ProviderSettings {
@@ -160,6 +164,26 @@ fn one<T>(
             workspace: Some(desk.workspace.to_path_buf()),
             stop_grace: None,
         },
+    }
+}
+
+/// A setting that only other adapters read would be ignored, and somebody relies on it.
+fn check_readers<T>(page: &Page<T>, name: &str, desk: &mut Desk<'_>) {
+    let pointer = child("/providers", name);
+    let adapter = name.split_once(':').map_or(name, |(adapter, _)| adapter);
+    let block = page.document.value.pointer(&pointer).and_then(Value::as_object);
+    for (key, value) in block.into_iter().flatten() {
+        let known = &desk.vocabulary.settings;
+        let readers = known.iter().filter(|(_, keys)| keys.contains(&key.as_str())).map(|(id, _)| *id);
+        let readers: Vec<_> = readers.collect();
+        // What nobody reads is an unknown key, which is told elsewhere.
+        if readers.is_empty() || readers.contains(&adapter) || value.is_null() {
+            continue;
+        }
+        let own = known.iter().find(|(id, _)| *id == adapter).map(|(_, keys)| keys.join(", "));
+        let message = format!("`{adapter}` does not read it; it is a setting of {}", readers.join(", "));
+        let problem = page.blame_key(&child(&pointer, key), message);
+        desk.report(problem.hint(format!("`{adapter}` reads: {}", own.unwrap_or_default())));
     }
 }
 

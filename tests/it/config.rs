@@ -19,6 +19,7 @@ fn vocabulary() -> Vocabulary {
         resolvers: vec![("load-file", 1..=1), ("thread-history", 0..=0), ("current-input", 0..=0)],
         tools: vec!["send_email", "search_email"],
         key_variables: vec![("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY")],
+        settings: attache::cli::vocabulary().settings,
     }
 }
 
@@ -354,5 +355,22 @@ fn the_sample_prompts_render_and_the_sample_duties_are_readable() {
             assert_eq!(duty.timezone, Some(chrono_tz::Europe::Berlin), "{path}");
             assert_eq!(duty.enabled, path.ends_with("weekday-digest.md"), "{path}");
         }
+    }
+}
+
+#[test]
+fn every_setting_of_a_block_is_read_by_some_adapter_and_every_adapter_reads_only_settings() {
+    let inference = schema::KINDS.iter().find(|kind| kind.name == "inference").expect("a kind");
+    let schema = (inference.schema)();
+    let block = &schema["properties"]["providers"]["additionalProperties"]["properties"];
+    let known: Vec<&str> = block.as_object().expect("a block").keys().map(String::as_str).collect();
+    let vocabulary = attache::cli::vocabulary();
+    let read: Vec<&str> = vocabulary.settings.iter().flat_map(|(_, keys)| keys.iter().copied()).collect();
+    assert!(known.len() > 20, "{known:?}");
+    for key in &known {
+        assert!(read.contains(key), "nobody reads `{key}`, so it would be ignored in every block");
+    }
+    for key in read {
+        assert!(known.contains(&key), "`{key}` cannot be written");
     }
 }

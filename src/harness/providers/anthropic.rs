@@ -11,7 +11,7 @@ use super::contract::{
     Response, Role, Stop, TokenUsage, ToolArgs, ToolChoice,
 };
 use super::decode::Decoder;
-use super::http::{Endpoint, EndpointSpec};
+use super::http::{self, Endpoint, EndpointSpec};
 use super::normalise;
 use crate::config::ProviderSettings;
 use futures_util::future::BoxFuture;
@@ -21,7 +21,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-pub const ADAPTER: Adapter = Adapter { id: "anthropic", key_variable: Some("ANTHROPIC_API_KEY"), build };
+pub const ADAPTER: Adapter =
+    Adapter { id: "anthropic", key_variable: Some("ANTHROPIC_API_KEY"), settings: &[http::SETTINGS], build };
 
 const DEFAULT_BASE_URL: &str = "https://api.anthropic.com";
 const API_VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");

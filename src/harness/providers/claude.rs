@@ -10,15 +10,16 @@ use super::contract::{
     AgentTerms, CallContext, Capabilities, Event, Health, LoopOwner, Provider, ProviderError, Request,
     Session, Structured, ToolArgs,
 };
-use super::process::Program;
-use super::{Adapter, normalise, transcript};
+use super::process::{self, Program};
+use super::{Adapter, http, normalise, transcript};
 use crate::config::{ProviderSettings, Tier};
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-pub const ADAPTER: Adapter = Adapter { id: "claude", key_variable: None, build };
+pub const ADAPTER: Adapter =
+    Adapter { id: "claude", key_variable: None, settings: &[http::SETTINGS, process::SETTINGS], build };
 
 const INSTALL: &str = "npm install -g @anthropic-ai/claude-code";
 

@@ -10,14 +10,15 @@ use super::contract::{
     AgentTerms, CallContext, Capabilities, Event, Health, LoopOwner, Provider, ProviderError, Request,
     Structured, ToolArgs,
 };
-use super::process::Program;
-use super::{Adapter, normalise, transcript};
+use super::process::{self, Program};
+use super::{Adapter, http, normalise, transcript};
 use crate::config::{ProviderSettings, Tier};
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use serde_json::Value;
 
-pub const ADAPTER: Adapter = Adapter { id: "codex", key_variable: None, build };
+pub const ADAPTER: Adapter =
+    Adapter { id: "codex", key_variable: None, settings: &[http::SETTINGS, process::SETTINGS], build };
 
 const INSTALL: &str = "npm install -g @openai/codex";
 const KEY_VARIABLE: &str = "CODEX_API_KEY";

@@ -6,10 +6,12 @@
 use super::Adapter;
 use super::classify::Family;
 use super::contract::{Provider, ProviderError};
+use super::http;
 use super::openai::{self, Dialect};
 use crate::config::ProviderSettings;
 
-pub const ADAPTER: Adapter = Adapter { id: "compat", key_variable: None, build };
+pub const ADAPTER: Adapter =
+    Adapter { id: "compat", key_variable: None, settings: &[http::SETTINGS, openai::SETTINGS], build };
 
 const COMPAT: Dialect = Dialect {
     adapter: &ADAPTER,

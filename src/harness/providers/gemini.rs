@@ -15,7 +15,7 @@ use super::decode::Decoder;
 use super::estimate;
 use super::gemini_contents::contents;
 use super::gemini_parts::PartsDecoder;
-use super::http::{Endpoint, EndpointSpec};
+use super::http::{self, Endpoint, EndpointSpec};
 use super::normalise;
 use crate::config::{ProviderSettings, Think};
 use crate::domain::ErrorClass;
@@ -27,7 +27,12 @@ use reqwest::header::HeaderName;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-pub const ADAPTER: Adapter = Adapter { id: "gemini", key_variable: Some("GEMINI_API_KEY"), build };
+pub const ADAPTER: Adapter = Adapter {
+    id: "gemini",
+    key_variable: Some("GEMINI_API_KEY"),
+    settings: &[http::SETTINGS, &["think"]],
+    build,
+};
 
 const DEFAULT_BASE_URL: &str = "https://generativelanguage.googleapis.com";
 const API_VERSION: &str = "v1beta";

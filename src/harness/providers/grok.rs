@@ -5,10 +5,16 @@
 use super::Adapter;
 use super::classify::Family;
 use super::contract::{Provider, ProviderError};
+use super::http;
 use super::openai::{self, Dialect};
 use crate::config::ProviderSettings;
 
-pub const ADAPTER: Adapter = Adapter { id: "grok", key_variable: Some("XAI_API_KEY"), build };
+pub const ADAPTER: Adapter = Adapter {
+    id: "grok",
+    key_variable: Some("XAI_API_KEY"),
+    settings: &[http::SETTINGS, openai::SETTINGS],
+    build,
+};
 
 const GROK: Dialect = Dialect {
     adapter: &ADAPTER,

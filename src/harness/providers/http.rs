@@ -26,6 +26,8 @@ const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 const DOCUMENT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// What is read of an error page.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
+/// Settings of every block with an endpoint.
+pub const SETTINGS: &[&str] = &["base_url", "api_key_variable"];
 const USER_AGENT: &str = concat!("attache/", env!("CARGO_PKG_VERSION"));
 
 /// Where an adapter posts to, and with which connection pool.

@@ -80,6 +80,8 @@ pub struct Adapter {
     pub id: &'static str,
     /// The environment variable that holds its key, unless the configuration names another; `None` needs no key.
     pub key_variable: Option<&'static str>,
+    /// What it reads of its block, in groups; a setting that is in none of them is a mistake of the configuration.
+    pub settings: &'static [&'static [&'static str]],
     /// Reads its settings; opens no connection. Errors: phase `Config`.
     pub build: fn(&ProviderSettings) -> Result<Box<dyn Provider>, ProviderError>,
 }

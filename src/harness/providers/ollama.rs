@@ -12,7 +12,7 @@ use super::contract::{
 };
 use super::decode::Decoder;
 use super::estimate;
-use super::http::{Endpoint, EndpointSpec};
+use super::http::{self, Endpoint, EndpointSpec};
 use super::normalise;
 use super::ollama_lines::LineDecoder;
 use crate::config::{ProviderSettings, Think};
@@ -25,7 +25,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 /// No key: one is sent if the configuration names it (a proxy in front of the server).
-pub const ADAPTER: Adapter = Adapter { id: "ollama", key_variable: None, build };
+pub const ADAPTER: Adapter = Adapter {
+    id: "ollama",
+    key_variable: None,
+    settings: &[http::SETTINGS, &["context_tokens", "keep_alive", "think"]],
+    build,
+};
 
 const DEFAULT_BASE_URL: &str = "http://127.0.0.1:11434";
 /// Enough for a conversation by mail, and for a machine with 16 GB.

@@ -11,7 +11,7 @@ use super::contract::{
     CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError, Request, Structured,
 };
 use super::estimate;
-use super::http::{Endpoint, EndpointSpec};
+use super::http::{self, Endpoint, EndpointSpec};
 use super::openai_body;
 use super::openai_chunks::ChunkDecoder;
 use crate::config::{ChatSwitches, ProviderSettings, StructuredOutput};
@@ -21,7 +21,27 @@ use futures_util::stream::BoxStream;
 use reqwest::header::AUTHORIZATION;
 use serde_json::{Map, Value, json};
 
-pub const ADAPTER: Adapter = Adapter { id: "openai", key_variable: Some("OPENAI_API_KEY"), build };
+pub const ADAPTER: Adapter = Adapter {
+    id: "openai",
+    key_variable: Some("OPENAI_API_KEY"),
+    settings: &[http::SETTINGS, SETTINGS],
+    build,
+};
+
+/// Settings of every block of this dialect, beside those of every endpoint.
+pub const SETTINGS: &[&str] = &[
+    "legacy_max_tokens",
+    "no_stream_usage",
+    "no_temperature",
+    "no_store",
+    "developer_role",
+    "named_tool_results",
+    "assistant_after_tools",
+    "empty_tools",
+    "strict_schemas",
+    "reasoning_effort",
+    "structured_output",
+];
 
 const OPENAI: Dialect = Dialect {
     adapter: &ADAPTER,

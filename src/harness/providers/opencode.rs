@@ -13,8 +13,8 @@ use super::contract::{
 use super::guard::Guard;
 use super::opencode_parts::{self as parts, Parts, Permission};
 use super::opencode_server::{Frames, Server};
-use super::process::{Output, Process, Program};
-use super::{Adapter, normalise, transcript};
+use super::process::{self, Output, Process, Program};
+use super::{Adapter, http, normalise, transcript};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{ProviderSettings, Tier};
 use crate::domain::ErrorClass;
@@ -28,7 +28,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub const ADAPTER: Adapter = Adapter { id: "opencode", key_variable: None, build };
+pub const ADAPTER: Adapter =
+    Adapter { id: "opencode", key_variable: None, settings: &[http::SETTINGS, process::SETTINGS], build };
 
 const INSTALL: &str = "npm install --global opencode-ai";
 const LISTENING: &str = "opencode server listening on ";

@@ -6,11 +6,17 @@
 use super::Adapter;
 use super::classify::Family;
 use super::contract::{Provider, ProviderError};
+use super::http;
 use super::openai::{self, Dialect};
 use crate::config::{ChatSwitches, ProviderSettings};
 use serde_json::{Map, Value, json};
 
-pub const ADAPTER: Adapter = Adapter { id: "openrouter", key_variable: Some("OPENROUTER_API_KEY"), build };
+pub const ADAPTER: Adapter = Adapter {
+    id: "openrouter",
+    key_variable: Some("OPENROUTER_API_KEY"),
+    settings: &[http::SETTINGS, openai::SETTINGS, &["data_collection", "attribution_url"]],
+    build,
+};
 
 const OPENROUTER: Dialect = Dialect {
     adapter: &ADAPTER,

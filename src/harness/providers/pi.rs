@@ -10,14 +10,14 @@ use super::contract::{
     Structured, ToolArgs,
 };
 use super::pi_lines::Reading;
-use super::process::Program;
+use super::process::{self, Program};
 use super::{Adapter, normalise, transcript};
 use crate::config::{ProviderSettings, Tier};
 use crate::domain::ErrorClass;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 
-pub const ADAPTER: Adapter = Adapter { id: "pi", key_variable: None, build };
+pub const ADAPTER: Adapter = Adapter { id: "pi", key_variable: None, settings: &[process::SETTINGS], build };
 
 const INSTALL: &str = "npm install -g @earendil-works/pi-coding-agent";
 /// Replaces instructions about programming.

@@ -28,6 +28,8 @@ const DRAIN: Duration = Duration::from_millis(500);
 /// Time for the last words to a program that is about to be stopped.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 const VERSION_DEADLINE: Duration = Duration::from_secs(10);
+/// Settings of every block with a program.
+pub const SETTINGS: &[&str] = &["binary", "tier", "environment"];
 const PIECE_BYTES: usize = 64 * 1024;
 /// Asked to end, it stays: it must outlive the agent to keep the group's number. `read` ends with our end of the pipe.
 const KEEPER: &str = "trap '' TERM INT HUP; read -r _; kill -KILL 0";

@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-pub const ADAPTER: Adapter = Adapter { id: "scripted", key_variable: None, build };
+pub const ADAPTER: Adapter = Adapter { id: "scripted", key_variable: None, settings: &[&["script"]], build };
 
 /// Remembered failures; the oldest run is forgotten first.
 const FAILURES_MAX: usize = 10_000;
