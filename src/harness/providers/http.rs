@@ -199,6 +199,7 @@ impl Endpoint {
         context: CallContext,
         decoder: MakeDecoder<'a>,
     ) -> Result<BoxStream<'a, Result<Event, ProviderError>>, ProviderError> {
+        fits(self.family, wire)?;
         let mut guard = Guard::start(&context);
         let capture = context.capture;
         if let Some(capture) = &capture {
@@ -259,6 +260,22 @@ impl Endpoint {
         let phase = if error.is_connect() { Phase::BeforeSend } else { Phase::BeforeFirstByte };
         ProviderError::new(ErrorClass::Transient, phase, message)
     }
+}
+
+/// Anthropic documents 32 MB for a request and Gemini 20 MB; the others name no number, and would cut or close.
+fn fits(family: Family, wire: &str) -> Result<(), ProviderError> {
+    let bytes_max = match family {
+        Family::Anthropic => 32_000_000,
+        Family::OpenAi | Family::Grok | Family::OpenRouter | Family::Gemini | Family::Ollama => 20_000_000,
+    };
+    if wire.len() <= bytes_max {
+        return Ok(());
+    }
+    let message = format!(
+        "the request is {} bytes long and the provider takes {bytes_max}; lower `context_tokens_max` of the budget",
+        wire.len()
+    );
+    Err(ProviderError::new(ErrorClass::RequestTooLarge, Phase::BeforeSend, message))
 }
 
 /// Reads a base URL: https, or http to this machine; without anything in which a key could hide.

@@ -259,6 +259,21 @@ async fn a_web_page_is_never_an_answer() {
 }
 
 #[tokio::test]
+async fn a_request_longer_than_the_vendor_takes_is_never_sent() {
+    for (dialect, bytes_max) in DIALECTS.iter().zip([32_000_000, 20_000_000, 20_000_000, 20_000_000]) {
+        let server = Server::start(vec![Reply::stream(&text(dialect)).in_words_of(dialect)]).await;
+        let provider = adapter(dialect, &server.url);
+        let mut wire = "x".repeat(bytes_max);
+        complete(&*provider, &wire, context()).await.expect("as long as may be");
+        wire.push('x');
+        let error = complete(&*provider, &wire, context()).await.expect_err("one byte too many");
+        assert_eq!((error.class, error.phase), (ErrorClass::RequestTooLarge, Phase::BeforeSend));
+        assert!(error.message.contains("context_tokens_max"), "{error}");
+        assert_eq!(server.seen().len(), 1, "{dialect}");
+    }
+}
+
+#[tokio::test]
 async fn an_endless_answer_is_cut_off() {
     let endless = format!("data: {}\n\n", "x".repeat(17 * 1024 * 1024));
     for dialect in DIALECTS {
