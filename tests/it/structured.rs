@@ -11,12 +11,16 @@ const SCHEMA: &str = r#"{
   "properties": { "guests": { "type": "array", "items": { "type": "string" } }, "total": { "type": "integer" } }
 }"#;
 const DUTY: &str = "---\nname: Arrivals\nschedule: \"*/5 * * * *\"\noutput_schema: schemas/arrivals.json\n---\n\nWho comes?\n";
-const GOOD: &str = r#"{ "total": 2, "guests": ["Bob", "Eve"] }"#;
-const CANONICAL: &str = r#"{"guests":["Bob","Eve"],"total":2}"#;
-const WRONG: &str = r#"{ "total": "two", "guests": ["Bob", 7] }"#;
+pub const GOOD: &str = r#"{ "total": 2, "guests": ["Bob", "Eve"] }"#;
+pub const CANONICAL: &str = r#"{"guests":["Bob","Eve"],"total":2}"#;
+pub const WRONG: &str = r#"{ "total": "two", "guests": ["Bob", 7] }"#;
 
 fn workspace(turns: &Value) -> Workspace {
-    let workspace = Workspace::new(&json!({ "turns": turns }));
+    with_duty(Workspace::new(&json!({ "turns": turns })))
+}
+
+/// With the responsibility and its schema.
+pub fn with_duty(workspace: Workspace) -> Workspace {
     workspace.write("personas/ada/schemas/arrivals.json", SCHEMA);
     workspace.write("personas/ada/responsibilities/arrivals.md", DUTY);
     workspace
@@ -27,7 +31,7 @@ fn say(texts: &[&str]) -> Value {
 }
 
 /// Fires the responsibility once and works it off.
-async fn fire(workspace: Workspace) -> (TestApp, String) {
+pub async fn fire(workspace: Workspace) -> (TestApp, String) {
     let app = workspace.start().await;
     app.engine.scheduler().sync().await.expect("looked at");
     later(&app).await;
@@ -49,7 +53,7 @@ async fn later(app: &TestApp) {
 }
 
 /// The stored value and how often it was repaired.
-async fn output(app: &TestApp, run: &str) -> Option<(String, i64)> {
+pub async fn output(app: &TestApp, run: &str) -> Option<(String, i64)> {
     let mut rows = app.workspace.rows().await;
     let sql = "SELECT json, repairs FROM run_outputs WHERE run_id = $1";
     let row = sqlx::query(sql).bind(run).fetch_optional(&mut rows).await.expect("rows");

@@ -43,7 +43,12 @@ pub fn check_of(adapter: &str) -> Check {
 }
 
 pub async fn server(adapter: &str, turns: Vec<Turn>) -> Strict {
-    Strict::start(check_of(adapter), render, turns).await
+    judged_by(check_of(adapter), turns).await
+}
+
+/// With a judge of the caller's own.
+pub async fn judged_by(check: Check, turns: Vec<Turn>) -> Strict {
+    Strict::start(check, render, turns).await
 }
 
 /// A complaint before it has its vendor's shape: status, code, the part of the request, the sentence.

@@ -2,43 +2,61 @@
 
 use super::KEY;
 use super::strict::{Strict, Turn, say};
-use super::{strict_anthropic, strict_openai};
+use super::{strict_anthropic, strict_gemini, strict_ollama, strict_openai};
 use crate::app::{Workspace, note};
 use serde_json::{Value, json};
 
-/// The variable with the key, for providers that want one.
-const KEYS: &[(&str, &str)] = &[
+/// Every model API, and the variable with its key.
+pub const KEYS: &[(&str, &str)] = &[
     ("anthropic", "ANTHROPIC_API_KEY"),
     ("openai", "OPENAI_API_KEY"),
     ("grok", "XAI_API_KEY"),
     ("openrouter", "OPENROUTER_API_KEY"),
     ("compat:house", "HOUSE_KEY"),
+    ("gemini", "GEMINI_API_KEY"),
+    ("ollama", "OLLAMA_KEY"),
 ];
 
-async fn server(provider: &str, turns: Vec<Turn>) -> Strict {
+pub async fn server(provider: &str, turns: Vec<Turn>) -> Strict {
     match provider {
         "anthropic" => strict_anthropic::server(turns).await,
+        "gemini" => strict_gemini::server(turns).await,
+        "ollama" => strict_ollama::server(turns).await,
         _ => strict_openai::server(provider, turns).await,
     }
 }
 
-/// A workspace whose letters are answered by one of these servers.
-fn workspace(servers: &[(&str, &Strict)]) -> Workspace {
+/// A workspace whose letters are answered by the first of these servers.
+pub fn workspace(servers: &[(&str, &Strict)]) -> Workspace {
     let workspace = Workspace::new(&json!({ "turns": [] })).talkative();
-    let secrets: String = KEYS.iter().map(|(_, variable)| format!("{variable}={KEY}\n")).collect();
+    serve_from(&workspace, servers);
+    workspace
+}
+
+/// Names these servers and their keys, and lets the first one answer.
+pub fn serve_from(workspace: &Workspace, servers: &[(&str, &Strict)]) {
+    // Only what some block or adapter names may stand there.
+    let is_named = |provider: &str| {
+        provider != "ollama" && provider != "compat:house"
+            || servers.iter().any(|(served, _)| *served == provider)
+    };
+    let named = KEYS.iter().filter(|(provider, _)| is_named(provider));
+    let secrets: String = named.map(|(_, variable)| format!("{variable}={KEY}\n")).collect();
     workspace.write(".secrets", &secrets);
     restrict(&workspace.path().join(".secrets"));
-    let mut blocks =
-        json!({ "compat:house": { "base_url": "http://127.0.0.1:9", "api_key_variable": "HOUSE_KEY" } });
+    let mut blocks = json!({});
     for (provider, server) in servers {
-        blocks[*provider] = json!({ "base_url": server.url() });
-    }
-    if blocks["compat:house"]["api_key_variable"].is_null() {
-        blocks["compat:house"]["api_key_variable"] = json!("HOUSE_KEY");
+        blocks[*provider] = match *provider {
+            "compat:house" => json!({ "base_url": server.url(), "api_key_variable": "HOUSE_KEY" }),
+            "ollama" => json!({
+                "base_url": server.url(), "api_key_variable": "OLLAMA_KEY",
+                "keep_alive": "30m", "context_tokens": 32768
+            }),
+            _ => json!({ "base_url": server.url() }),
+        };
     }
     workspace.set("configs/inference.json", "/providers", blocks);
-    serve_by(&workspace, servers[0].0);
-    workspace
+    serve_by(workspace, servers[0].0);
 }
 
 fn serve_by(workspace: &Workspace, provider: &str) {
@@ -55,12 +73,12 @@ fn restrict(path: &std::path::Path) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).expect("our own file");
 }
 
-fn look() -> Value {
+pub fn look() -> Value {
     json!({ "path": "knowledge/house.md" })
 }
 
 /// Nothing, one call, three calls at once of which one fails, text beside calls, then words.
-fn long_run() -> Vec<Turn> {
+pub fn long_run() -> Vec<Turn> {
     vec![
         say("").call("read_file", look()),
         say("Let me see more.")
@@ -82,6 +100,7 @@ async fn runs_of_several_turns_are_never_refused_by_any_vendor() {
         assert_eq!(server.refused(), Vec::<String>::new(), "{provider}");
         assert_eq!(app.outcome(&run).await.1.as_deref(), Some("answered"), "{provider}");
         assert_eq!(server.accepted().len(), 4, "{provider}");
+        assert_eq!(server.accepted(), app.prompts(&run).await, "{provider}: what was stored was sent");
         let trace = app.trace(&run).await;
         assert_eq!(trace.iter().filter(|line| line.starts_with("call ")).count(), 5, "{provider} {trace:?}");
         // A second letter, over a history with calls and failures.
@@ -106,18 +125,33 @@ async fn a_run_at_its_last_turn_closes_the_tools_in_a_way_that_every_vendor_take
         app.drain().await;
         assert_eq!(server.refused(), Vec::<String>::new(), "{provider}");
         let last = server.accepted().pop().expect("a request");
-        let choice =
-            if *provider == "anthropic" { &last["tool_choice"]["type"] } else { &last["tool_choice"] };
-        assert_eq!(choice, "none", "{provider}");
+        let closed = match *provider {
+            "anthropic" => last["tool_choice"]["type"] == "none",
+            "gemini" => last["toolConfig"]["functionCallingConfig"]["mode"] == "NONE",
+            "ollama" => last.get("tools").is_none(),
+            _ => last["tool_choice"] == "none",
+        };
+        assert!(closed, "{provider}: {last}");
         app.check().await;
     }
 }
 
 #[tokio::test]
 async fn one_thread_is_continued_by_provider_after_provider() {
-    let order = ["anthropic", "openai", "openrouter", "grok", "compat:house", "anthropic"];
+    let order = [
+        "anthropic",
+        "gemini",
+        "openai",
+        "ollama",
+        "openrouter",
+        "grok",
+        "compat:house",
+        "gemini",
+        "anthropic",
+    ];
+    let every = &order[..KEYS.len()];
     let mut servers = Vec::new();
-    for provider in &order[..5] {
+    for provider in every {
         // Each looks something up before it answers, in its own way.
         let name = provider.replace(':', "-");
         let turns = vec![
@@ -151,7 +185,7 @@ async fn one_thread_is_continued_by_provider_after_provider() {
             assert!(last.contains(earlier.as_str()), "{provider} was not told `{earlier}`: {last}");
         }
         assert!(last.contains("read_file") && last.contains("From seven to ten"), "{provider}: {last}");
-        let words = if at < 5 { "So says" } else { "Once more says" };
+        let words = if at < every.len() { "So says" } else { "Once more says" };
         said.push(format!("{words} {}.", provider.replace(':', "-")));
         assert_eq!(app.sent().len(), at + 1);
     }
