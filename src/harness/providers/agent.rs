@@ -20,8 +20,8 @@ use std::collections::VecDeque;
 use std::path::{Component, Path};
 use std::sync::Arc;
 
-/// Longest standard input; a longer history is for trimming, not for an agent.
-const STDIN_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Longest prompt; a longer history is for trimming, not for an agent.
+const PROMPT_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Longest argument; Linux takes 128 KiB.
 const ARGUMENT_BYTES_MAX: usize = 64 * 1024;
 
@@ -43,16 +43,22 @@ pub struct Invocation {
 impl Invocation {
     /// The body that is committed. Errors: class `RequestTooLarge` or `BadRequest`.
     pub fn wire(&self) -> Result<String, ProviderError> {
-        let refused =
-            |class, message: &str| Err(ProviderError::new(class, Phase::BeforeSend, message.to_owned()));
-        if self.stdin.iter().map(String::len).sum::<usize>() > STDIN_BYTES_MAX {
-            return refused(ErrorClass::RequestTooLarge, "the prompt is longer than 32 MiB");
-        }
+        fits(self.stdin.iter().map(String::len).sum())?;
         if self.argv.iter().any(|argument| argument.len() > ARGUMENT_BYTES_MAX || argument.contains('\0')) {
-            return refused(ErrorClass::BadRequest, "an argument of the agent is too long or holds a null");
+            let message = "an argument of the agent is too long or holds a null";
+            return Err(ProviderError::new(ErrorClass::BadRequest, Phase::BeforeSend, message));
         }
         normalise::wire(self)
     }
+}
+
+/// Whether an agent is given a prompt of so many bytes. Errors: class `RequestTooLarge`.
+pub fn fits(prompt_bytes: usize) -> Result<(), ProviderError> {
+    if prompt_bytes <= PROMPT_BYTES_MAX {
+        return Ok(());
+    }
+    let message = "the prompt is longer than 32 MiB; lower `context_tokens_max` of the budget";
+    Err(ProviderError::new(ErrorClass::RequestTooLarge, Phase::BeforeSend, message))
 }
 
 /// The request's terms. Errors: class `BadRequest`, when there are none: the engine has taken an agent for a model.

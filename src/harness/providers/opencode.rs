@@ -4,7 +4,7 @@
 //! stream beside it brings tool calls and permissions while they happen, and the list of messages what it missed.
 //! A server that runs already serves several runs, so our own tools are offered only by one that is started here.
 
-use super::agent::{resumed, terms, text_at};
+use super::agent::{self, resumed, terms, text_at};
 use super::capture::{Capture, Form};
 use super::contract::{
     AgentTerms, Block, CallContext, Capabilities, Event, Health, LoopOwner, Phase, Provider, ProviderError,
@@ -110,6 +110,7 @@ impl Provider for OpenCode {
         let tools: serde_json::Map<String, Value> =
             parts::tools(terms.tier).into_iter().map(|(name, is_on)| (name, is_on.into())).collect();
         let text = transcript::prompt(request, &terms.session, false);
+        agent::fits(text.len())?;
         let message = json!({
             "model": { "providerID": provider, "modelID": model },
             "system": request.system.join("\n\n"),

@@ -34,7 +34,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-pub const ADAPTER: Adapter = Adapter { id: "scripted", key_variable: None, settings: &[&["script"]], build };
+pub const ADAPTER: Adapter =
+    Adapter { id: "scripted", key_variable: None, settings: &[&["script", "tier"]], build };
 
 /// Remembered failures; the oldest run is forgotten first.
 const FAILURES_MAX: usize = 10_000;

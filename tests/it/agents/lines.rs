@@ -9,8 +9,8 @@ use attache::harness::providers::agent::{Dialogue, Invocation};
 use attache::harness::providers::lines::{Lines, OutputLimits};
 use attache::harness::providers::process::Ending;
 use attache::harness::providers::{
-    Event, ProviderError, Request, Response, Session, Stop, TokenUsage, build, claude_lines, codex_lines,
-    pi_lines,
+    Event, Message, Phase, ProviderError, Request, Response, Session, Stop, TokenUsage, build, claude_lines,
+    codex_lines, pi_lines,
 };
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -284,4 +284,15 @@ fn pi_tells_every_answer_of_its_model_with_what_it_cost() {
     let sum = rounds.iter().fold(TokenUsage::default(), |sum, (usage, _)| sum.plus(*usage));
     assert_eq!(sum, response.usage);
     assert!(sum.cost_micros.is_some());
+}
+
+#[test]
+fn a_prompt_that_is_too_long_for_an_agent_starts_no_program() {
+    for agent in AGENTS {
+        let fake = Fake::new("");
+        let mut request = fake.request("Hello?");
+        request.messages = vec![Message::user("x".repeat(33 * 1024 * 1024))];
+        let error = fake.agent(agent).wire_request(&request).expect_err("too long");
+        assert_eq!((error.class, error.phase), (ErrorClass::RequestTooLarge, Phase::BeforeSend), "{agent}");
+    }
 }

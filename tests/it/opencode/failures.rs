@@ -3,7 +3,7 @@
 use super::server::{OpenCode, Play, When, context, info, play, request, running, updated};
 use attache::config::{AgentSettings, ProviderSettings, Tier};
 use attache::domain::ErrorClass;
-use attache::harness::providers::{self, Event, Session, Stop, ToolServer};
+use attache::harness::providers::{self, Event, Message, Phase, Session, Stop, ToolServer};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
@@ -85,6 +85,15 @@ async fn a_model_without_its_provider_is_refused_before_anything_is_sent() {
     wrong.model = "m1".into();
     let error = server.provider().wire_request(&wrong).expect_err("refused");
     assert_eq!(error.class, ErrorClass::BadRequest);
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_too_long_for_an_agent_is_refused_before_anything_is_sent() {
+    let server = OpenCode::start(Play::default()).await;
+    let mut long = request(new(), Tier::ReadOnly);
+    long.messages = vec![Message::user("x".repeat(33 * 1024 * 1024))];
+    let error = server.provider().wire_request(&long).expect_err("refused");
+    assert_eq!((error.class, error.phase), (ErrorClass::RequestTooLarge, Phase::BeforeSend));
 }
 
 #[tokio::test]

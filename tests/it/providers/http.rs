@@ -138,11 +138,16 @@ async fn silence_ends_with_a_timeout_before_and_inside_the_answer() {
             let server = Server::start(vec![reply]).await;
             let provider = adapter(dialect, &server.url);
             let short = Duration::from_millis(100);
-            for impatient in
-                [CallContext { idle: short, ..context() }, CallContext { deadline: short, ..context() }]
-            {
+            let bounds = [
+                (CallContext { idle: short, ..context() }, "silent for 100 ms"),
+                (CallContext { deadline: short, ..context() }, "no complete answer within 100 ms"),
+            ];
+            for (impatient, why) in bounds {
                 let error = ask(&*provider, impatient).await.expect_err("nothing more comes");
-                assert_eq!((error.class, error.phase), (ErrorClass::Timeout, phase));
+                assert_eq!(
+                    (error.class, error.phase, error.message.as_str()),
+                    (ErrorClass::Timeout, phase, why)
+                );
             }
         }
     }
