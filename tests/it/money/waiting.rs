@@ -213,6 +213,24 @@ async fn a_model_without_a_price_is_refused_at_the_start_and_never_free() {
 }
 
 #[tokio::test]
+async fn a_budget_that_comes_later_does_not_let_a_model_without_a_price_be_asked() {
+    let workspace = workspace(json!({}));
+    workspace.write_json("configs/prices.json", &json!({ "version": "v1", "prices": [] }));
+    let app = workspace.start().await;
+    let run = letters(&app, 1).await.remove(0);
+    let thread =
+        app.row("SELECT thread_id FROM runs WHERE id = $1", &run).await[0].clone().expect("a thread");
+    let day = Allowance { cost_micros_max: Some(1_000_000), tokens_max: None };
+    let budget = ThreadBudget { run: Allowance::default(), day };
+    app.engine.store.set_thread_budget(&ThreadId::new(thread), Some(budget)).await.expect("set");
+    app.drain().await;
+    assert_eq!(app.outcome(&run).await.2.as_deref(), Some("config"));
+    let why = app.row("SELECT error_message FROM runs WHERE id = $1", &run).await;
+    assert!(why[0].as_deref().is_some_and(|why| why.contains("nobody knows what `test`")), "{why:?}");
+    assert_eq!(app.prompts(&run).await.len(), 0);
+}
+
+#[tokio::test]
 async fn a_call_that_may_be_billed_is_kept_and_one_that_was_turned_away_is_not() {
     let failing = |status: Option<u16>| {
         let mut error = json!({ "class": "bad_request" });
