@@ -3,6 +3,7 @@
 use super::check::Page;
 use super::document::child;
 use super::load::Desk;
+use super::providers;
 use super::settings::{Inference, ModelChoice, Persona};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -28,8 +29,8 @@ pub fn settle<T>(page: &Page<T>, typed: &[TypedChoice], desk: &mut Desk<'_>) -> 
         .collect::<Vec<_>>()
     {
         let problem = page.blame(&pointer(index), format!("no provider `{}`", choice.provider));
-        let known = desk.provider_names();
-        desk.report(problem.did_you_mean(&choice.provider, known.iter().map(String::as_str)));
+        let problem = providers::explained(problem, &choice.provider, desk);
+        desk.report(problem);
     }
     let choice =
         |typed: &TypedChoice| ModelChoice { provider: typed.provider.clone(), model: typed.model.clone() };

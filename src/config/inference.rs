@@ -98,7 +98,8 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> Inference {
     let provider = typed.provider.clone().unwrap_or_default();
     if page.typed.provider.is_some() && !desk.knows_provider(&provider) {
         let problem = page.blame("/provider", format!("no provider `{provider}`"));
-        desk.report(problem.did_you_mean(&provider, desk.provider_names().iter().map(String::as_str)));
+        let problem = providers::explained(problem, &provider, desk);
+        desk.report(problem);
     }
     Inference {
         provider,

@@ -5,6 +5,7 @@ use super::check::Page;
 use super::document::child;
 use super::fallback::{self, TypedChoice};
 use super::load::Desk;
+use super::providers;
 use super::settings::{Persona, ReplyMode};
 use crate::domain::{Address, PersonaId};
 use schemars::JsonSchema;
@@ -128,7 +129,8 @@ fn address(
 fn check_names(page: &Page<Typed>, desk: &mut Desk<'_>) {
     if let Some(provider) = page.typed.provider.as_deref().filter(|name| !desk.knows_provider(name)) {
         let problem = page.blame("/provider", format!("no provider `{provider}`"));
-        desk.report(problem.did_you_mean(provider, desk.provider_names().iter().map(String::as_str)));
+        let problem = providers::explained(problem, provider, desk);
+        desk.report(problem);
     }
     for (index, tool) in page.typed.tools.iter().flatten().enumerate() {
         if !desk.vocabulary.tools.contains(&tool.as_str()) {

@@ -6,6 +6,7 @@ use super::check::Page;
 use super::document::child;
 use super::load::Desk;
 use super::net::{check_base_url, is_loopback_url};
+use super::problem::Problem;
 use super::settings::{
     AgentSettings, ChatSwitches, DataCollection, Effort, Inference, ProviderSettings, StructuredOutput,
     Think, Tier,
@@ -120,8 +121,8 @@ pub fn settle<'p, T>(
     }
     for name in blocks.keys().filter(|name| !providers.contains_key(**name)) {
         let problem = page.blame_key(&child("/providers", *name), format!("no provider `{name}`"));
-        let known = desk.provider_names();
-        desk.report(problem.did_you_mean(name, known.iter().map(String::as_str)));
+        let problem = explained(problem, name, desk);
+        desk.report(problem);
     }
     providers
 }
@@ -216,6 +217,16 @@ pub fn introduce<'p>(blocks: impl Iterator<Item = (&'p String, &'p TypedProvider
             desk.key_variables.insert(name.clone(), variable.clone());
         }
     }
+}
+
+/// What to write instead of a provider that is not there, or beside it.
+pub fn explained(problem: Problem, name: &str, desk: &Desk<'_>) -> Problem {
+    if name.strip_prefix("compat:").is_some_and(is_compat_name) {
+        let block = format!("\"{name}\": {{\"base_url\": \"…\"}}");
+        return problem
+            .hint(format!("describe it in `providers` of `{}`: `{block}`", super::inference::FILE));
+    }
+    problem.did_you_mean(name, desk.provider_names().iter().map(String::as_str))
 }
 
 /// A name behind `compat:`; it appears in listings, rows and logs.
