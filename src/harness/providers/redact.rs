@@ -1,5 +1,7 @@
 //! Takes keys out of texts that providers wrote: some quote the key they refuse.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use std::ops::Range;
 
 pub const MASK: &str = "[redacted]";
@@ -7,15 +9,45 @@ pub const MASK: &str = "[redacted]";
 const KEY_STARTS: &[&str] = &["sk-", "AIza", "xai-", "gsk_", "Bearer "];
 /// Shorter runs are words such as `sk-abc`, not keys.
 pub const KEY_LEN_MIN: usize = 8;
+/// A beginning of a secret that is that long tells it from words.
+const PART_LEN_MIN: usize = 10;
 
 /// Masks everything that looks like a key.
 pub fn key_shapes(text: &str) -> String {
     KEY_STARTS.iter().fold(text.to_owned(), |text, start| mask_runs(&text, start))
 }
 
-/// Masks one exact secret. An empty or very short one is left alone: it would mask ordinary letters.
+/// Masks one secret, also as URLs and base64 spell it, and its beginning as far as it goes: a text may have been cut inside
+/// it. An empty or very short one is left alone: it would mask ordinary letters.
 pub fn exact(text: &str, secret: &str) -> String {
-    if secret.len() < KEY_LEN_MIN { text.to_owned() } else { text.replace(secret, MASK) }
+    if secret.len() < KEY_LEN_MIN {
+        return text.to_owned();
+    }
+    let spelled = [in_a_url(secret), STANDARD_NO_PAD.encode(secret)];
+    let text = spelled.iter().fold(text.to_owned(), |text, form| text.replace(form, MASK));
+    // A short one is only masked whole.
+    let telling = if secret.len() >= 2 * PART_LEN_MIN { secret.get(..PART_LEN_MIN) } else { None };
+    mask_beginnings(&text, secret, telling.unwrap_or(secret))
+}
+
+fn mask_beginnings(text: &str, secret: &str, telling: &str) -> String {
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find(telling) {
+        let (before, found) = rest.split_at(at);
+        let same = found.bytes().zip(secret.bytes()).take_while(|(a, b)| a == b).count();
+        out.push_str(before);
+        out.push_str(MASK);
+        rest = &found[found.floor_char_boundary(same)..];
+    }
+    out + rest
+}
+
+/// RFC 3986, section 2.3: everything but the unreserved characters is escaped.
+fn in_a_url(secret: &str) -> String {
+    let unreserved = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
+    let spell =
+        |byte: u8| if unreserved(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    secret.bytes().map(spell).collect()
 }
 
 /// Whether something in a text looks like a key.
@@ -79,5 +111,20 @@ mod tests {
         }
         assert_eq!(exact("key hunter2hunter2!", "hunter2hunter2"), "key [redacted]!");
         assert_eq!(exact("abc", ""), "abc");
+    }
+
+    #[test]
+    fn a_secret_is_masked_however_a_server_spells_it_and_wherever_a_text_ends() {
+        let secret = "zq9hunter2+secret/KEY==";
+        for text in
+            [secret, "zq9hunter2%2Bsecret%2FKEY%3D%3D", "enE5aHVudGVyMitzZWNyZXQvS0VZPT0=", "zq9hunter2+s***"]
+        {
+            let clean = exact(&format!("got {text} ü"), secret);
+            assert!(clean.starts_with("got [redacted]") && clean.len() < 27, "{clean}");
+        }
+        for end in PART_LEN_MIN..=secret.len() {
+            assert_eq!(exact(&format!("got {}", &secret[..end]), secret), "got [redacted]");
+        }
+        assert_eq!(exact("zq9hunter, hunter2hunter", "hunter2hunter2"), "zq9hunter, hunter2hunter");
     }
 }
