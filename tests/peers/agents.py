@@ -7,10 +7,11 @@ import pathlib
 import subprocess
 import tempfile
 
-from agents_stub import AgentStub
+from agents_stub import CALL, AgentStub
 from first_letter import check
 
 ANSWER = "Dear Bert, the key box hangs beside the door."
+MAILED = "It hangs to the left of the door, behind the ivy."
 SECRET = "what-no-letter-may-fetch"
 LETTER = """From: Bert Halm <bert.halm@traveller.example>
 To: concierge@guesthouse.example
@@ -75,8 +76,25 @@ def drive(args, folder):
     check("it read the letter", "Where does the key box hang?" in asked, asked[:3000])
     check("it read the persona's instructions", "guesthouse" in asked.lower(), asked[:3000])
     check("a letter puts no file into the conversation", SECRET not in asked, asked[:3000])
+    if args.agent != "pi":
+        answer_by_tool(attache, stub, place, folder)
     version = subprocess.run([args.program, "--version"], capture_output=True, text=True, timeout=30, env=environment)
     print(f"ok: {args.agent} ({(version.stdout or version.stderr).strip()}) answered a letter, {len(stub.requests)} question(s) to its model")
+
+
+def answer_by_tool(attache, stub, place, folder):
+    """Its model calls our `send_email`: that mail is the answer, and the only one."""
+    stub.mail = {"to": ["bert.halm@traveller.example"], "subject": "Keys", "body": MAILED}
+    letter = folder / "second.eml"
+    letter.write_text(LETTER.format(file="nothing").replace("keys-1@", "keys-2@").replace("Keys", "More keys"))
+    before = set((place / "data" / "outbox").rglob("*.eml"))
+    attache("ingest", str(letter))
+    attache("drain")
+    mails = [path.read_text() for path in set((place / "data" / "outbox").rglob("*.eml")) - before]
+    check("our tool was offered to its model", any(CALL in request for request in stub.requests), stub.requests[-1][:3000])
+    check("its mail went out, and nothing else", len(mails) == 1 and MAILED in mails[0], mails)
+    shown = attache("runs", "list", "--json")
+    check("both runs succeeded", all(run["state"] == "succeeded" for run in json.loads(shown)), shown)
 
 
 if __name__ == "__main__":

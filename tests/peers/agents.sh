@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The command-line agents that nobody here wrote, started by the engine: Claude Code, Codex and Pi, each installed from npm
-# and answering a letter with the words of a stub on loopback (agents_stub.py). No key, no account, a HOME of its own.
+# and answering a letter with the words of a stub on loopback (agents_stub.py); Claude Code and Codex a second one by our
+# own `send_email`, which their model calls through our tool server. No key, no account, a HOME of its own.
 #
 # ATTACHE: the binary; default target/debug/attache. AGENTS_CACHE: where they are installed; default a folder in TMPDIR.
 # Says SKIPPED, for each agent, where it cannot be had.

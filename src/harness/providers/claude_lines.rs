@@ -250,7 +250,10 @@ impl Reading {
             "error_max_budget_usd" => Stop::LimitCost,
             // An API that failed is a success of the program.
             "success" if !is_error => stop_of(text_at(line, "stop_reason")),
-            _ => return Err(self.failure(line, subtype)),
+            _ => {
+                let used = line.get("total_cost_usd").is_some().then(|| Box::new(self.used(line).0));
+                return Err(ProviderError { used, ..self.failure(line, subtype) });
+            }
         };
         let structured = line.get("structured_output").filter(|value| self.structured && !value.is_null());
         let text = match (structured, text_at(line, "result")) {
@@ -261,13 +264,7 @@ impl Reading {
         let Some(model) = self.model.clone() else {
             return Err(broken("the agent did not say which tools it has"));
         };
-        let breakdown = breakdown(line.get("modelUsage"));
-        let mut usage = match (breakdown.is_empty(), line.get("usage")) {
-            (false, _) => sum(breakdown.iter().map(|one| one.usage)),
-            (true, Some(usage)) => usage_of(usage),
-            (true, None) => sum(self.usage.values().copied()),
-        };
-        usage.cost_micros = line.get("total_cost_usd").and_then(micros).or(usage.cost_micros);
+        let (usage, breakdown) = self.used(line);
         Ok(Response {
             blocks: if text.is_empty() { Vec::new() } else { vec![Block::text(text)] },
             stop,
@@ -277,6 +274,18 @@ impl Reading {
             breakdown,
             session_usage: None,
         })
+    }
+
+    /// What the call used by the last line's word, and model by model.
+    fn used(&self, line: &Value) -> (TokenUsage, Vec<ModelUsage>) {
+        let breakdown = breakdown(line.get("modelUsage"));
+        let mut usage = match (breakdown.is_empty(), line.get("usage")) {
+            (false, _) => sum(breakdown.iter().map(|one| one.usage)),
+            (true, Some(usage)) => usage_of(usage),
+            (true, None) => sum(self.usage.values().copied()),
+        };
+        usage.cost_micros = line.get("total_cost_usd").and_then(micros).or(usage.cost_micros);
+        (usage, breakdown)
     }
 
     fn failure(&self, line: &Value, subtype: &str) -> ProviderError {

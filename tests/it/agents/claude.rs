@@ -267,6 +267,11 @@ fn the_last_line_counts_with_all_its_traps() {
         class(json!({"subtype": "error_max_structured_output_retries", "is_error": true})),
         ErrorClass::OutputInvalid
     );
+    let spent =
+        json!({"is_error": true, "total_cost_usd": 0.5, "usage": {"input_tokens": 9, "output_tokens": 4}});
+    let spent = end(spent).expect_err("it failed").used.expect("it says what it used");
+    assert_eq!((spent.input_tokens, spent.output_tokens, spent.cost_micros), (9, 4, Some(500_000)));
+    assert_eq!(end(json!({"is_error": true})).expect_err("it failed").used, None, "nobody knows");
     let limited =
         end(json!({"subtype": "error_max_turns", "is_error": true, "result": null})).expect("partial");
     assert_eq!(limited.stop, Stop::LimitTurns);
