@@ -119,7 +119,7 @@ impl Tool for SendEmail {
 
 /// What the model is told instead of sending one mail too many.
 pub fn no_more_mails(max: usize) -> String {
-    format!("this run has sent all {max} mails that it may send; finish without another one")
+    format!("a run may send at most {max} mails, and this one has; finish without another one")
 }
 
 fn may_send(mail: &MailPolicy) -> Result<(), ToolError> {
