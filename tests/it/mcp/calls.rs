@@ -113,9 +113,8 @@ async fn of_many_servers_that_mail_at_once_no_more_do_than_the_run_may() {
     let (path, run_id) = (app.workspace.path(), run.as_str());
     let agents = join_all((0..8).map(|_| Client::ready(path, run_id))).await;
     // All of them stand before the same transaction; whoever looked before it saw that no mail was sent.
-    let said =
-        join_all(agents.into_iter().map(async |mut agent| agent.call("send_email", reply("Mine.")).await));
-    let said = said.await;
+    let mail = |mut agent: Client| async move { agent.call("send_email", reply("Mine.")).await };
+    let said = join_all(agents.into_iter().map(mail)).await;
     let sent = said.iter().filter(|(failed, _)| !failed).count();
     let refused = said.iter().filter(|(_, said)| said["error"]["code"] == "mail_limit_reached").count();
     assert_eq!((sent, refused), (2, 6), "{said:?}");
