@@ -170,3 +170,16 @@ async fn an_agent_that_failed_after_it_had_acted_is_not_asked_again_by_itself() 
     assert_eq!(app.outcome(&run).await, ("failed".into(), Some("failed".into()), Some("overloaded".into())));
     assert_eq!(tries(&app, &run).await.len(), 1);
 }
+
+#[tokio::test]
+async fn a_call_may_take_no_longer_than_its_run_has_left() {
+    let workspace = Workspace::new(&json!({ "rules": [{ "hang": true }] }));
+    workspace.set("configs/inference.json", "/budget", json!({ "duration_max": "1s" }));
+    workspace.set("configs/inference.json", "/timeouts", json!({ "call": "3s", "idle": "3s" }));
+    workspace.set("configs/inference.json", "/retry", json!({ "call_attempts_max": 1 }));
+    let app = workspace.start().await;
+    let run = app.run_of(&note("q@guest.example", "", "When is breakfast?")).await;
+    app.drain().await;
+    let row = app.row("SELECT error_message FROM run_turns WHERE run_id = $1 AND turn_index = 0", &run).await;
+    assert_eq!(row[0].as_deref(), Some("no complete answer within 1000 ms"));
+}

@@ -4,6 +4,7 @@
 //! stream beside it brings tool calls and permissions while they happen, and the list of messages what it missed.
 //! A server that runs already serves several runs, so our own tools are offered only by one that is started here.
 
+use super::accumulate::ended_early;
 use super::agent::{self, resumed, terms, text_at};
 use super::capture::{Capture, Form};
 use super::contract::{
@@ -297,6 +298,10 @@ impl Call {
     /// The answer is here: what the events did not tell is in the list of messages.
     async fn finish(&mut self, reply: &Value) -> Result<(), ProviderError> {
         self.catch_up().await?;
+        if !(reply["info"].is_object() && reply["parts"].is_array()) {
+            // A proxy that gives up, or a server that stops, may end an answer where it began.
+            return Err(ended_early());
+        }
         self.keep(reply);
         let events = self.parts.catch_up(&json!([reply]));
         self.tell(events);

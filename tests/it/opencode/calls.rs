@@ -161,6 +161,33 @@ async fn a_stream_that_is_lost_is_made_up_for_without_missing_or_doubling_a_call
 }
 
 #[tokio::test]
+async fn a_stream_that_is_cut_at_any_byte_misses_and_doubles_no_call() {
+    let frames = vec![updated(running("c1", "read")), updated(completed("c1", "read", "a"))];
+    let length = "data: {\"type\":\"server.connected\",\"properties\":{}}\n\n".len()
+        + frames.iter().map(|frame| format!("data: {frame}\n\n").len()).sum::<usize>();
+    let at = |cut: usize| {
+        let reply = answer("msg_2", &[text("p", "msg_2", "Done.")]);
+        let told = json!({ "info": info("msg_1"), "parts": [completed("c1", "read", "a")] });
+        let after = json!([told, reply]);
+        let (streams, when) = (vec![frames.clone(), vec![]], When::Streams(2));
+        let play_it =
+            Play { streams, after, reply: (200, reply), when, stream_cut: Some(cut), ..Play::default() };
+        async move {
+            let server = OpenCode::start(play_it).await;
+            let events = play(server.provider().as_ref(), &request(new(), Tier::ReadOnly)).await;
+            (cut, trace(&events), finished(&events).text())
+        }
+    };
+    let cuts: Vec<usize> = (0..=length).collect();
+    for some in cuts.chunks(32) {
+        for (cut, trace, text) in futures_util::future::join_all(some.iter().map(|cut| at(*cut))).await {
+            assert_eq!(trace, ["call read", "ok a"], "cut after {cut}");
+            assert_eq!(text, "Done.", "cut after {cut}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn permissions_are_answered_by_the_tier() {
     for (tier, expected) in [(Tier::ReadOnly, "reject"), (Tier::Full, "once")] {
         let asked = json!({ "type": "permission.asked", "properties": { "id": "per_1", "sessionID": "ses_1",

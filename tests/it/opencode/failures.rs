@@ -1,6 +1,6 @@
 //! What goes wrong, and what is left running when it does.
 
-use super::server::{OpenCode, Play, When, context, info, play, request, running, updated};
+use super::server::{Cut, OpenCode, Play, When, context, info, play, request, running, updated};
 use attache::config::{AgentSettings, ProviderSettings, Tier};
 use attache::domain::ErrorClass;
 use attache::harness::providers::{self, Event, Message, Phase, Session, Stop, ToolServer};
@@ -17,6 +17,28 @@ async fn class_of(reply: (u16, Value)) -> ErrorClass {
     let server = OpenCode::start(Play { reply, ..Play::default() }).await;
     let events = play(server.provider().as_ref(), &request(new(), Tier::ReadOnly)).await;
     events.last().expect("an end").as_ref().expect_err("a failure").class
+}
+
+#[tokio::test]
+async fn an_answer_that_is_cut_at_any_byte_is_an_error_and_never_an_answer() {
+    let length = Play::default().reply.1.to_string().len();
+    let at = |cut: usize, how: Cut| async move {
+        let server = OpenCode::start(Play { reply_cut: Some((cut, how)), ..Play::default() }).await;
+        let events = play(server.provider().as_ref(), &request(new(), Tier::ReadOnly)).await;
+        (cut, events.into_iter().last().expect("an end"))
+    };
+    for how in [Cut::Silent, Cut::Closed] {
+        let cuts: Vec<usize> = (0..length).collect();
+        for some in cuts.chunks(32) {
+            for (cut, end) in futures_util::future::join_all(some.iter().map(|cut| at(*cut, how))).await {
+                let error = end.expect_err(&format!("{how:?} after {cut} of {length}"));
+                let expected = [ErrorClass::Transient, ErrorClass::Protocol];
+                assert!(expected.contains(&error.class), "{how:?} after {cut}: {error:?}");
+            }
+        }
+        let whole = at(length, how).await.1;
+        assert!(matches!(whole, Ok(Event::Finished(_))), "{how:?}: {whole:?}");
+    }
 }
 
 #[tokio::test]

@@ -32,12 +32,32 @@ pub struct Play {
     pub after: Value,
     pub reply: (u16, Value),
     pub when: When,
+    /// The body of the answer ends after so many bytes: told as its whole length, or missing from it.
+    pub reply_cut: Option<(usize, Cut)>,
+    /// The first event stream ends after so many bytes.
+    pub stream_cut: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cut {
+    /// The connection goes on as if that were all.
+    Silent,
+    /// The connection closes before the announced length.
+    Closed,
 }
 
 impl Default for Play {
     fn default() -> Self {
         let reply = (200, answer("msg_2", &[text("prt_9", "msg_2", "From seven to ten.")]));
-        Self { streams: vec![vec![]], before: json!([]), after: json!([reply.1]), reply, when: When::AtOnce }
+        Self {
+            streams: vec![vec![]],
+            before: json!([]),
+            after: json!([reply.1]),
+            reply,
+            when: When::AtOnce,
+            reply_cut: None,
+            stream_cut: None,
+        }
     }
 }
 
@@ -125,12 +145,20 @@ async fn serve(mut stream: TcpStream, stage: Arc<Stage>) {
             "POST /session/ses_1/abort" => (200, json!(true)),
             other => panic!("no such route: {other}"),
         };
-        let body = body.to_string();
+        let mut body = body.to_string().into_bytes();
+        let cut = play.reply_cut.filter(|_| line == "POST /session/ses_1/message");
+        if let Some((length, Cut::Silent)) = cut {
+            body.truncate(length);
+        }
         let head = format!(
             "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
-        if stream.write_all(format!("{head}{body}").as_bytes()).await.is_err() {
+        if let Some((length, Cut::Closed)) = cut {
+            body.truncate(length);
+        }
+        let sent = stream.write_all(&[head.as_bytes(), &body].concat()).await;
+        if sent.is_err() || matches!(cut, Some((_, Cut::Closed))) {
             return;
         }
     }
@@ -151,7 +179,9 @@ async fn events(mut stream: TcpStream, stage: &Stage) {
     for frame in frames {
         text.push_str(&format!("data: {frame}\n\n"));
     }
-    for piece in text.as_bytes().chunks(7) {
+    let head = text.find("\r\n\r\n").map_or(0, |at| at + 4);
+    let end = stage.play.stream_cut.filter(|_| nth == 0).map_or(text.len(), |cut| text.len().min(head + cut));
+    for piece in text.as_bytes()[..end].chunks(7) {
         if stream.write_all(piece).await.is_err() {
             return;
         }

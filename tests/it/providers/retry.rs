@@ -105,6 +105,7 @@ fn the_providers_own_wait_decides_between_now_elsewhere_and_later() {
     assert_eq!(at(secs(10), false), RetryNow(secs(10)));
     assert_eq!(at(secs(10), true), RetryNow(secs(10)), "a short wait is cheaper than another model");
     assert_eq!(decide(&limited(secs(10)), 1), RetryNow(secs(11)), "up to a second of spread");
+    assert_eq!(at(secs(90), false), Reschedule(secs(90)), "longer than a worker is held for");
     assert_eq!(at(secs(3600), false), Reschedule(secs(3600)));
     assert_eq!(at(secs(3600), true), Fallback);
     assert_eq!(at(Duration::MAX, false), Reschedule(secs(24 * 3600)));
