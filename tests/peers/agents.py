@@ -49,7 +49,7 @@ def drive(args, folder):
     if args.agent == "claude":
         settings["base_url"], model = stub.url, "claude-sonnet-4-5"
     if args.agent == "pi":
-        del settings["base_url"]
+        settings = {"binary": args.program}  # where and how it asks stands in its own models.json
         model = "stub/stub-1"
         cost = {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0}
         one = {"id": "stub-1", "name": "Stub", "reasoning": False, "input": ["text"], "cost": cost,
@@ -57,6 +57,9 @@ def drive(args, folder):
         server = {"baseUrl": stub.url, "api": "anthropic-messages", "apiKey": "sk-test", "models": [one]}
         (home / ".pi" / "agent").mkdir(parents=True)
         (home / ".pi" / "agent" / "models.json").write_text(json.dumps({"providers": {"stub": server}}))
+        # Without our tools, a persona that answers by tools alone would never answer.
+        digest = place / "personas" / "digest" / "persona.json"
+        digest.write_text(json.dumps({**json.loads(digest.read_text()), "reply": "final", "tools": []}))
     file = place / "configs" / "inference.json"
     changed = {"provider": args.agent, "model": model, "providers": {args.agent: settings}}
     file.write_text(json.dumps({**json.loads(file.read_text()), **changed}))

@@ -14,7 +14,8 @@ command -v npm >/dev/null || { echo "SKIPPED: agents.sh needs npm, which is not 
 
 cache="${AGENTS_CACHE:-${TMPDIR:-/tmp}/attache-agents-$(id -u)}"
 mkdir -p "$cache"
-for entry in claude:@anthropic-ai/claude-code codex:@openai/codex pi:@earendil-works/pi-coding-agent; do
+# The versions that were tried: a newer one is a change of ours, not of the day on which CI runs.
+for entry in claude:@anthropic-ai/claude-code@2.1.197 codex:@openai/codex@0.169.0 pi:@earendil-works/pi-coding-agent@0.74.2; do
   agent="${entry%%:*}" package="${entry#*:}" program="$cache/${entry%%:*}/node_modules/.bin/${entry%%:*}"
   if [ ! -x "$program" ]; then
     timeout 60 npm install --silent --no-audit --no-fund --prefix "$cache/$agent" "$package" >/dev/null 2>&1 || true

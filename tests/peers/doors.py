@@ -142,6 +142,8 @@ def by_postfix(gateway, scratch):
 def by_swaks(gateway):
     if not shutil.which("swaks"):
         return skipped("swaks")
+    if subprocess.run(["perl", "-MNet::SSLeay", "-e", "1"], capture_output=True).returncode:
+        return skipped("swaks (no Net::SSLeay)")
     common = ["swaks", "--server", "127.0.0.1", "--from", OWNER, "--to", HOUSE, "--timeout", "20"]
     cases = {
         "swaks tls": ["--port", str(gateway.ports["smtp"]), "--tls"],

@@ -2,12 +2,20 @@
 # The real OpenCode (`npm install opencode-ai@1.18.33`) as the agent of a persona, with a model of ours behind it: it starts,
 # finds our tools by MCP, answers the letter with `send_email`, and nothing of it is left.
 #
-# ATTACHE: the binary; default target/debug/attache. OPENCODE: the program; default `opencode` on PATH, else SKIPPED.
+# ATTACHE: the binary; default target/debug/attache. OPENCODE: the program; default `opencode` on PATH, else npm's in
+# AGENTS_CACHE (default a folder in TMPDIR), else SKIPPED.
 set -euo pipefail
 cd "$(dirname "$0")"
 attache="${ATTACHE:-$PWD/../../target/debug/attache}"
 [ -x "$attache" ] || { echo "opencode: no binary at $attache; run \`cargo build\` or set ATTACHE" >&2; exit 1; }
 opencode="${OPENCODE:-$(command -v opencode || true)}"
+cache="${AGENTS_CACHE:-${TMPDIR:-/tmp}/attache-agents-$(id -u)}/opencode"
+if [ -z "$opencode" ] && command -v npm >/dev/null; then
+  opencode="$cache/node_modules/.bin/opencode"
+  mkdir -p "$cache"
+  [ -x "$opencode" ] || timeout 90 npm install --silent --no-audit --no-fund --prefix "$cache" opencode-ai@1.18.33 >/dev/null 2>&1 || true
+  [ -x "$opencode" ] || opencode=""
+fi
 [ -n "$opencode" ] || { echo "SKIPPED: opencode.sh needs opencode, which is not installed"; exit 0; }
 command -v python3 >/dev/null || { echo "SKIPPED: opencode.sh needs python3, which is not installed"; exit 0; }
 scratch="$(mktemp -d)"
