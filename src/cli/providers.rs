@@ -4,7 +4,7 @@
 
 use super::{Command, Context, Exit, Failure, output};
 use crate::clock::SystemClock;
-use crate::config::Config;
+use crate::config::{Config, dollars};
 use crate::domain::Timestamp;
 use crate::harness::providers::LoopOwner;
 use crate::harness::roster::{self, Finding, Seat, User};
@@ -287,7 +287,7 @@ fn tried_line(tried: &Tried) -> String {
     };
     let usage = &response.usage;
     let cost = match usage.cost_micros {
-        Some(micros) => format!("${:.6}", micros as f64 / 1_000_000.0),
+        Some(micros) => format!("${}", dollars(micros)),
         None => "unknown cost".to_owned(),
     };
     let input = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens;

@@ -1,18 +1,20 @@
 //! One call to a command-line agent: what it is started with, and the conversation over its standard streams.
 //!
-//! An adapter brings its arguments and a [`Dialogue`]; framing, limits, time and the end of the process are here.
+//! An adapter brings a [`Speaker`]; framing, limits, time and the end of the process are here.
 
 use super::accumulate::broken;
 use super::capture::{Capture, Form};
 use super::contract::{
-    AgentTerms, CallContext, Event, Health, Phase, ProviderError, Request, Session, TOOL_SERVER_NAME,
-    TokenUsage, ToolArgs,
+    AgentTerms, CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError, Request, Session,
+    Structured, TOOL_SERVER_NAME, TokenUsage, ToolArgs,
 };
 use super::guard::Guard;
 use super::process::{Ending, Output, Process, Program};
-use super::{normalise, redact};
+use super::{normalise, redact, transcript};
+use crate::config::Tier;
 use crate::domain::{ErrorClass, Timestamp};
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -129,21 +131,78 @@ pub fn object(line: &str) -> Result<Option<Value>, ProviderError> {
     serde_json::from_str(line).map(Some).map_err(|error| broken(format!("a line is not JSON: {error}")))
 }
 
-type MakeDialogue = fn(&Invocation, Timestamp) -> Box<dyn Dialogue>;
-
-/// A program that is an agent.
-pub struct Agent {
-    pub program: Program,
-    pub dialogue: MakeDialogue,
+/// What one agent that speaks lines is like; all the rest is the same for all of them.
+pub trait Speaker: Send + Sync {
+    /// The name used in `configs/inference.json`.
+    fn id(&self) -> &'static str;
+    fn capabilities(&self) -> Capabilities;
+    /// As [`Provider::offers_our_tools`].
+    fn offers_our_tools(&self) -> bool {
+        true
+    }
+    /// As [`Provider::needs`].
+    fn needs(&self, name: &str) -> Tier;
+    /// The program and its arguments; the request is normalised.
+    fn argv(
+        &self,
+        program: String,
+        request: &Request,
+        terms: &AgentTerms,
+    ) -> Result<Vec<String>, ProviderError>;
+    /// What is written to its standard input: everything, with the instructions in front.
+    fn stdin(&self, request: &Request, terms: &AgentTerms) -> Vec<String> {
+        vec![transcript::prompt(request, &terms.session, true)]
+    }
+    fn dialogue(&self, invocation: &Invocation, now: Timestamp) -> Box<dyn Dialogue>;
 }
 
-impl Agent {
-    pub async fn check(&self) -> Result<Health, ProviderError> {
-        self.program.version().await.map_err(|error| self.without_secrets(error))
+/// A program that is an agent.
+pub struct Agent<S> {
+    pub program: Program,
+    pub speaker: S,
+}
+
+impl<S: Speaker> Provider for Agent<S> {
+    fn id(&self) -> &str {
+        self.speaker.id()
+    }
+
+    fn capabilities(&self, _model: &str) -> Capabilities {
+        self.speaker.capabilities()
+    }
+
+    fn endpoint(&self) -> Option<String> {
+        Some(self.program.path())
+    }
+
+    fn check(&self, _context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
+        Box::pin(async { self.program.version().await.map_err(|error| self.without_secrets(error)) })
+    }
+
+    fn offers_our_tools(&self) -> bool {
+        self.speaker.offers_our_tools()
+    }
+
+    fn needs(&self, name: &str, _args: &ToolArgs) -> Tier {
+        self.speaker.needs(name)
+    }
+
+    fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {
+        let terms = terms(request)?;
+        let request = normalise::request(request, self.speaker.id())?;
+        let is_bound = self.speaker.capabilities().structured == Structured::Native;
+        let invocation = Invocation {
+            argv: self.speaker.argv(self.program.path(), &request, terms)?,
+            stdin: self.speaker.stdin(&request, terms),
+            model: request.model.clone(),
+            terms: terms.clone(),
+            structured: is_bound && request.output.is_some(),
+        };
+        invocation.wire()
     }
 
     /// Runs what [`Invocation::wire`] gave. Dropping the stream kills the agent and all that it started.
-    pub fn call<'a>(
+    fn stream<'a>(
         &'a self,
         wire: &'a str,
         context: CallContext,
@@ -155,7 +214,9 @@ impl Agent {
         });
         events.map(|event| event.map_err(|error| self.without_secrets(error))).boxed()
     }
+}
 
+impl<S: Speaker> Agent<S> {
     fn open(&self, wire: &str, context: &CallContext) -> Result<Call, ProviderError> {
         let invocation: Invocation = serde_json::from_str(wire)
             .map_err(|error| broken(format!("the body is no invocation: {error}")))?;
@@ -164,7 +225,7 @@ impl Agent {
             capture.sent(wire);
             capture.answering(Form::Lines);
         }
-        let dialogue = (self.dialogue)(&invocation, context.now);
+        let dialogue = self.speaker.dialogue(&invocation, context.now);
         let args = invocation.argv.get(1..).unwrap_or_default();
         let mut process = self.program.start(args, Path::new(&invocation.terms.folder))?;
         let mut pieces: VecDeque<String> = invocation.stdin.into();

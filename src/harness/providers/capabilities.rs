@@ -42,6 +42,9 @@ impl Capabilities {
         sessions: false,
         window_tokens: None,
     };
+    /// A command-line agent that says nothing else.
+    pub const AGENT: Capabilities =
+        Capabilities { loop_owner: LoopOwner::Agent, sessions: true, ..Capabilities::MODEL };
 }
 
 /// What a check found; empty where there is nothing to find.

@@ -4,17 +4,13 @@
 //! three times: `--tools` says what exists, the permission dialogue answers what it asks, and the lines that come back
 //! are checked (`claude_lines.rs`). Of the owner's own settings, hooks and servers it loads none.
 
-use super::agent::{self, Agent, Invocation};
+use super::agent::{self, Agent, Dialogue, Invocation, Speaker};
 use super::claude_lines::{INITIALIZE, Reading};
-use super::contract::{
-    AgentTerms, CallContext, Capabilities, Event, Health, LoopOwner, Provider, ProviderError, Request,
-    Session, Structured, ToolArgs,
-};
+use super::contract::{AgentTerms, Capabilities, Provider, ProviderError, Request, Session, Structured};
 use super::process::{self, Program};
-use super::{Adapter, http, normalise, transcript};
-use crate::config::{ProviderSettings, Tier};
-use futures_util::future::BoxFuture;
-use futures_util::stream::BoxStream;
+use super::{Adapter, http, transcript};
+use crate::config::{ProviderSettings, Tier, dollars};
+use crate::domain::Timestamp;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
@@ -36,9 +32,7 @@ const SWITCHES: [&str; 7] = [
     "DISABLE_AUTOUPDATER",
 ];
 
-struct Claude {
-    agent: Agent,
-}
+struct Claude;
 
 fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError> {
     let mut program = Program::find(settings, ADAPTER.id, INSTALL)?;
@@ -53,56 +47,37 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
     for name in SWITCHES {
         program.set(name, SecretString::from("1"));
     }
-    let dialogue = |invocation: &Invocation, now| Box::new(Reading::new(invocation, now)) as _;
-    Ok(Box::new(Claude { agent: Agent { program, dialogue } }))
+    Ok(Box::new(Agent { program, speaker: Claude }))
 }
 
-impl Provider for Claude {
-    fn id(&self) -> &str {
+impl Speaker for Claude {
+    fn id(&self) -> &'static str {
         ADAPTER.id
     }
 
-    fn capabilities(&self, _model: &str) -> Capabilities {
-        Capabilities {
-            loop_owner: LoopOwner::Agent,
-            structured: Structured::Native,
-            reports_cost: true,
-            sessions: true,
-            window_tokens: None,
-        }
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { structured: Structured::Native, reports_cost: true, ..Capabilities::AGENT }
     }
 
-    fn endpoint(&self) -> Option<String> {
-        Some(self.agent.program.path())
-    }
-
-    fn check(&self, _context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
-        Box::pin(self.agent.check())
-    }
-
-    fn needs(&self, name: &str, _args: &ToolArgs) -> Tier {
+    fn needs(&self, name: &str) -> Tier {
         needs(name)
     }
 
-    fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {
-        let terms = agent::terms(request)?;
-        let request = normalise::request(request, ADAPTER.id)?;
-        let invocation = Invocation {
-            argv: argv(self.agent.program.path(), &request, terms)?,
-            stdin: vec![initialize(&request), user_line(&request, terms)],
-            model: request.model.clone(),
-            terms: terms.clone(),
-            structured: request.output.is_some(),
-        };
-        invocation.wire()
+    fn argv(
+        &self,
+        program: String,
+        request: &Request,
+        terms: &AgentTerms,
+    ) -> Result<Vec<String>, ProviderError> {
+        argv(program, request, terms)
     }
 
-    fn stream<'a>(
-        &'a self,
-        wire: &'a str,
-        context: CallContext,
-    ) -> BoxStream<'a, Result<Event, ProviderError>> {
-        self.agent.call(wire, context)
+    fn stdin(&self, request: &Request, terms: &AgentTerms) -> Vec<String> {
+        vec![initialize(request), user_line(request, terms)]
+    }
+
+    fn dialogue(&self, invocation: &Invocation, now: Timestamp) -> Box<dyn Dialogue> {
+        Box::new(Reading::new(invocation, now))
     }
 }
 
@@ -164,8 +139,7 @@ fn argv(program: String, request: &Request, terms: &AgentTerms) -> Result<Vec<St
     argv.push(format!("--model={}", request.model));
     argv.push(format!("--max-turns={}", terms.turns_max.max(1)));
     if let Some(micros) = terms.cost_micros_max {
-        let micros = micros.max(1);
-        argv.push(format!("--max-budget-usd={}.{:06}", micros / 1_000_000, micros % 1_000_000));
+        argv.push(format!("--max-budget-usd={}", dollars(micros.max(1))));
     }
     match (agent::resumed(&terms.session)?, &terms.session) {
         (Some(id), _) => argv.push(format!("--resume={id}")),

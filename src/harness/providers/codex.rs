@@ -4,17 +4,13 @@
 //! It has no flag for instructions, and arguments can be read by everybody: they stand before the conversation in the
 //! prompt. Checked against codex-cli 0.169.0.
 
-use super::agent::{self, Agent, Invocation};
+use super::agent::{self, Agent, Dialogue, Invocation, Speaker};
 use super::codex_lines::Reading;
-use super::contract::{
-    AgentTerms, CallContext, Capabilities, Event, Health, LoopOwner, Provider, ProviderError, Request,
-    Structured, ToolArgs,
-};
+use super::contract::{AgentTerms, Capabilities, Provider, ProviderError, Request};
 use super::process::{self, Program};
-use super::{Adapter, http, normalise, transcript};
+use super::{Adapter, http};
 use crate::config::{ProviderSettings, Tier};
-use futures_util::future::BoxFuture;
-use futures_util::stream::BoxStream;
+use crate::domain::Timestamp;
 use serde_json::Value;
 
 pub const ADAPTER: Adapter =
@@ -24,7 +20,6 @@ const INSTALL: &str = "npm install -g @openai/codex";
 const KEY_VARIABLE: &str = "CODEX_API_KEY";
 
 struct Codex {
-    agent: Agent,
     base_url: Option<String>,
 }
 
@@ -33,57 +28,7 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
     if let Some(key) = &settings.api_key {
         program.set(KEY_VARIABLE, key.clone());
     }
-    let dialogue = |invocation: &Invocation, now| Box::new(Reading::new(invocation, now)) as _;
-    Ok(Box::new(Codex { agent: Agent { program, dialogue }, base_url: settings.base_url.clone() }))
-}
-
-impl Provider for Codex {
-    fn id(&self) -> &str {
-        ADAPTER.id
-    }
-
-    fn capabilities(&self, _model: &str) -> Capabilities {
-        Capabilities {
-            loop_owner: LoopOwner::Agent,
-            structured: Structured::Prompted,
-            reports_cost: false,
-            sessions: true,
-            window_tokens: None,
-        }
-    }
-
-    fn endpoint(&self) -> Option<String> {
-        Some(self.agent.program.path())
-    }
-
-    fn check(&self, _context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
-        Box::pin(self.agent.check())
-    }
-
-    fn needs(&self, name: &str, _args: &ToolArgs) -> Tier {
-        needs(name)
-    }
-
-    fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {
-        let terms = agent::terms(request)?;
-        let request = normalise::request(request, ADAPTER.id)?;
-        let invocation = Invocation {
-            argv: self.argv(&request, terms)?,
-            stdin: vec![transcript::prompt(&request, &terms.session, true)],
-            model: request.model.clone(),
-            terms: terms.clone(),
-            structured: false,
-        };
-        invocation.wire()
-    }
-
-    fn stream<'a>(
-        &'a self,
-        wire: &'a str,
-        context: CallContext,
-    ) -> BoxStream<'a, Result<Event, ProviderError>> {
-        self.agent.call(wire, context)
-    }
+    Ok(Box::new(Agent { program, speaker: Codex { base_url: settings.base_url.clone() } }))
 }
 
 /// What a step of Codex's can do. A command is as harmless as its sandbox.
@@ -96,14 +41,31 @@ pub fn needs(name: &str) -> Tier {
     }
 }
 
-impl Codex {
-    fn argv(&self, request: &Request, terms: &AgentTerms) -> Result<Vec<String>, ProviderError> {
+impl Speaker for Codex {
+    fn id(&self) -> &'static str {
+        ADAPTER.id
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::AGENT
+    }
+
+    fn needs(&self, name: &str) -> Tier {
+        needs(name)
+    }
+
+    fn argv(
+        &self,
+        program: String,
+        request: &Request,
+        terms: &AgentTerms,
+    ) -> Result<Vec<String>, ProviderError> {
         let sandbox = match terms.tier {
             Tier::None | Tier::ReadOnly => "read-only",
             Tier::Write => "workspace-write",
             Tier::Full => "danger-full-access",
         };
-        let mut argv = vec![self.agent.program.path(), "exec".to_owned()];
+        let mut argv = vec![program, "exec".to_owned()];
         argv.extend(["--json", "--color=never", "--skip-git-repo-check"].map(str::to_owned));
         // The owner's own servers, hooks and rules are for the owner's own sessions; the login stays.
         argv.extend(["--ignore-user-config", "--ignore-rules"].map(str::to_owned));
@@ -145,6 +107,10 @@ impl Codex {
         }
         argv.push("-".to_owned());
         Ok(argv)
+    }
+
+    fn dialogue(&self, invocation: &Invocation, now: Timestamp) -> Box<dyn Dialogue> {
+        Box::new(Reading::new(invocation, now))
     }
 }
 

@@ -8,8 +8,8 @@ use super::accumulate::ended_early;
 use super::agent::{self, resumed, terms, text_at};
 use super::capture::{Capture, Form};
 use super::contract::{
-    AgentTerms, Block, CallContext, Capabilities, Event, Health, LoopOwner, Phase, Provider, ProviderError,
-    Request, Response, Session, ToolArgs,
+    AgentTerms, Block, CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError, Request,
+    Response, Session, ToolArgs,
 };
 use super::guard::Guard;
 use super::opencode_parts::{self as parts, Parts, Permission};
@@ -68,12 +68,7 @@ impl Provider for OpenCode {
     }
 
     fn capabilities(&self, _model: &str) -> Capabilities {
-        Capabilities {
-            loop_owner: LoopOwner::Agent,
-            sessions: true,
-            reports_cost: true,
-            ..Capabilities::MODEL
-        }
+        Capabilities { reports_cost: true, ..Capabilities::AGENT }
     }
 
     fn offers_our_tools(&self) -> bool {

@@ -4,18 +4,13 @@
 //! folder ends the call (`pi_lines.rs`). Its arguments have no `--flag=value`; what follows a flag is its value, whatever
 //! it is. Instructions stand in the prompt, because arguments can be read by everybody. Checked against pi 0.74.2.
 
-use super::agent::{self, Agent, Invocation};
-use super::contract::{
-    AgentTerms, CallContext, Capabilities, Event, Health, LoopOwner, Phase, Provider, ProviderError, Request,
-    Structured, ToolArgs,
-};
+use super::Adapter;
+use super::agent::{self, Agent, Dialogue, Invocation, Speaker};
+use super::contract::{AgentTerms, Capabilities, Phase, Provider, ProviderError, Request};
 use super::pi_lines::Reading;
 use super::process::{self, Program};
-use super::{Adapter, normalise, transcript};
 use crate::config::{ProviderSettings, Tier};
-use crate::domain::ErrorClass;
-use futures_util::future::BoxFuture;
-use futures_util::stream::BoxStream;
+use crate::domain::{ErrorClass, Timestamp};
 
 pub const ADAPTER: Adapter = Adapter { id: "pi", key_variable: None, settings: &[process::SETTINGS], build };
 
@@ -24,9 +19,7 @@ const INSTALL: &str = "npm install -g @earendil-works/pi-coding-agent";
 const SYSTEM: &str =
     "Your instructions stand at the beginning of the first message, between its first two marks.";
 
-struct Pi {
-    agent: Agent,
-}
+struct Pi;
 
 fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError> {
     if settings.base_url.is_some() {
@@ -34,60 +27,37 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
         return Err(ProviderError::new(ErrorClass::Unsupported, Phase::Config, message));
     }
     let program = Program::find(settings, ADAPTER.id, INSTALL)?;
-    let dialogue = |invocation: &Invocation, now| Box::new(Reading::new(invocation, now)) as _;
-    Ok(Box::new(Pi { agent: Agent { program, dialogue } }))
+    Ok(Box::new(Agent { program, speaker: Pi }))
 }
 
-impl Provider for Pi {
-    fn id(&self) -> &str {
+impl Speaker for Pi {
+    fn id(&self) -> &'static str {
         ADAPTER.id
     }
 
-    fn capabilities(&self, _model: &str) -> Capabilities {
-        Capabilities {
-            loop_owner: LoopOwner::Agent,
-            structured: Structured::Prompted,
-            reports_cost: true,
-            sessions: true,
-            window_tokens: None,
-        }
-    }
-
-    fn endpoint(&self) -> Option<String> {
-        Some(self.agent.program.path())
-    }
-
-    fn check(&self, _context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
-        Box::pin(self.agent.check())
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { reports_cost: true, ..Capabilities::AGENT }
     }
 
     fn offers_our_tools(&self) -> bool {
         false
     }
 
-    fn needs(&self, name: &str, _args: &ToolArgs) -> Tier {
+    fn needs(&self, name: &str) -> Tier {
         needs(name)
     }
 
-    fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {
-        let terms = agent::terms(request)?;
-        let request = normalise::request(request, ADAPTER.id)?;
-        let invocation = Invocation {
-            argv: argv(self.agent.program.path(), &request, terms)?,
-            stdin: vec![transcript::prompt(&request, &terms.session, true)],
-            model: request.model.clone(),
-            terms: terms.clone(),
-            structured: false,
-        };
-        invocation.wire()
+    fn argv(
+        &self,
+        program: String,
+        request: &Request,
+        terms: &AgentTerms,
+    ) -> Result<Vec<String>, ProviderError> {
+        argv(program, request, terms)
     }
 
-    fn stream<'a>(
-        &'a self,
-        wire: &'a str,
-        context: CallContext,
-    ) -> BoxStream<'a, Result<Event, ProviderError>> {
-        self.agent.call(wire, context)
+    fn dialogue(&self, invocation: &Invocation, now: Timestamp) -> Box<dyn Dialogue> {
+        Box::new(Reading::new(invocation, now))
     }
 }
 
