@@ -135,7 +135,7 @@ fn tell(context: &Context, story: &Story) -> anyhow::Result<()> {
     screen.line("")?;
     screen.heading("The first run, as `attache replay` shows it")?;
     screen.line("")?;
-    replay::show(screen, &timeline::run(&first.run, false))?;
+    replay::print(screen, &timeline::run(&first.run, false))?;
     tell_where(context, story, second)
 }
 

@@ -1,71 +1,52 @@
-//! `attache replay RUN|THREAD|last`: everything that happened, as a timeline.
+//! `attache replay`: what a run left behind, shown, compared and taken elsewhere; one file per subcommand.
+//!
+//! `attache replay ID` alone is `attache replay show ID`.
 
-use super::output::{Screen, Unwritten};
+mod show;
+
+pub use show::print;
+
 use super::{Command, Context, Exit, Failure};
 use crate::domain::{RunId, ThreadId};
-use crate::replay::timeline::{self, Line, Tone};
-use crate::replay::{load_run, load_thread};
 use crate::store::{ID_PREFIX_CHARS_MIN, Store, StoreError};
-use anstyle::{AnsiColor, Style};
-use clap::{Arg, ArgAction, ArgMatches};
+use clap::ArgMatches;
 use futures_util::future::BoxFuture;
 
 pub struct ReplayCommand;
 
+/// Every subcommand, in the order of `--help`.
+static SUBCOMMANDS: &[&dyn Command] = &[&show::Show];
+
 /// The word for the run that was queued last.
 const LAST: &str = "last";
-/// Messages and runs of a thread's timeline, the newest.
-const MESSAGES_MAX: u32 = 200;
-const RUNS_MAX: u32 = 50;
 
 impl Command for ReplayCommand {
     fn clap(&self) -> clap::Command {
         clap::Command::new("replay")
             .about("Show everything that happened in a run or a thread, in order")
-            .arg(
-                Arg::new("id")
-                    .value_name("RUN|THREAD|last")
-                    .required(true)
-                    .help("An id, its first characters, or `last` for the newest run"),
-            )
-            .arg(
-                Arg::new("full")
-                    .long("full")
-                    .action(ArgAction::SetTrue)
-                    .help("Show long texts and values whole"),
-            )
+            .args(show::args())
+            .args_conflicts_with_subcommands(true)
+            .subcommand_negates_reqs(true)
+            .subcommands(SUBCOMMANDS.iter().map(|command| command.clap()))
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move {
-            let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
-            let store = context.store_beside().await?;
-            let lines = match named(&store, id).await? {
-                Named::Run(run) => {
-                    let record = load_run(&store, &run).await?;
-                    if context.json() {
-                        context.screen.json(&record)?;
-                        return Ok(Exit::Ok);
-                    }
-                    timeline::run(&record, args.get_flag("full"))
+        match args.subcommand() {
+            None => show::Show.run(context, args),
+            Some((name, args)) => {
+                let found = SUBCOMMANDS.iter().find(|command| command.clap().get_name() == name);
+                match found {
+                    Some(command) => command.run(context, args),
+                    None => Box::pin(async { Ok(Exit::Usage) }),
                 }
-                Named::Thread(thread) => {
-                    let record = load_thread(&store, &thread, MESSAGES_MAX, RUNS_MAX).await?;
-                    if context.json() {
-                        context.screen.json(&record)?;
-                        return Ok(Exit::Ok);
-                    }
-                    timeline::thread(&record, args.get_flag("full"))
-                }
-            };
-            show(&context.screen, &lines)?;
-            Ok(Exit::Ok)
-        })
+            }
+        }
     }
 }
 
 /// What there is to say of `last` in a workspace where nothing has happened.
 const NO_RUN_YET: &str = "there is no run yet";
 
+/// What an id stands for.
 enum Named {
     Run(RunId),
     Thread(ThreadId),
@@ -114,24 +95,5 @@ pub fn not_found(error: StoreError, listing: &str) -> anyhow::Error {
             Failure::new(Exit::NoInput, error.to_string()).hint(id_hint(listing)).into()
         }
         other => other.into(),
-    }
-}
-
-/// Prints lines; colours only on a terminal.
-pub fn show(screen: &Screen, lines: &[Line]) -> Result<(), Unwritten> {
-    for line in lines {
-        let pieces = line.spans.iter().map(|span| (style(span.tone), span.text.as_str()));
-        screen.styled(&pieces.collect::<Vec<_>>())?;
-    }
-    Ok(())
-}
-
-fn style(tone: Tone) -> Style {
-    match tone {
-        Tone::Plain => Style::new(),
-        Tone::Title => Style::new().bold(),
-        Tone::Good => AnsiColor::Green.on_default(),
-        Tone::Bad => AnsiColor::Red.on_default(),
-        Tone::Faint => Style::new().dimmed(),
     }
 }
