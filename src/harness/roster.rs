@@ -1,7 +1,7 @@
 //! Every provider there is: who uses it, and whether it could work now. No call of a model is made, and no money spent.
 
 use super::desk;
-use super::providers::{CallContext, Health, LoopOwner, Provider, ProviderError, find};
+use super::providers::{CallContext, Health, LoopOwner, Provider, ProviderError, Wire, find};
 use crate::clock::Clock;
 use crate::config::{Config, Persona};
 use crate::domain::{ErrorClass, PersonaId};
@@ -98,7 +98,7 @@ pub fn seats(config: &Config) -> Vec<Seat> {
 }
 
 /// Personas with tools whose calls may go to this provider, although it offers no tools of ours to its model.
-pub fn without_tools<'a>(config: &'a Config, name: &str, provider: &dyn Provider) -> Vec<&'a Persona> {
+pub fn without_tools<'a>(config: &'a Config, name: &str, provider: &dyn Wire) -> Vec<&'a Persona> {
     if provider.offers_our_tools() {
         return Vec::new();
     }

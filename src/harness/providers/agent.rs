@@ -6,7 +6,7 @@ use super::accumulate::broken;
 use super::capture::{Capture, Form};
 use super::contract::{
     AgentTerms, CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError, Request, Session,
-    Structured, TOOL_SERVER_NAME, TokenUsage, ToolArgs,
+    Structured, TOOL_SERVER_NAME, TokenUsage, ToolArgs, Wire,
 };
 use super::guard::Guard;
 use super::process::{Ending, Output, Process, Program};
@@ -136,11 +136,11 @@ pub trait Speaker: Send + Sync {
     /// The name used in `configs/inference.json`.
     fn id(&self) -> &'static str;
     fn capabilities(&self) -> Capabilities;
-    /// As [`Provider::offers_our_tools`].
+    /// As [`Wire::offers_our_tools`].
     fn offers_our_tools(&self) -> bool {
         true
     }
-    /// As [`Provider::needs`].
+    /// As [`Wire::needs`].
     fn needs(&self, name: &str) -> Tier;
     /// The program and its arguments; the request is normalised.
     fn argv(
@@ -162,21 +162,13 @@ pub struct Agent<S> {
     pub speaker: S,
 }
 
-impl<S: Speaker> Provider for Agent<S> {
+impl<S: Speaker> Wire for Agent<S> {
     fn id(&self) -> &str {
         self.speaker.id()
     }
 
     fn capabilities(&self, _model: &str) -> Capabilities {
         self.speaker.capabilities()
-    }
-
-    fn endpoint(&self) -> Option<String> {
-        Some(self.program.path())
-    }
-
-    fn check(&self, _context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
-        Box::pin(async { self.program.version().await.map_err(|error| self.without_secrets(error)) })
     }
 
     fn offers_our_tools(&self) -> bool {
@@ -199,6 +191,16 @@ impl<S: Speaker> Provider for Agent<S> {
             structured: is_bound && request.output.is_some(),
         };
         invocation.wire()
+    }
+}
+
+impl<S: Speaker> Provider for Agent<S> {
+    fn endpoint(&self) -> Option<String> {
+        Some(self.program.path())
+    }
+
+    fn check(&self, _context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
+        Box::pin(async { self.program.version().await.map_err(|error| self.without_secrets(error)) })
     }
 
     /// Runs what [`Invocation::wire`] gave. Dropping the stream kills the agent and all that it started.

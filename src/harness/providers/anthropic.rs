@@ -8,7 +8,7 @@ use super::accumulate::{broken, call_id, ended_early, token_count};
 use super::classify::{Family, stream_failure};
 use super::contract::{
     Block, CallContext, Event, Health, Message, Parameter, Provider, ProviderError, ProviderState, Request,
-    Response, Role, Stop, TokenUsage, ToolArgs, ToolChoice,
+    Response, Role, Stop, TokenUsage, ToolArgs, ToolChoice, Wire,
 };
 use super::decode::Decoder;
 use super::http::{self, Endpoint, EndpointSpec};
@@ -50,21 +50,23 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
     Ok(Box::new(Anthropic { endpoint, models_path: format!("{version}models?limit=1000") }))
 }
 
-impl Provider for Anthropic {
+impl Wire for Anthropic {
     fn id(&self) -> &str {
         ADAPTER.id
     }
 
+    fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {
+        body(request)
+    }
+}
+
+impl Provider for Anthropic {
     fn endpoint(&self) -> Option<String> {
         Some(self.endpoint.base_url())
     }
 
     fn check(&self, context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
         Box::pin(async move { self.endpoint.check(&self.models_path, &context).await })
-    }
-
-    fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {
-        body(request)
     }
 
     fn stream<'a>(

@@ -16,28 +16,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// One adapter to a language model or to a command-line agent.
-///
-/// An adapter translates; it never retries, never stores, never decides. [`Provider::wire_request`] is pure: the
-/// caller commits its bytes and then hands the same bytes to [`Provider::stream`], so what is stored is what was
-/// sent (for an agent: its arguments and what it reads on stdin, as one JSON object). The stream yields `Started`
-/// first and ends with exactly one `Finished` or one `Err`; a connection or a process that ends early is an error,
-/// never a silent success. Dropping the stream closes the connection, or kills the whole process group.
-pub trait Provider: Send + Sync {
+/// How an adapter writes requests. Pure: whoever holds no more than this can reach nobody, and needs no key.
+pub trait Wire: Send + Sync {
     /// The name used in `configs/inference.json`.
     fn id(&self) -> &str;
     /// What it can do with a model, known without asking it.
     fn capabilities(&self, _model: &str) -> Capabilities {
         Capabilities::MODEL
-    }
-    /// The URL that it asks, without anything secret, or the program that it starts.
-    fn endpoint(&self) -> Option<String> {
-        None
-    }
-    /// Whether it could work now, found out without a model call: binary and version, key accepted, models.
-    /// Errors: what a call would fail with.
-    fn check(&self, _context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
-        Box::pin(async { Ok(Health::default()) })
     }
     /// What an agent must be allowed to do to call this tool of its own; what we do not know counts as everything.
     fn needs(&self, _name: &str, _args: &ToolArgs) -> Tier {
@@ -51,10 +36,29 @@ pub trait Provider: Send + Sync {
     fn ends_when_dropped(&self) -> bool {
         true
     }
-    /// The exact body for this request. Errors: class `Unsupported`, `BadRequest`, or `ContextOverflow` where a server would
-    /// cut the input without a word.
+    /// The exact body for this request: the same request always has the same body. Errors: class `Unsupported`,
+    /// `BadRequest`, or `ContextOverflow` where a server would cut the input without a word.
     fn wire_request(&self, request: &Request) -> Result<String, ProviderError>;
-    /// Sends a body made by [`Provider::wire_request`].
+}
+
+/// One adapter to a language model or to a command-line agent.
+///
+/// An adapter translates; it never retries, never stores, never decides. The caller commits the bytes that
+/// [`Wire::wire_request`] gave and then hands the same bytes to [`Provider::stream`], so what is stored is what was
+/// sent (for an agent: its arguments and what it reads on stdin, as one JSON object). The stream yields `Started`
+/// first and ends with exactly one `Finished` or one `Err`; a connection or a process that ends early is an error,
+/// never a silent success. Dropping the stream closes the connection, or kills the whole process group.
+pub trait Provider: Wire {
+    /// The URL that it asks, without anything secret, or the program that it starts.
+    fn endpoint(&self) -> Option<String> {
+        None
+    }
+    /// Whether it could work now, found out without a model call: binary and version, key accepted, models.
+    /// Errors: what a call would fail with.
+    fn check(&self, _context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
+        Box::pin(async { Ok(Health::default()) })
+    }
+    /// Sends a body made by [`Wire::wire_request`].
     fn stream<'a>(
         &'a self,
         wire: &'a str,

@@ -9,7 +9,7 @@ use super::accumulate::broken;
 use super::classify::Family;
 use super::contract::{
     CallContext, Capabilities, Event, Health, OutputSchema, Parameter, Phase, Provider, ProviderError,
-    Request, Structured, ToolChoice, ToolSpec,
+    Request, Structured, ToolChoice, ToolSpec, Wire,
 };
 use super::decode::Decoder;
 use super::estimate;
@@ -66,7 +66,7 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
     Ok(Box::new(Gemini { endpoint, think: settings.think }))
 }
 
-impl Provider for Gemini {
+impl Wire for Gemini {
     fn id(&self) -> &str {
         ADAPTER.id
     }
@@ -75,6 +75,13 @@ impl Provider for Gemini {
         Capabilities { structured: Structured::Native, ..Capabilities::MODEL }
     }
 
+    fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {
+        model_path(&request.model)?;
+        body(request, self.think)
+    }
+}
+
+impl Provider for Gemini {
     fn endpoint(&self) -> Option<String> {
         Some(self.endpoint.base_url())
     }
@@ -89,11 +96,6 @@ impl Provider for Gemini {
             let models = models.map(|name| name.trim_start_matches("models/").to_owned()).collect();
             Ok(Health { endpoint: self.endpoint(), models, ..Health::default() })
         })
-    }
-
-    fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {
-        model_path(&request.model)?;
-        body(request, self.think)
     }
 
     fn stream<'a>(

@@ -8,7 +8,7 @@ use super::Adapter;
 use super::classify::Family;
 use super::contract::{
     Block, CallContext, Capabilities, Event, Health, Message, OutputSchema, Parameter, Phase, Provider,
-    ProviderError, Request, Role, Structured, ToolArgs, ToolChoice, ToolSpec,
+    ProviderError, Request, Role, Structured, ToolArgs, ToolChoice, ToolSpec, Wire,
 };
 use super::decode::Decoder;
 use super::estimate;
@@ -67,7 +67,7 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
     }))
 }
 
-impl Provider for Ollama {
+impl Wire for Ollama {
     fn id(&self) -> &str {
         ADAPTER.id
     }
@@ -77,6 +77,15 @@ impl Provider for Ollama {
         Capabilities { structured: Structured::Native, window_tokens, ..Capabilities::MODEL }
     }
 
+    fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {
+        let request = normalise::request(request, ADAPTER.id)?;
+        let wire = normalise::wire(&self.body(&request))?;
+        self.fits(&wire, request.max_output_tokens)?;
+        Ok(wire)
+    }
+}
+
+impl Provider for Ollama {
     fn endpoint(&self) -> Option<String> {
         Some(self.endpoint.base_url())
     }
@@ -96,13 +105,6 @@ impl Provider for Ollama {
                 models,
             })
         })
-    }
-
-    fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {
-        let request = normalise::request(request, ADAPTER.id)?;
-        let wire = normalise::wire(&self.body(&request))?;
-        self.fits(&wire, request.max_output_tokens)?;
-        Ok(wire)
     }
 
     fn stream<'a>(

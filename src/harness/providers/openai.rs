@@ -8,7 +8,7 @@
 use super::Adapter;
 use super::classify::Family;
 use super::contract::{
-    CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError, Request, Structured,
+    CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError, Request, Structured, Wire,
 };
 use super::estimate;
 use super::http::{self, Endpoint, EndpointSpec};
@@ -136,7 +136,7 @@ fn has_path(base_url: &str) -> bool {
     after_scheme.split_once('/').is_some_and(|(_, path)| !path.trim_matches('/').is_empty())
 }
 
-impl Provider for ChatCompletions {
+impl Wire for ChatCompletions {
     fn id(&self) -> &str {
         &self.name
     }
@@ -150,6 +150,12 @@ impl Provider for ChatCompletions {
         Capabilities { structured, reports_cost, ..Capabilities::MODEL }
     }
 
+    fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {
+        openai_body::body(request, self.dialect, &self.switches)
+    }
+}
+
+impl Provider for ChatCompletions {
     fn endpoint(&self) -> Option<String> {
         Some(self.endpoint.base_url())
     }
@@ -161,10 +167,6 @@ impl Provider for ChatCompletions {
             }
             self.endpoint.check(&self.models_path, &context).await
         })
-    }
-
-    fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {
-        openai_body::body(request, self.dialect, &self.switches)
     }
 
     fn stream<'a>(

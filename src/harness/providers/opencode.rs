@@ -9,7 +9,7 @@ use super::agent::{self, resumed, terms, text_at};
 use super::capture::{Capture, Form};
 use super::contract::{
     AgentTerms, Block, CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError, Request,
-    Response, Session, ToolArgs,
+    Response, Session, ToolArgs, Wire,
 };
 use super::guard::Guard;
 use super::opencode_parts::{self as parts, Parts, Permission};
@@ -54,7 +54,7 @@ struct OpenCode {
 
 /// All that decides a call.
 #[derive(Serialize, Deserialize)]
-struct Wire {
+struct Body {
     terms: AgentTerms,
     /// The body of `POST /session/:id/message`.
     message: Value,
@@ -62,7 +62,7 @@ struct Wire {
     config: Value,
 }
 
-impl Provider for OpenCode {
+impl Wire for OpenCode {
     fn id(&self) -> &str {
         ADAPTER.id
     }
@@ -81,19 +81,6 @@ impl Provider for OpenCode {
 
     fn needs(&self, name: &str, _args: &ToolArgs) -> Tier {
         parts::needs(name)
-    }
-
-    fn check(&self, context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
-        Box::pin(async move {
-            let Some(url) = &self.settings.base_url else {
-                return Program::find(&self.settings, ADAPTER.id, INSTALL)?.version().await;
-            };
-            let server = Server::new(url, self.settings.api_key.as_ref(), "/")?;
-            let health = server.get("global/health");
-            let health = Guard::start(&context).wait(Phase::BeforeFirstByte, health).await??;
-            let version = health["version"].as_str().map(str::to_owned);
-            Ok(Health { endpoint: Some(server.url().to_string()), version, ..Health::default() })
-        })
     }
 
     fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {
@@ -118,7 +105,22 @@ impl Provider for OpenCode {
             let command: Vec<&String> = std::iter::once(&server.program).chain(&server.args).collect();
             config["mcp"] = json!({ &server.name: { "type": "local", "command": command, "enabled": true } });
         }
-        normalise::wire(&Wire { terms: terms.clone(), message, config })
+        normalise::wire(&Body { terms: terms.clone(), message, config })
+    }
+}
+
+impl Provider for OpenCode {
+    fn check(&self, context: CallContext) -> BoxFuture<'_, Result<Health, ProviderError>> {
+        Box::pin(async move {
+            let Some(url) = &self.settings.base_url else {
+                return Program::find(&self.settings, ADAPTER.id, INSTALL)?.version().await;
+            };
+            let server = Server::new(url, self.settings.api_key.as_ref(), "/")?;
+            let health = server.get("global/health");
+            let health = Guard::start(&context).wait(Phase::BeforeFirstByte, health).await??;
+            let version = health["version"].as_str().map(str::to_owned);
+            Ok(Health { endpoint: Some(server.url().to_string()), version, ..Health::default() })
+        })
     }
 
     fn stream<'a>(
@@ -172,7 +174,7 @@ impl Call {
         if let Some(capture) = &capture {
             capture.sent(wire);
         }
-        let wire: Wire = serde_json::from_str(wire).map_err(|error| {
+        let wire: Body = serde_json::from_str(wire).map_err(|error| {
             let message = format!("the body is not one of ours: {error}");
             ProviderError::new(ErrorClass::BadRequest, Phase::BeforeSend, message)
         })?;
@@ -339,7 +341,7 @@ async fn next_line(process: &mut Option<Process>) -> Result<Output, ProviderErro
 /// The server that runs already, or one of our own with a password that nobody else has.
 async fn connect(
     settings: &ProviderSettings,
-    wire: &Wire,
+    wire: &Body,
 ) -> Result<(Server, Option<Process>), ProviderError> {
     let folder = &wire.terms.folder;
     if let Some(url) = &settings.base_url {

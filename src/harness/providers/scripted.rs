@@ -21,7 +21,7 @@ use super::Adapter;
 use super::accumulate::broken;
 use super::contract::{
     Block, CallContext, Capabilities, Event, Phase, Provider, ProviderError, Request, Response, Stop,
-    TokenUsage, ToolArgs,
+    TokenUsage, ToolArgs, Wire,
 };
 use super::guard::Guard;
 use super::normalise;
@@ -147,7 +147,7 @@ impl Scripted {
     }
 }
 
-impl Provider for Scripted {
+impl Wire for Scripted {
     fn id(&self) -> &str {
         ADAPTER.id
     }
@@ -161,7 +161,9 @@ impl Provider for Scripted {
         let request = normalise::request(request, ADAPTER.id)?;
         normalise::wire(&request)
     }
+}
 
+impl Provider for Scripted {
     fn stream<'a>(
         &'a self,
         wire: &'a str,

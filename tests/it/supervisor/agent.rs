@@ -7,7 +7,7 @@ use attache::domain::ErrorClass;
 use attache::harness::desk::Desk;
 use attache::harness::providers::{
     Block, CallContext, Capabilities, Event, LoopOwner, Phase, Provider, ProviderError, Request, Response,
-    Session, Stop, TokenUsage, ToolArgs,
+    Session, Stop, TokenUsage, ToolArgs, Wire,
 };
 use attache::harness::worker::Worker;
 use futures_util::stream::{self, BoxStream, StreamExt};
@@ -63,13 +63,15 @@ impl Stage {
 
 pub struct Agent(pub Arc<Stage>);
 
-impl Provider for Agent {
+impl Wire for Agent {
     fn id(&self) -> &str {
         "scripted"
     }
+
     fn capabilities(&self, _model: &str) -> Capabilities {
         Capabilities { loop_owner: LoopOwner::Agent, sessions: true, ..Capabilities::MODEL }
     }
+
     fn needs(&self, name: &str, _args: &ToolArgs) -> Tier {
         match name {
             "Read" => Tier::ReadOnly,
@@ -77,9 +79,13 @@ impl Provider for Agent {
             _ => Tier::Full,
         }
     }
+
     fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {
         Ok(serde_json::to_string(request).expect("a request has a JSON form"))
     }
+}
+
+impl Provider for Agent {
     fn stream<'a>(
         &'a self,
         wire: &'a str,
