@@ -14,6 +14,8 @@ use attache::clock::{Clock, SystemClock};
 use attache::domain::{MessageId, PersonaId, Trigger};
 use attache::harness::context::{self, Sources};
 use attache::harness::resolvers::Subject;
+use attache::harness::resolvers::live::Live;
+use attache::harness::resolvers::reads::Folders;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -183,11 +185,10 @@ async fn context_at(length: usize) -> Duration {
     )
     .expect("the workspace");
     let folder = root.open_dir("personas/ada").expect("a folder");
+    let reads = Live::new(Folders { workspace: &root, persona: &folder }, &store);
     let sources = Sources {
         persona: engine.config.personas.get(&persona_id).expect("a persona"),
-        store: &store,
-        folder: &folder,
-        workspace: &root,
+        reads: &reads,
         subject: &subject,
         now: SystemClock::new().now(),
     };

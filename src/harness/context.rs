@@ -4,12 +4,11 @@
 //! exchanges from the oldest on; then optional sections, the last one first.
 
 use super::providers::contract::{Block, Message, Role};
+use super::resolvers::reads::Reads;
 use super::resolvers::thread_history::newest_within;
 use super::resolvers::{self, Exchange, Piece, ResolveError, ResolverCall, Subject, estimate_tokens};
 use crate::config::{ContextProfile, ContextStep, Persona};
 use crate::domain::{MessageId, ThreadId, Timestamp};
-use crate::store::PersonaStore;
-use cap_std::fs_utf8::Dir;
 use serde::Serialize;
 
 /// A run's context, before any provider's dialect.
@@ -61,9 +60,7 @@ pub struct ReportEntry {
 #[derive(Clone, Copy)]
 pub struct Sources<'a> {
     pub persona: &'a Persona,
-    pub store: &'a PersonaStore,
-    pub folder: &'a Dir,
-    pub workspace: &'a Dir,
+    pub reads: &'a dyn Reads,
     pub subject: &'a Subject,
     pub now: Timestamp,
 }
@@ -115,9 +112,7 @@ async fn resolve_step(
         args: &args,
         budget_tokens: step.budget_tokens.unwrap_or(allowed_tokens / 2),
         persona: sources.persona,
-        store: sources.store,
-        folder: sources.folder,
-        workspace: sources.workspace,
+        reads: sources.reads,
         subject: sources.subject,
         now: sources.now,
     };

@@ -159,7 +159,7 @@ impl From<super::resolvers::ResolveError> for RunError {
     fn from(error: super::resolvers::ResolveError) -> Self {
         match error {
             super::resolvers::ResolveError::Store(error) => RunError::Store(error),
-            config => RunError::Fatal { class: ErrorClass::Config, message: config.to_string() },
+            other => RunError::Fatal { class: ErrorClass::Config, message: other.to_string() },
         }
     }
 }

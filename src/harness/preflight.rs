@@ -6,6 +6,7 @@
 use super::desk::build_providers;
 use super::providers::Provider;
 use super::purse;
+use super::resolvers::reads::Folders;
 use super::resolvers::{self, StandingStep};
 use super::roster;
 use crate::config::{Config, ContextStep, Persona, Problem, ReplyMode};
@@ -104,7 +105,8 @@ fn faults(config: &Config, persona: &Persona, now: Timestamp) -> Vec<String> {
     let fault = |(profile, step): (&String, &ContextStep)| {
         let args: Vec<String> =
             step.args.iter().map(|arg| arg.replace("{persona_id}", persona.id.as_str())).collect();
-        let standing = StandingStep { args: &args, persona, folder: &folder, workspace: &workspace, now };
+        let files = Folders { workspace: &workspace, persona: &folder };
+        let standing = StandingStep { args: &args, persona, files: &files, now };
         let fault = resolvers::find(&step.resolver)?.fault(standing)?;
         Some(format!("profile `{profile}`, step `{}`: {fault}", step.resolver))
     };

@@ -5,7 +5,7 @@ use super::desk::RunError;
 use super::providers::{
     AgentTerms, LoopOwner, ProviderError, Session, TOOL_SERVER_NAME, TokenUsage, ToolServer,
 };
-use super::resolvers::read_text;
+use super::resolvers::reads::read_text;
 use super::work::Work;
 use crate::config::Tier;
 use crate::domain::{ErrorClass, sha256_hex};

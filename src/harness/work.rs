@@ -9,6 +9,8 @@ use super::providers::{Block, Message, ProviderError, Request, Response, Role, S
 use super::purse;
 use super::quota;
 use super::resolvers::Subject;
+use super::resolvers::live::Live;
+use super::resolvers::reads::Folders;
 use super::route::{Chain, Route};
 use super::sessions::{self, AgentState};
 use super::structured::{self, Form};
@@ -164,11 +166,11 @@ impl<'a> Work<'a> {
             // Yesterday's index answers better than no run at all.
             tracing::warn!(persona = %self.run.persona, %error, "knowledge files cannot be indexed");
         }
+        let folders = Folders { workspace: &self.desk.workspace, persona: &self.folder };
+        let reads = Live::new(folders, &self.store);
         let sources = Sources {
             persona: self.persona,
-            store: &self.store,
-            folder: &self.folder,
-            workspace: &self.desk.workspace,
+            reads: &reads,
             subject: &self.subject,
             now: self.desk.clock.now(),
         };

@@ -63,6 +63,14 @@ pub struct PastMessage {
     pub lost: Vec<String>,
 }
 
+/// A step of the thread's past, and under which message of which run it stands.
+#[derive(Debug, Clone)]
+pub struct PastStep {
+    pub message: MessageId,
+    pub run: RunId,
+    pub step: Step,
+}
+
 pub(super) const MESSAGE: &str = "
     SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
       text_body, fresh_text, received_at, trust, run_id, disposition, hops, metadata_json
@@ -105,7 +113,7 @@ pub(super) const PAST_MESSAGES: &str = "
           ORDER BY seq DESC LIMIT $4))
       ORDER BY m.seq DESC LIMIT $4)";
 pub(super) const PAST_STEPS: &str = "
-    SELECT json_group_array(json_object('message', parent_message_id, 'kind', event_type, 'executor', executor,
+    SELECT json_group_array(json_object('message', parent_message_id, 'run', run_id, 'kind', event_type, 'executor', executor,
       'tool_name', tool_name, 'tool_call_id', tool_call_id, 'payload_json', substr(payload_json, 1, $3)))
     FROM (SELECT * FROM thread_tool_events
       WHERE parent_message_id IN (SELECT value FROM json_each($1)) AND persona_id = $2
@@ -174,11 +182,7 @@ impl PersonaStore {
     }
 
     /// The tool traces under these messages, grouped by message, each payload cut at `chars_max` characters.
-    pub async fn past_steps(
-        &self,
-        messages: &[&MessageId],
-        chars_max: u32,
-    ) -> Result<Vec<(MessageId, Step)>> {
+    pub async fn past_steps(&self, messages: &[&MessageId], chars_max: u32) -> Result<Vec<PastStep>> {
         if messages.is_empty() {
             return Ok(Vec::new());
         }
@@ -194,7 +198,7 @@ impl PersonaStore {
                 tool_call_id: found.tool_call_id,
                 payload_json: found.payload_json,
             };
-            (MessageId::new(found.message), step)
+            PastStep { message: MessageId::new(found.message), run: RunId::new(found.run), step }
         };
         Ok(steps.into_iter().map(step).collect())
     }
@@ -217,6 +221,7 @@ struct PastMessageJson {
 #[derive(Deserialize)]
 struct PastStepJson {
     message: String,
+    run: String,
     kind: String,
     executor: String,
     tool_name: String,

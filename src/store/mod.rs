@@ -40,7 +40,7 @@ pub use browse::{ID_PREFIX_CHARS_MIN, RunFilter, RunSummary, ThreadFilter, Threa
 pub use correspondence::{Bounds, Quota, Reservation, Sent};
 pub use deliveries::{ClaimedDelivery, DeliveryOutcome, NewDelivery, RecipientOutcome, RecoveredDeliveries};
 pub use delivery_state::{DeliveryKind, DeliveryState, RecipientState};
-pub use history::{AttachmentInfo, PastMessage, StoredMessage, TriggerMessage};
+pub use history::{AttachmentInfo, PastMessage, PastStep, StoredMessage, TriggerMessage};
 pub use imports::ArchivedWay;
 pub use journal::{
     AssembledContext, Entry, Fate, Finished, JournalSoFar, NewOutbound, RunKey, TurnAnswered, TurnFailed,

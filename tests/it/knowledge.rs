@@ -7,6 +7,8 @@ use attache::domain::{MessageId, PersonaId, ThreadId, Timestamp, Trigger};
 use attache::harness::resolvers::knowledge::{
     Knowledge, KnowledgeSync, SyncLimits, SyncReport, sync_knowledge,
 };
+use attache::harness::resolvers::live::Live;
+use attache::harness::resolvers::reads::Folders;
 use attache::harness::resolvers::{Contribution, Piece, Resolver, ResolverCall, Subject};
 use attache::store::{KnowledgeChunk, KnowledgeFile, PersonaStore, Store, StoredMessage};
 use cap_std::fs_utf8::Dir;
@@ -90,13 +92,13 @@ impl Bench {
             attachments: Vec::new(),
             has_past: false,
         };
+        let folders = Folders { workspace: &self.folder, persona: &self.folder };
+        let reads = Live::new(folders, &self.ada);
         let call = ResolverCall {
             args: &[],
             budget_tokens: 1000,
             persona: &persona,
-            store: &self.ada,
-            folder: &self.folder,
-            workspace: &self.folder,
+            reads: &reads,
             subject: &subject,
             now: self.clock.now(),
         };

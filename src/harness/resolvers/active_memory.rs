@@ -1,6 +1,7 @@
 //! `active-memory`: the persona's short working memory, `active.md` in its folder.
 
-use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, cut_to_tokens, read_text};
+use super::reads::Place;
+use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, cut_to_tokens};
 use futures_util::future::BoxFuture;
 
 const FILE_BYTES_MAX: u64 = 64 * 1024;
@@ -14,14 +15,12 @@ impl Resolver for ActiveMemory {
 
     fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
         Box::pin(async move {
-            let broken = |error: std::io::Error| ResolveError::Config {
-                resolver: "active-memory".to_owned(),
-                problem: format!("active.md of `{}`: {error}", call.persona.id),
-            };
             let source = format!("personas/{}/active.md", call.persona.id);
-            let text =
-                read_text(call.folder, "active.md", FILE_BYTES_MAX).map_err(broken)?.unwrap_or_default();
-            let text = text.trim();
+            let text = call
+                .reads
+                .text(Place::Persona, "active.md", FILE_BYTES_MAX)
+                .map_err(|error| error.of("active-memory", &format!("active.md of `{}`", call.persona.id)))?;
+            let text = text.as_deref().unwrap_or_default().trim();
             if text.is_empty() {
                 return Ok(Contribution::nothing(format!("no text in `{source}`")));
             }

@@ -38,7 +38,8 @@ impl Resolver for Knowledge {
             if terms.is_empty() {
                 return Ok(Contribution::nothing("the input has no words to search for"));
             }
-            let hits = call.store.search_knowledge(&terms, PIECES_MAX).await?;
+            let hits = call.reads.knowledge(&terms, PIECES_MAX).await;
+            let hits = hits.map_err(|error| error.of("knowledge", ""))?;
             if hits.is_empty() {
                 return Ok(Contribution::nothing("nothing in `knowledge` matches the input"));
             }

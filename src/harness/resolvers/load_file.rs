@@ -3,7 +3,8 @@
 //! The smallest resolver: copy this file to start a new one, then add its two lines in `mod.rs`. Files below
 //! `configs/prompts/` are templates with `persona`, `date` and `trigger`; every other file is taken as it is.
 
-use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, StandingStep, garbled, read_text};
+use super::reads::{Place, ReadError};
+use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, StandingStep, garbled};
 use crate::domain::Trigger;
 use crate::harness::prompt;
 use futures_util::future::BoxFuture;
@@ -31,7 +32,7 @@ impl Resolver for LoadFile {
         match text(path, step, Trigger::Email) {
             Ok(Some(text)) => garbled(&text),
             Ok(None) => Some(format!("no file `{path}`")),
-            Err(problem) => Some(problem),
+            Err(problem) => Some(problem.to_string()),
         }
     }
 
@@ -42,11 +43,10 @@ impl Resolver for LoadFile {
 
 fn load(call: &ResolverCall<'_>) -> Result<Contribution, ResolveError> {
     let path = call.args[0].as_str();
-    let ResolverCall { args, persona, folder, workspace, now, .. } = *call;
-    let step = StandingStep { args, persona, folder, workspace, now };
+    let ResolverCall { args, persona, reads, now, .. } = *call;
+    let step = StandingStep { args, persona, files: reads, now };
     let read = text(path, step, call.subject.trigger);
-    let broken = |problem| ResolveError::Config { resolver: format!("load-file({path})"), problem };
-    let Some(text) = read.map_err(broken)? else {
+    let Some(text) = read.map_err(|error| error.of(format!("load-file({path})"), ""))? else {
         return Ok(Contribution::nothing(format!("no file `{path}`")));
     };
     if text.trim().is_empty() {
@@ -56,15 +56,18 @@ fn load(call: &ResolverCall<'_>) -> Result<Contribution, ResolveError> {
 }
 
 /// The file as the model reads it; `None` when there is no such file.
-fn text(path: &str, step: StandingStep<'_>, trigger: Trigger) -> Result<Option<String>, String> {
+fn text(path: &str, step: StandingStep<'_>, trigger: Trigger) -> Result<Option<String>, ReadError> {
     if path.split('/').any(|part| part.starts_with('.') || part == "data") {
-        return Err("hidden files, `..` and `data` are not prompt text".to_owned());
+        return Err(wrong("hidden files, `..` and `data` are not prompt text".to_owned()));
     }
-    let text = read_text(step.workspace, path, FILE_BYTES_MAX).map_err(|error| error.to_string())?;
-    match text {
+    match step.files.text(Place::Workspace, path, FILE_BYTES_MAX)? {
         Some(source) if path.starts_with("configs/prompts/") => {
-            prompt::render(path, &source, step.persona, trigger, step.now).map(Some)
+            prompt::render(path, &source, step.persona, trigger, step.now).map(Some).map_err(wrong)
         }
-        as_it_is => Ok(as_it_is),
+        as_it_is => Ok(as_it_is.map(|text| text.to_string())),
     }
+}
+
+fn wrong(what: String) -> ReadError {
+    ReadError::File(std::io::Error::other(what))
 }

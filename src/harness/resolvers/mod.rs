@@ -2,6 +2,8 @@
 //!
 //! `load_file.rs` is the template: copy it to start a new one.
 
+pub mod reads;
+pub mod live;
 pub mod load_file;
 pub mod persona;
 pub mod active_memory;
@@ -13,9 +15,9 @@ pub mod current_input;
 use crate::config::Persona;
 use crate::domain::{Timestamp, Trigger};
 use crate::harness::providers::contract::Message;
-use crate::store::{AttachmentInfo, PersonaStore, StoreError, StoredMessage};
-use cap_std::fs_utf8::Dir;
+use crate::store::{AttachmentInfo, StoreError, StoredMessage};
 use futures_util::future::BoxFuture;
+use reads::{Files, Reads};
 
 /// Every resolver, in the order in which the sample pipeline uses them.
 pub static RESOLVERS: &[&dyn Resolver] = &[
@@ -55,8 +57,7 @@ pub struct StandingStep<'a> {
     /// Arguments with the placeholders filled in that stand for the persona.
     pub args: &'a [String],
     pub persona: &'a Persona,
-    pub folder: &'a Dir,
-    pub workspace: &'a Dir,
+    pub files: &'a dyn Files,
     pub now: Timestamp,
 }
 
@@ -68,12 +69,7 @@ pub struct ResolverCall<'a> {
     /// Estimated tokens that this step may contribute.
     pub budget_tokens: usize,
     pub persona: &'a Persona,
-    /// The persona's rows.
-    pub store: &'a PersonaStore,
-    /// The persona's folder.
-    pub folder: &'a Dir,
-    /// The workspace, for standing texts.
-    pub workspace: &'a Dir,
+    pub reads: &'a dyn Reads,
     pub subject: &'a Subject,
     pub now: Timestamp,
 }
@@ -136,6 +132,9 @@ pub enum ResolveError {
     Config { resolver: String, problem: String },
     #[error("the store failed")]
     Store(#[from] StoreError),
+    /// A past context is assembled again, and its record does not say what the resolver wants to know.
+    #[error("resolver `{resolver}`: {what} was not read then")]
+    NotRecorded { resolver: String, what: String },
 }
 
 /// The resolver of that name.
@@ -159,27 +158,4 @@ pub fn cut_to_tokens(text: &str, tokens: usize) -> Option<String> {
 /// Says of a text that [`read_text`] had to make the best of why the model would read odd characters.
 fn garbled(text: &str) -> Option<String> {
     text.contains(char::REPLACEMENT_CHARACTER).then(|| "not UTF-8, so the model reads `�` there".to_owned())
-}
-
-/// Reads a text file through a folder's capability: `None` when there is no such file. A larger one is an error, because
-/// half a text says something else than the whole.
-pub(in crate::harness) fn read_text(
-    folder: &Dir,
-    path: &str,
-    bytes_max: u64,
-) -> std::io::Result<Option<String>> {
-    use std::io::Read;
-    // Looked at before it is opened: opening a pipe would wait for somebody to write into it.
-    match folder.metadata(path) {
-        Ok(metadata) if metadata.is_file() => {}
-        Ok(_) => return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file")),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    }
-    let mut bytes = Vec::new();
-    folder.open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > bytes_max {
-        return Err(std::io::Error::other(format!("larger than {bytes_max} bytes")));
-    }
-    Ok(Some(String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').replace("\r\n", "\n")))
 }

@@ -1,6 +1,7 @@
 //! `persona`: who the persona is, from `PERSONA.md` in its folder. Never dropped.
 
-use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, StandingStep, garbled, read_text};
+use super::reads::Place;
+use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, StandingStep, garbled};
 use futures_util::future::BoxFuture;
 
 const FILE_BYTES_MAX: u64 = 128 * 1024;
@@ -13,7 +14,7 @@ impl Resolver for PersonaText {
     }
 
     fn fault(&self, step: StandingStep<'_>) -> Option<String> {
-        match read_text(step.folder, "PERSONA.md", FILE_BYTES_MAX) {
+        match step.files.text(Place::Persona, "PERSONA.md", FILE_BYTES_MAX) {
             Ok(Some(text)) => {
                 garbled(&text).map(|why| format!("personas/{}/PERSONA.md: {why}", step.persona.id))
             }
@@ -24,13 +25,12 @@ impl Resolver for PersonaText {
 
     fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
         Box::pin(async move {
-            let read = read_text(call.folder, "PERSONA.md", FILE_BYTES_MAX);
-            let broken = |error: std::io::Error| ResolveError::Config {
-                resolver: "persona".to_owned(),
-                problem: format!("PERSONA.md of `{}`: {error}", call.persona.id),
-            };
+            let text = call
+                .reads
+                .text(Place::Persona, "PERSONA.md", FILE_BYTES_MAX)
+                .map_err(|error| error.of("persona", &format!("PERSONA.md of `{}`", call.persona.id)))?;
             let source = format!("personas/{}/PERSONA.md", call.persona.id);
-            Ok(match read.map_err(broken)? {
+            Ok(match text {
                 Some(text) if !text.trim().is_empty() => {
                     let text = text.trim_end().to_owned();
                     Contribution::one(source, Piece::System { text, required: true })

@@ -3,10 +3,11 @@
 //! Work is bounded by [`MESSAGES_MAX`], whatever the length of the thread. An exchange is a triggering message with
 //! its tool calls, results and answer; it is taken or left whole, so no result ever loses its call.
 
+use super::reads::ReadError;
 use super::{Contribution, Exchange, Piece, ResolveError, Resolver, ResolverCall, estimate_tokens};
 use crate::domain::MessageId;
 use crate::harness::providers::contract::{Block, Message, Role, ToolArgs};
-use crate::store::{PastMessage, Step, StepKind};
+use crate::store::{PastMessage, PastStep, Step, StepKind};
 use futures_util::future::BoxFuture;
 use std::collections::HashMap;
 
@@ -30,17 +31,18 @@ impl Resolver for ThreadHistory {
             if !call.subject.has_past {
                 return Ok(Contribution::nothing("first message of its thread"));
             }
-            let past = call
-                .store
-                .past_messages(&trigger.thread, trigger.seq, MESSAGES_MAX, MESSAGE_CHARS_MAX)
-                .await?;
+            let of = |error: ReadError| error.of("thread-history", "");
+            let past =
+                call.reads.past_messages(&trigger.thread, trigger.seq, MESSAGES_MAX, MESSAGE_CHARS_MAX).await;
+            let past = past.map_err(of)?;
             if past.is_empty() {
                 return Ok(Contribution::nothing("first message of its thread"));
             }
             let ids: Vec<&MessageId> =
                 past.iter().filter(|m| m.direction != "outbound").map(|m| &m.id).collect();
             let mut traces: HashMap<MessageId, Vec<Step>> = HashMap::new();
-            for (message, step) in call.store.past_steps(&ids, PAYLOAD_CHARS_MAX).await? {
+            let steps = call.reads.past_steps(&ids, PAYLOAD_CHARS_MAX).await.map_err(of)?;
+            for PastStep { message, step, .. } in steps {
                 traces.entry(message).or_default().push(step);
             }
             let exchanges = exchanges(&past, &traces);

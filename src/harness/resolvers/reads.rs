@@ -1,0 +1,111 @@
+//! What resolvers may read, and nothing else: files of the workspace and of the persona, the persona's knowledge, the
+//! past of a thread.
+//!
+//! A resolver sees a `dyn Reads` and no folder, no store: what a run was told can therefore be written down whole, and
+//! told again.
+
+use super::ResolveError;
+use crate::domain::{MessageId, ThreadId};
+use crate::store::{KnowledgeHit, PastMessage, PastStep, StoreError};
+use cap_std::fs_utf8::Dir;
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::sync::Arc;
+
+/// Below which folder a path is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    Workspace,
+    Persona,
+}
+
+/// Text files.
+pub trait Files: Send + Sync {
+    /// A file as text: UTF-8, line ends as `\n`, no byte order mark; `None` when there is no such file. A larger one
+    /// than `bytes_max` is an error, because half a text says something else than the whole.
+    fn text(&self, place: Place, path: &str, bytes_max: u64) -> Result<Option<Arc<str>>, ReadError>;
+}
+
+/// Everything that a resolver may read.
+pub trait Reads: Files {
+    /// The pieces of the persona's knowledge in which at least one term occurs, best first.
+    fn knowledge<'a>(&'a self, terms: &'a [String], limit: u32) -> Reading<'a, Vec<KnowledgeHit>>;
+    /// The last `limit` messages of a thread that a run on the message with `before_seq` may see, oldest first, each
+    /// text cut at `chars_max` characters.
+    fn past_messages<'a>(
+        &'a self,
+        thread: &'a ThreadId,
+        before_seq: i64,
+        limit: u32,
+        chars_max: u32,
+    ) -> Reading<'a, Vec<PastMessage>>;
+    /// The tool traces under these messages, each payload cut at `chars_max` characters.
+    fn past_steps<'a>(&'a self, messages: &'a [&'a MessageId], chars_max: u32) -> Reading<'a, Vec<PastStep>>;
+}
+
+/// What a read gives, in its time.
+pub type Reading<'a, T> = BoxFuture<'a, Result<T, ReadError>>;
+
+/// Why nothing could be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// Something is wrong with a file.
+    #[error(transparent)]
+    File(#[from] io::Error),
+    #[error("the store failed")]
+    Store(#[from] StoreError),
+    /// Only where a past run's reads are answered from its record.
+    #[error("{what} was not read then")]
+    NotRecorded { what: String },
+}
+
+impl ReadError {
+    /// As the error of a resolver; `what` is the file, for the operator.
+    pub fn of(self, resolver: impl Into<String>, what: &str) -> ResolveError {
+        match self {
+            ReadError::File(error) => {
+                let problem = if what.is_empty() { error.to_string() } else { format!("{what}: {error}") };
+                ResolveError::Config { resolver: resolver.into(), problem }
+            }
+            ReadError::Store(error) => ResolveError::Store(error),
+            ReadError::NotRecorded { what } => ResolveError::NotRecorded { resolver: resolver.into(), what },
+        }
+    }
+}
+
+/// The folders as capabilities.
+#[derive(Clone, Copy)]
+pub struct Folders<'a> {
+    pub workspace: &'a Dir,
+    pub persona: &'a Dir,
+}
+
+impl Files for Folders<'_> {
+    fn text(&self, place: Place, path: &str, bytes_max: u64) -> Result<Option<Arc<str>>, ReadError> {
+        let folder = match place {
+            Place::Workspace => self.workspace,
+            Place::Persona => self.persona,
+        };
+        Ok(read_text(folder, path, bytes_max)?.map(Arc::from))
+    }
+}
+
+/// Reads a text file through a folder's capability, as [`Files::text`] says.
+pub(in crate::harness) fn read_text(folder: &Dir, path: &str, bytes_max: u64) -> io::Result<Option<String>> {
+    use std::io::Read;
+    // Looked at before it is opened: opening a pipe would wait for somebody to write into it.
+    match folder.metadata(path) {
+        Ok(metadata) if metadata.is_file() => {}
+        Ok(_) => return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let mut bytes = Vec::new();
+    folder.open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(io::Error::other(format!("larger than {bytes_max} bytes")));
+    }
+    Ok(Some(String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').replace("\r\n", "\n")))
+}
