@@ -1,5 +1,6 @@
 #![doc = include_str!("ARCHITECTURE.md")]
 
+pub mod crash;
 pub mod domain;
 pub mod clock;
 pub mod mime;

@@ -97,7 +97,9 @@ impl Intake {
         let messages = copies.iter().map(|copy| copy.id.clone()).collect::<Vec<_>>();
         let needs_confirmation = copies.iter().any(|copy| !copy.ack_confirmed);
         self.allowance.take(copies.iter().filter(|copy| copy.run.is_some()).count());
+        crate::crash::crash_point!("I2");
         let stored = self.store.accept_letter(copies).await?;
+        crate::crash::crash_point!("I4");
         self.runs_queued.notify_one();
         let outcomes = stored.into_iter().zip(messages).map(|(stored, id)| match stored {
             StoredInbound::New { run: Some(run), .. } => (id, CopyOutcome::Run(run)),

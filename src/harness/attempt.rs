@@ -45,7 +45,9 @@ pub async fn make(
         advance: Some(purse::advance(work, &request, &wire, question.choice)?),
     };
     purse::begin(work, started).await?;
+    crate::crash::crash_point!("R3");
     let answered = call(work, &wire, turn_index, question.until).await;
+    crate::crash::crash_point!("R5", answered.is_ok());
     let answered = answered.and_then(|response| usable(work, response));
     Ok(match answered {
         Ok(response) => Ok(accept(work, turn_index, attempt, response)),

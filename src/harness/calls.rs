@@ -85,7 +85,10 @@ async fn verdict(
     if work.meter.tool_calls >= work.budget().tool_calls_max {
         return Ok(gate::used_up());
     }
-    gate::execute(&work.gate(), call.name, call.args, mail).await
+    crate::crash::crash_point!("R7");
+    let verdict = gate::execute(&work.gate(), call.name, call.args, mail).await;
+    crate::crash::crash_point!("R8");
+    verdict
 }
 
 /// Every call after a terminal failure is closed with a result too.

@@ -27,7 +27,9 @@ pub async fn execute(
     run: &ClaimedRun,
     cancel: &CancellationToken,
 ) -> Result<StopReason, RunError> {
+    crate::crash::crash_point!("R1");
     let mut work = Work::begin(desk, run, cancel).await?;
+    crate::crash::crash_point!("R2", work.fresh_context.is_some());
     if let Some(rule) = work.unasked {
         work.store.file_unasked(&work.key, rule).await?;
         return Ok(StopReason::RateLimited);

@@ -332,6 +332,14 @@ impl<'a> Work<'a> {
             }
             return Err(error.into());
         }
+        crate::crash::crash_point!("R6", entries.iter().any(|entry| matches!(entry, Entry::TurnAnswered(_))));
+        crate::crash::crash_point!(
+            "R9",
+            entries
+                .iter()
+                .any(|entry| matches!(entry, Entry::Step(s) if s.kind == crate::store::StepKind::Result))
+        );
+        crate::crash::crash_point!("O1", has_mail);
         if has_mail {
             self.desk.mail_queued.notify_one();
         }

@@ -151,6 +151,7 @@ impl Worker {
         }
         match self.desk.store.cancel_requests().await {
             Ok(runs) => {
+                crate::crash::crash_point!("R11", !runs.is_empty());
                 runs.iter().filter_map(|run| self.open.get(run)).for_each(|open| open.cancel.cancel());
             }
             Err(error) => tracing::warn!(%error, "cannot read cancellations"),

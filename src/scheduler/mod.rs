@@ -162,6 +162,7 @@ impl Scheduler {
             next_slot_at: owed.next,
             now,
         };
+        crate::crash::crash_point!("SC1");
         let fired = self.store.fire_slot(firing).await?;
         tracing::info!(responsibility = %row.id, slot = %last, missed, outcome = ?fired, "slot");
         match fired {
@@ -264,7 +265,10 @@ impl Scheduler {
     async fn beat(&self, wake_runs: &Notify) {
         match self.tick().await {
             Ok(report) if report.fired.is_empty() => {}
-            Ok(_) => wake_runs.notify_one(),
+            Ok(_) => {
+                crate::crash::crash_point!("SC3");
+                wake_runs.notify_one();
+            }
             Err(error) => tracing::error!(%error, "due slots cannot be read; trying again"),
         }
     }

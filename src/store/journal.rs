@@ -326,6 +326,7 @@ impl Scribe {
             sqlx::query(FINISH_RUN).bind(self.key.run.as_str()).bind(self.epoch).bind(end.state.as_str());
         let finish = finish.bind(end.stop_reason.as_str()).bind(class).bind(message).bind(&self.stamp);
         fenced(finish.execute(&mut *conn).await?.rows_affected(), self.key.run.as_str())?;
+        crate::crash::crash_point!("R10");
         match end.state {
             RunState::Failed => facts::run_failed(conn, self.key.run.as_str(), self.clock.as_ref()).await,
             _ => Ok(()),

@@ -178,6 +178,7 @@ impl Store {
                         mailboxes::note_taken(conn, from, &copy.sha256, now).await?;
                     }
                 }
+                crate::crash::crash_point!("I3");
                 Ok(stored)
             })
         })

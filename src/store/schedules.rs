@@ -238,7 +238,14 @@ impl Store {
 
     /// Fires one responsibility: slot rows, message, run, cursor and next slot, all or nothing.
     pub async fn fire_slot(&self, firing: Firing) -> Result<Fired> {
-        self.write(move |conn| Box::pin(async move { fire(conn, firing).await })).await
+        self.write(move |conn| {
+            Box::pin(async move {
+                let fired = fire(conn, firing).await?;
+                crate::crash::crash_point!("SC2");
+                Ok(fired)
+            })
+        })
+        .await
     }
 
     /// Starts a responsibility by hand: a `manual` slot and its run; the cursor stays.

@@ -182,11 +182,13 @@ async fn commit_group(
         let _nobody_hears = sqlx::raw_sql(last_words).execute(conn).await;
         return GroupEnd::PowerCut;
     }
+    crate::crash::crash_point!("W1", ended.is_ok());
     let committed = match ended {
         // Savepoints that are open are kept by the commit.
         Ok(()) => sqlx::raw_sql("COMMIT").execute(conn).await.map(|_| ()),
         Err(error) => Err(error),
     };
+    crate::crash::crash_point!("W2", committed.is_ok());
     committed.map_or_else(|error| GroupEnd::Failed(Arc::new(error)), |()| GroupEnd::Committed)
 }
 

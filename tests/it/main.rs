@@ -5,6 +5,7 @@ mod automatic;
 mod archives;
 mod arrival;
 mod corpora;
+mod crash_points;
 mod crashes;
 mod dkim;
 mod kills;

@@ -219,12 +219,14 @@ impl<'m> Transaction<'m> {
             return Ok(());
         }
         connection.data().await?;
+        crate::crash::crash_point!("O3");
         if let Err(error) = point.pass().await {
             // Without the final dot the server has nothing; the connection must go.
             return Err(Fault::Broken(local(&format!("not sent: {error}"))));
         }
         match connection.message(&self.mail.bytes).await {
             Ok(reply) => {
+                crate::crash::crash_point!("O5");
                 self.completed = true;
                 self.settle(RecipientState::Delivered, &reply);
                 Ok(())

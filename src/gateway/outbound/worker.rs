@@ -197,6 +197,7 @@ impl Outbound {
             _ if stop.is_cancelled() => give_back(&mail, self.clock.now()),
             Gate::Paused(left) => give_back(&mail, self.clock.now().plus(left)),
             Gate::Open | Gate::Probe => {
+                crate::crash::crash_point!("O2");
                 let point = Commit { store: &self.store, id: &mail.id };
                 let attempt = self.transport.send(&mail, &point).await;
                 let pause = self.note_health(&attempt).await;
@@ -297,7 +298,14 @@ impl Outbound {
                 tracing::error!(delivery = %outcome.id, "outbound mail failed for a recipient");
                 Ok(())
             }
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                crate::crash::crash_point!("O6");
+                crate::crash::crash_point!(
+                    "O7",
+                    outcome.recipients.windows(2).any(|pair| pair[0].state != pair[1].state)
+                );
+                Ok(())
+            }
             Err(StoreError::WrongState { id, .. }) => {
                 tracing::warn!(delivery = %id, "outcome of an outbound mail came too late");
                 Ok(())

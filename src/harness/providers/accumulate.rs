@@ -16,6 +16,7 @@ pub async fn complete(
     let mut accumulator = Accumulator::default();
     while let Some(event) = events.next().await {
         accumulator.push(event?)?;
+        crate::crash::crash_point!("R4");
     }
     accumulator.finish()
 }

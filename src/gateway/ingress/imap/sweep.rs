@@ -205,6 +205,7 @@ impl Round<'_> {
         }
         let place = self.place(announced.uid);
         let envelope = envelope_for_file(&bytes, watch.door.as_ref(), watch.fallback.as_ref(), Via::Imap);
+        crate::crash::crash_point!("IM1");
         let answer = match envelope {
             None => Err(Refusal::NobodyAddressed),
             Some(mut envelope) => {
@@ -257,8 +258,12 @@ impl Round<'_> {
         if uids.is_empty() {
             return Ok(());
         }
+        crate::crash::crash_point!("IM2");
         match session.mark(uids, &self.watch.mailbox.after).await {
-            Ok(()) => self.settle(uids, done_to).await,
+            Ok(()) => {
+                crate::crash::crash_point!("IM3");
+                self.settle(uids, done_to).await
+            }
             Err(refused @ MailboxError::Refused { .. }) => {
                 self.watch.complain(&refused).await;
                 Ok(())

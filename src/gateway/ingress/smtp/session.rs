@@ -117,6 +117,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 Ok(command) => command,
                 Err(cut) => return Some(cut),
             };
+            crate::crash::crash_point!("I5", self.stored > 0);
             self.settle().await;
             let next = match command {
                 Ok(command) => self.obey(command).await,

@@ -44,6 +44,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     }
 
     pub(super) fn rcpt(&mut self, recipient: &Recipient) -> Reply {
+        crate::crash::crash_point!("I0");
         let first = if self.helo.is_none() { self.hello_first() } else { reply::MAIL_FIRST };
         let Some(transaction) = &mut self.transaction else { return first };
         let settings = &self.house.settings;

@@ -259,6 +259,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             if let Some(end) = end {
                 return Ok(end);
             }
+            crate::crash::crash_point!("I1", received > 0);
             if self.input.len() == self.input.capacity() && self.input.capacity() < INPUT_BYTES_MAX {
                 self.input = Vec::with_capacity(INPUT_BYTES_MAX); // all of it was consumed, and more is waiting
                 self.start = 0;

@@ -279,7 +279,9 @@ impl Connection {
                     Ok(response) => break unexpected(response),
                     Err(error) => break error.into(),
                 },
-                () = progress.notified() => {}
+                () = progress.notified() => {
+                    crate::crash::crash_point!("O4", dot_sent.load(Ordering::SeqCst));
+                }
                 () = tokio::time::sleep(limit) => break too_slow(limit),
             }
         };

@@ -1,0 +1,103 @@
+//! Places where a test may stop the engine dead: `crash_point!("I3")` on the line whose death is of interest.
+//!
+//! With the cargo feature `chaos`, `ATTACHE_CRASH=I3:2` aborts the process when it comes to I3 for the second time.
+//! Without it a point expands to nothing, and the shipped binary has neither the points nor the variable
+//! (decision D-36). A point needs a line in `POINTS`, one call site or more, and a workload of the sweep
+//! (`tests/it/crash_points/`) that comes there.
+
+/// Names a line. A condition behind the name says when its point is met; it is not evaluated in a plain build.
+#[cfg(feature = "chaos")]
+macro_rules! crash_point {
+    ($name:literal) => {
+        $crate::crash::meet($name)
+    };
+    ($name:literal, $condition:expr) => {
+        if $condition {
+            $crate::crash::meet($name);
+        }
+    };
+}
+#[cfg(not(feature = "chaos"))]
+macro_rules! crash_point {
+    ($name:literal $(, $condition:expr)?) => {};
+}
+pub(crate) use crash_point;
+
+#[cfg(feature = "chaos")]
+pub use armed::{POINTS, meet};
+
+#[cfg(feature = "chaos")]
+mod armed {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// `NAME:HIT`; hits count from 1 and over all threads.
+    const VARIABLE: &str = "ATTACHE_CRASH";
+
+    /// Every point, and what is on disk when the engine dies there.
+    pub const POINTS: &[(&str, &str)] = &[
+        ("I0", "nothing: a recipient is being judged"),
+        ("I1", "nothing: a part of the letter is in memory"),
+        ("I2", "nothing: the letter is read, judged and about to be stored"),
+        ("I3", "nothing: the letter stands in a transaction that is not committed"),
+        ("I4", "the letter and its run; the peer has no yes"),
+        ("I5", "the letter and its run; the peer has its yes and has spoken since"),
+        ("IM1", "nothing: a letter of a mailbox is fetched"),
+        ("IM2", "the letter and its run; on its server it is not marked"),
+        ("IM3", "the letter and its run; on its server it is marked, and that is not written down"),
+        ("R1", "a claimed run"),
+        ("R2", "a claimed run; its context is in memory"),
+        ("R3", "a request, the first one with its context, and the advance for it; nothing was sent"),
+        ("R4", "the same; the provider has it, and a part of its answer is in memory"),
+        ("R5", "the same; the whole answer is in memory"),
+        ("R6", "an answer, with the call or the end that followed from it"),
+        ("R7", "a call that has not begun"),
+        ("R8", "a call that has taken effect, if it acts outside the store; its result is in memory"),
+        ("R9", "a result with its effect in the store"),
+        ("R10", "all but the end: it stands in a transaction that is not committed"),
+        ("R11", "a request to cancel the run; the worker has just seen it"),
+        ("O1", "a queued mail"),
+        ("O2", "a claimed mail; the transport was not asked"),
+        ("O3", "a claimed mail; the server waits for its bytes"),
+        ("O4", "a mail past the point of no return; the final dot is sent and not answered"),
+        ("O5", "the same; the server said yes"),
+        ("O6", "a verdict for every recipient; the connection is open"),
+        ("O7", "the same; one recipient has the mail and another one not yet"),
+        ("SC1", "nothing of the slot: its work is in memory"),
+        ("SC2", "nothing of the slot: it stands in a transaction that is not committed"),
+        ("SC3", "the slot, its message and its run; no worker was woken"),
+        ("W1", "what was there before a group of writes"),
+        ("W2", "the group of writes; nobody was told"),
+    ];
+
+    struct Order {
+        point: String,
+        hit: u32,
+    }
+
+    /// Comes to a point; does not return if this is where the process is to die.
+    pub fn meet(point: &'static str) {
+        static ORDER: OnceLock<Option<Order>> = OnceLock::new();
+        static HITS: AtomicU32 = AtomicU32::new(0);
+        tracing::trace!(target: "attache::crash", point);
+        let Some(order) = ORDER.get_or_init(order) else { return };
+        if order.point == point && HITS.fetch_add(1, Ordering::Relaxed) + 1 == order.hit {
+            // No destructor runs, no buffer is flushed: what `kill -9` leaves, on a line of our choice.
+            std::process::abort();
+        }
+    }
+
+    fn order() -> Option<Order> {
+        let value = std::env::var(VARIABLE).ok()?;
+        let order = value.split_once(':').and_then(|(point, hit)| {
+            let is_listed = POINTS.iter().any(|(name, _)| *name == point);
+            Some(Order { point: point.to_owned(), hit: hit.parse().ok().filter(|_| is_listed)? })
+        });
+        if order.is_none() {
+            // A sweep with a misspelt name would pass without having tried anything.
+            tracing::error!(%value, "`{VARIABLE}` names no crash point; it is `NAME:HIT`");
+            std::process::abort();
+        }
+        order
+    }
+}

@@ -1,0 +1,3 @@
+//! Crash points: their names, and the sweep that dies at each of them.
+
+mod names;
