@@ -95,8 +95,10 @@ impl Store {
                 other => OpenError::Migrate(other),
             },
         )?;
-        let raise = i64::from(lock.is_some());
-        let engine = sqlx::query(RAISE_EPOCH).bind(raise).fetch_one(&mut conn).await?;
+        let engine = if lock.is_some() { RAISE_EPOCH } else { READ_EPOCH };
+        // To its end: a commit that fails is told after the row, and an epoch that is not on disk is nobody's.
+        let engine = sqlx::query(engine).fetch_all(&mut conn).await?;
+        let engine = engine.first().ok_or(sqlx::Error::RowNotFound)?;
         let (epoch, loop_key) = (engine.get(0), LoopKey::new(engine.get(1)));
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS_MAX)
@@ -151,7 +153,9 @@ impl Store {
 }
 
 pub(super) const RAISE_EPOCH: &str =
-    "UPDATE engine SET epoch = epoch + $1 WHERE id = 1 RETURNING epoch, loop_key";
+    "UPDATE engine SET epoch = epoch + 1 WHERE id = 1 RETURNING epoch, loop_key";
+/// Who only looks writes nothing, so that it can look at a full disk.
+pub(super) const READ_EPOCH: &str = "SELECT epoch, loop_key FROM engine WHERE id = 1";
 
 fn connect_options(data: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
