@@ -1,6 +1,7 @@
 """Disks of our own that can be filled, made read-only, or cut from the power: files mounted as ext4 by a loop device, and
 tmpfs. `python3 disks.py` says why there can be none here, or nothing."""
 
+import errno
 import fcntl
 import os
 import pathlib
@@ -36,10 +37,12 @@ class LoopDisk:
         self.mount()
 
     def mount(self):
-        command("mount", "-o", "loop,commit=60", str(self.image), str(self.path))
+        command("mount", "-o", "loop,commit=60,errors=remount-ro", str(self.image), str(self.path))
 
-    def remount(self, how):
-        command("mount", "-o", f"remount,{how}", str(self.path))
+    def turn_read_only(self):
+        """As ext4 does when it meets an error: its journal is given up, and every write answers EROFS."""
+        device = subprocess.run(["findmnt", "-no", "SOURCE", str(self.path)], capture_output=True, text=True).stdout.strip()
+        pathlib.Path("/sys/fs/ext4", os.path.basename(device), "trigger_fs_error").write_text("1")
 
     def cut_power(self):
         """The power goes. Whoever writes must have been stopped before: an fsync that is under way while the journal is
@@ -68,15 +71,15 @@ class MemoryDisk:
         command("mount", "-t", "tmpfs", "-o", f"size={size}", "attache-test", str(self.path))
         self.filler = self.path / "filler"
 
-    def fill(self):
-        """Takes every byte that is left."""
+    def fill(self, leave=0):
+        """Takes every byte that there is, or all but so many."""
         with open(self.filler, "ab", buffering=0) as filler:
-            for piece in (1 << 20, 1 << 12, 1):
-                try:
-                    while True:
-                        filler.write(bytes(piece))
-                except OSError:
-                    pass
+            try:
+                while (disk := os.statvfs(self.path)).f_bavail * disk.f_frsize > leave:
+                    filler.write(bytes(disk.f_frsize))
+            except OSError as full:
+                if full.errno != errno.ENOSPC:
+                    raise
 
     def free(self):
         self.filler.unlink(missing_ok=True)

@@ -150,8 +150,9 @@ class House:
     def json(self, *args):
         return json.loads(self.run(*args, "--json"))
 
-    def start(self, wrapper=(), environment=None, seconds=20.0):
-        """Starts `attache serve`, under `wrapper` if there is one, and waits until it listens."""
+    def start(self, wrapper=(), environment=None, seconds=20.0, may_fail=False):
+        """Starts `attache serve`, under `wrapper` if there is one, and waits until it listens; `None` if it does not and
+        need not."""
         log = open(self.log_path, "a")
         self.process = subprocess.Popen([*wrapper, *self.command("--log", "warn", "serve")], stdout=subprocess.PIPE, stderr=log,
                                         env={**self.environment, **(environment or {})}, start_new_session=True)
@@ -159,6 +160,8 @@ class House:
             heard.register(self.process.stdout, selectors.EVENT_READ)
             line = self.process.stdout.readline().decode() if heard.select(seconds) else ""
         spoken = re.search(r"listening on 127\.0\.0\.1:(\d+)", line)
+        if not spoken and may_fail:
+            return None
         if not spoken:
             self.kill()
         check("the engine says where it listens", spoken, line + self.said())
@@ -172,6 +175,13 @@ class House:
         """Stops all its threads; returns when they stand."""
         self.process.send_signal(signal.SIGSTOP)
         os.waitpid(self.process.pid, os.WUNTRACED)
+
+    def exit_code(self, seconds):
+        """Of a process that ends by itself; `None` if it does not within that time."""
+        try:
+            return self.process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return None
 
     def kill(self):
         if self.process and self.process.poll() is None:
