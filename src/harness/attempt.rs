@@ -3,6 +3,7 @@
 //! Absent on purpose: what follows from a failure (`turn.rs`).
 
 use super::desk::RunError;
+use super::ledger::Moment;
 use super::providers::{
     self, Block, CallContext, LoopOwner, Phase, ProviderError, Response, Stop, ToolChoice,
 };
@@ -28,6 +29,7 @@ pub async fn make(
     question: &Question,
 ) -> Result<Result<Response, ProviderError>, RunError> {
     sessions::prepare(work).await?;
+    work.leave_out();
     let (turn_index, request) = (work.meter.turns, work.request(question.choice, question.note.clone()));
     let wire = match work.route.provider.wire_request(&request) {
         Ok(wire) => wire,
@@ -67,7 +69,7 @@ async fn call(
     let inference = &work.desk.config.inference;
     let context = CallContext {
         cancel: work.cancel.clone(),
-        deadline: inference.call_timeout.min(until.saturating_sub(work.elapsed())),
+        deadline: inference.call_timeout.min(work.left_until(until)),
         idle: inference.idle_timeout,
         run_id: work.run.id.to_string(),
         turn_index,
@@ -120,6 +122,7 @@ fn accept(work: &mut Work<'_>, turn_index: u32, attempt: u32, mut response: Resp
         }
     }
     let (usage, lines) = purse::priced(work, &response);
+    work.look_at_clock(Moment::Answered);
     work.meter.usage = work.meter.usage.plus(usage);
     work.meter.turns += 1;
     // A response that was folded from typed blocks always has a JSON form.
@@ -136,6 +139,7 @@ fn accept(work: &mut Work<'_>, turn_index: u32, attempt: u32, mut response: Resp
 }
 
 fn fail(work: &mut Work<'_>, turn_index: u32, attempt: u32, error: &ProviderError) {
+    work.look_at_clock(Moment::Answered);
     let used = error.used.as_deref().map(|used| purse::priced_failure(work, *used));
     if let Some((usage, _)) = &used {
         work.meter.usage = work.meter.usage.plus(*usage);

@@ -86,7 +86,7 @@ async fn verdict(
         return Ok(gate::used_up());
     }
     crate::crash::crash_point!("R7");
-    let verdict = gate::execute(&work.gate(), call.name, call.args, mail).await;
+    let verdict = gate::execute(&work.gate(), (call.id, call.name), call.args, mail).await;
     crate::crash::crash_point!("R8");
     verdict
 }

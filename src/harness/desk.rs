@@ -1,36 +1,55 @@
-//! What every run is worked on with: the store, the configuration, the adapters, the clock.
+//! What every run is worked on with: the configuration, the adapters, the clock, and whoever answers for the rest.
 
+use super::ledger::{Circumstances, Hands, Ledger};
 use super::providers::{self, Provider, ProviderError};
-use super::resolvers::knowledge::KnowledgeSync;
 use super::standings::Standings;
+use super::workshop::Workshop;
 use crate::clock::Clock;
 use crate::config::{Config, Persona};
-use crate::domain::{ErrorClass, PersonaId};
+use crate::domain::{ErrorClass, LoopKey, PersonaId};
 use crate::store::{EmptyPurse, Store, StoreError};
 use crate::tools::{TOOLS, Tool};
 use cap_std::fs_utf8::Dir;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// One per engine; shared by all runs.
-pub struct Desk {
-    pub store: Store,
+/// What the loop works with. It can do nothing by itself: what it may read, write and call is what it was given.
+pub struct Bench {
     pub config: Arc<Config>,
     pub clock: Arc<dyn Clock>,
     /// By name; built once, because an adapter owns its connections.
     pub providers: BTreeMap<String, Box<dyn Provider>>,
-    /// How the providers behind them are, as far as this process knows.
-    pub standings: Standings,
-    /// The workspace as a capability.
-    pub workspace: Dir,
-    /// Keeps the index of knowledge files up to date.
-    pub knowledge: KnowledgeSync,
+    pub ledger: Box<dyn Ledger>,
+    pub hands: Box<dyn Hands>,
+    pub circumstances: Box<dyn Circumstances>,
+    /// The database's own key for the note in the header of our mail.
+    pub loop_key: LoopKey,
     /// Hint to the outbound worker that a delivery was queued.
     pub mail_queued: Arc<Notify>,
     /// Some call gave back to the purses what it did not use.
     pub given_back: Notify,
+}
+
+/// One per engine, shared by all runs: the bench, and the store that runs are claimed from.
+pub struct Desk {
+    pub store: Store,
+    bench: Bench,
+}
+
+impl Deref for Desk {
+    type Target = Bench;
+    fn deref(&self) -> &Bench {
+        &self.bench
+    }
+}
+
+impl DerefMut for Desk {
+    fn deref_mut(&mut self) -> &mut Bench {
+        &mut self.bench
+    }
 }
 
 /// Why a desk could not be set up.
@@ -73,20 +92,30 @@ impl Desk {
         let path = config.workspace.display().to_string();
         let workspace = Dir::open_ambient_dir(&path, cap_std::ambient_authority());
         let workspace = workspace.map_err(|source| DeskError::Workspace { path, source })?;
+        let workshop = Workshop::new(store.clone(), workspace);
         let clock = store.clock().clone();
-        let (knowledge, standings) = (KnowledgeSync::default(), Standings::default());
-        let (providers, given_back) = (BTreeMap::new(), Notify::new());
-        Ok(Self { store, config, clock, providers, standings, workspace, knowledge, mail_queued, given_back })
+        let bench = Bench {
+            config,
+            providers: BTreeMap::new(),
+            ledger: Box::new(workshop.clone()),
+            hands: Box::new(workshop),
+            circumstances: Box::new(Standings::new(clock.clone())),
+            clock,
+            loop_key: store.loop_key().clone(),
+            mail_queued,
+            given_back: Notify::new(),
+        };
+        Ok(Self { store, bench })
     }
+}
 
-    /// A persona and its folder. Errors: class `Config`, when either is gone.
-    pub fn persona(&self, id: &PersonaId) -> Result<(&Persona, Dir), RunError> {
-        let gone = |what: String| RunError::Fatal { class: ErrorClass::Config, message: what };
-        let persona =
-            self.config.personas.get(id).ok_or_else(|| gone(format!("no persona `{id}` is configured")))?;
-        let folder = self.workspace.open_dir(format!("personas/{id}"));
-        let folder = folder.map_err(|error| gone(format!("folder of persona `{id}`: {error}")))?;
-        Ok((persona, folder))
+impl Bench {
+    /// The persona of that id. Errors: class `Config`, when it is gone.
+    pub fn persona(&self, id: &PersonaId) -> Result<&Persona, RunError> {
+        self.config.personas.get(id).ok_or_else(|| RunError::Fatal {
+            class: ErrorClass::Config,
+            message: format!("no persona `{id}` is configured"),
+        })
     }
 
     /// The tools a persona may use, in the order of the list.

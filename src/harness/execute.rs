@@ -4,7 +4,8 @@
 //! happened in entries of its journal.
 
 use super::calls;
-use super::desk::{Desk, RunError};
+use super::desk::{Bench, RunError};
+use super::ledger::Moment;
 use super::meter;
 use super::providers::{Message, Response, Role, Stop, ToolChoice};
 use super::structured;
@@ -23,7 +24,7 @@ const CUT_OFF: &str = "\n\n[This answer was cut off at its length limit.]";
 /// Works on a claimed run until its end is committed. On an error nothing is left pending; the caller decides
 /// between another try and failure.
 pub async fn execute(
-    desk: &Desk,
+    desk: &Bench,
     run: &ClaimedRun,
     cancel: &CancellationToken,
 ) -> Result<StopReason, RunError> {
@@ -31,7 +32,7 @@ pub async fn execute(
     let mut work = Work::begin(desk, run, cancel).await?;
     crate::crash::crash_point!("R2", work.fresh_context.is_some());
     if let Some(rule) = work.unasked {
-        work.store.file_unasked(&work.key, rule).await?;
+        desk.ledger.file_unasked(run, rule).await?;
         return Ok(StopReason::RateLimited);
     }
     let said = converse(&mut work).await?;
@@ -45,15 +46,18 @@ async fn converse(work: &mut Work<'_>) -> Result<(String, StopReason), RunError>
     loop {
         let response = match work.resumed.take() {
             Some(response) => response,
-            None => match work.meter.reached(work.budget(), work.elapsed()) {
-                Some(limit) => return last_words(work, limit).await,
-                None => match turn::ask(work, ToolChoice::Auto, None).await {
-                    Err(RunError::Purse(empty)) if purse::ends(work, &empty).await? => {
-                        return last_words(work, StopReason::LimitCost).await;
-                    }
-                    asked => asked?,
-                },
-            },
+            None => {
+                work.look_at_clock(Moment::Asking);
+                match work.meter.reached(work.budget(), work.elapsed()) {
+                    Some(limit) => return last_words(work, limit).await,
+                    None => match turn::ask(work, ToolChoice::Auto, None).await {
+                        Err(RunError::Purse(empty)) if purse::ends(work, &empty).await? => {
+                            return last_words(work, StopReason::LimitCost).await;
+                        }
+                        asked => asked?,
+                    },
+                }
+            }
         };
         if response.stop == Stop::Refused {
             return Ok((response.text(), StopReason::Refused));

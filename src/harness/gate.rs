@@ -3,7 +3,8 @@
 //!
 //! Absent on purpose: writing. Whoever asks records the call before and commits the result with its effect.
 
-use super::desk::{Desk, RunError};
+use super::desk::{Bench, RunError};
+use super::ledger::CallOrder;
 use super::providers::ToolArgs;
 use super::quota;
 use super::resolvers::Subject;
@@ -17,11 +18,9 @@ use tokio_util::sync::CancellationToken;
 
 /// In which run a call is made, and what that run has sent so far.
 pub struct Gate<'w> {
-    pub desk: &'w Desk,
+    pub desk: &'w Bench,
     pub run: &'w ClaimedRun,
     pub persona: &'w Persona,
-    pub folder: &'w Dir,
-    pub store: &'w PersonaStore,
     pub subject: &'w Subject,
     pub tools: &'w [&'static dyn Tool],
     pub cancel: &'w CancellationToken,
@@ -61,7 +60,7 @@ pub fn no_more_mails(max: u32) -> Verdict {
 /// Executes a call that is recorded, unless something speaks against it.
 pub async fn execute(
     gate: &Gate<'_>,
-    name: &str,
+    (id, name): (&str, &str),
     args: &ToolArgs,
     mail: &MailPolicy,
 ) -> Result<Verdict, RunError> {
@@ -81,6 +80,16 @@ pub async fn execute(
         return Ok(Verdict::Failed { code: "invalid_arguments", message });
     }
     let mail = MailPolicy { mails_sent: gate.mails_sent, ..mail.clone() };
+    gate.desk.hands.call(gate, CallOrder { id, tool, args, mail: &mail }).await
+}
+
+/// Executes a call with what the tools of a persona work on.
+pub async fn carry_out(
+    gate: &Gate<'_>,
+    order: CallOrder<'_>,
+    store: &PersonaStore,
+    folder: &Dir,
+) -> Result<Verdict, RunError> {
     let limits = &gate.desk.config.limits;
     let limits = ToolLimits {
         result_bytes_max: limits.tool_result_bytes_max,
@@ -89,14 +98,14 @@ pub async fn execute(
         attachments_bytes_max: limits.attachments_bytes_max,
     };
     let tool_call = ToolCall {
-        args,
-        store: gate.store,
-        folder: gate.folder,
-        mail: &mail,
+        args: order.args,
+        store,
+        folder,
+        mail: order.mail,
         limits: &limits,
         clock: gate.desk.clock.as_ref(),
     };
-    let running = tool.call(tool_call);
+    let running = order.tool.call(tool_call);
     let outcome = tokio::select! {
         outcome = running => outcome,
         () = gate.cancel.cancelled() => {

@@ -6,6 +6,8 @@ pub mod prompt;
 pub mod context;
 pub mod meter;
 pub mod desk;
+pub mod ledger;
+pub mod workshop;
 pub mod roster;
 pub mod trial;
 pub mod preflight;

@@ -3,7 +3,7 @@
 //! The bound of a call is one that its bill cannot exceed: a token has at least one byte, and an answer ends at the length
 //! that the request names. What is set aside too much comes back with the answer.
 
-use super::desk::{Desk, RunError};
+use super::desk::{Bench, Desk, RunError};
 use super::providers::{Phase, ProviderError, Request, Response, TokenUsage, ToolChoice};
 use super::work::Work;
 use crate::config::{self, Budget, Config, Persona, Problem, Spending, dollars};
@@ -33,13 +33,13 @@ pub const NOTHING_LEFT: &str =
     "[This letter could not be answered to the end: what may be spent on it is used up.]";
 
 /// The bounds of a run, each with where it was said.
-pub fn spending(desk: &Desk, run: &ClaimedRun, persona: &Persona) -> Spending {
+pub fn spending(desk: &Bench, run: &ClaimedRun, persona: &Persona) -> Spending {
     let thread = (&run.thread, run.thread_budget);
     config::spending((&desk.config.inference, persona), thread, run.budget_micros, desk.clock.now())
 }
 
 /// The same, and all bounds of the run beside it.
-pub fn bounds(desk: &Desk, run: &ClaimedRun, persona: &Persona) -> (Spending, Budget) {
+pub fn bounds(desk: &Bench, run: &ClaimedRun, persona: &Persona) -> (Spending, Budget) {
     let spending = spending(desk, run, persona);
     let budget = Budget {
         tokens_max: spending.run_tokens_max.value.unsigned_abs(),
@@ -188,7 +188,7 @@ pub async fn begin(work: &mut Work<'_>, started: TurnStarted) -> Result<(), RunE
         };
         tokio::select! {
             () = given_back => {}
-            () = tokio::time::sleep(LOOK_AGAIN) => {}
+            () = work.desk.circumstances.wait(LOOK_AGAIN) => {}
             () = work.cancel.cancelled() => return Err(RunError::Cancelled),
         }
     }
@@ -201,7 +201,7 @@ pub async fn ends(work: &Work<'_>, empty: &EmptyPurse) -> Result<bool, RunError>
     }
     let waits = spending(work.desk, work.run, work.persona).on_budget == OnBudget::Wait;
     if !waits && !empty.held_by_others {
-        work.desk.store.raise_notice(notice(work.desk, work.run, empty)).await?;
+        work.desk.ledger.raise_notice(notice(work.desk, work.run, empty)).await?;
     }
     Ok(!waits)
 }
@@ -219,12 +219,12 @@ pub async fn park(desk: &Desk, run: &ClaimedRun, empty: &EmptyPurse, worked: Dur
     Some(RunFailure { class: ErrorClass::Budget, message: empty.to_string(), retry_at: Some(until), worked })
 }
 
-fn refilled(desk: &Desk, purse: &PurseId) -> Timestamp {
+fn refilled(desk: &Bench, purse: &PurseId) -> Timestamp {
     end_of(&purse.period, desk.clock.now(), &desk.config.inference.budgets.zone)
 }
 
 /// One fact per purse and period.
-fn notice(desk: &Desk, run: &ClaimedRun, empty: &EmptyPurse) -> NewNotice {
+fn notice(desk: &Bench, run: &ClaimedRun, empty: &EmptyPurse) -> NewNotice {
     let (zone, purse) = (desk.config.inference.budgets.zone.name(), &empty.purse);
     let of_money = empty.cost_micros_max.is_some_and(|max| empty.state.spent_micros + empty.micros > max);
     let (spent, call, max) = match (of_money, empty.cost_micros_max, empty.tokens_max) {

@@ -22,8 +22,12 @@ pub async fn forbidden(gate: &Gate<'_>, draft: &MailDraft) -> Result<Option<With
         return Ok(Some(Withheld::HopLimit));
     }
     let wanted = reservation(gate, draft.to.iter().chain(&draft.cc).chain(&draft.bcc));
-    let mut sent =
-        gate.store.sent_of_late(&wanted.counterparties, &gate.subject.message.thread).await?.one_more();
+    let mut sent = gate
+        .desk
+        .ledger
+        .sent_of_late(gate.run, &wanted.counterparties, &gate.subject.message.thread)
+        .await?
+        .one_more();
     // Queued by this run and not yet committed.
     for earlier in gate.pending.iter().filter_map(reserved) {
         if earlier.counterparties.iter().any(|who| wanted.counterparties.contains(who)) {
@@ -83,6 +87,6 @@ pub fn exceeds_hops(gate: &Gate<'_>) -> bool {
 
 /// The sealed note by which we shall know the mail of that Message-ID again.
 pub fn loop_token(gate: &Gate<'_>, message_id: &str) -> String {
-    let key = gate.desk.config.loop_key.as_ref().unwrap_or(gate.desk.store.loop_key());
+    let key = gate.desk.config.loop_key.as_ref().unwrap_or(&gate.desk.loop_key);
     key.seal(&LoopToken { hops: hops(gate), message_id: message_id.to_owned() })
 }

@@ -16,7 +16,7 @@ use serde_json::json;
 /// To whom this run may write.
 pub async fn mail_policy(gate: &Gate<'_>) -> Result<MailPolicy, RunError> {
     let config = &gate.desk.config;
-    let people = gate.store.thread_participants(&gate.subject.message.thread).await?;
+    let people = gate.desk.ledger.thread_participants(gate.run, &gate.subject.message.thread).await?;
     // Another persona on the letter is somebody like anybody else; the limit of hops ends what they may start.
     let is_self =
         |address: &Address| config.personas.by_address(address).is_some_and(|p| p.id == gate.persona.id);

@@ -1,6 +1,6 @@
 //! Where calls go: a provider and one of its models, and the chain of those to ask when it fails.
 
-use super::desk::{Desk, RunError};
+use super::desk::{Bench, RunError};
 use super::providers::{LoopOwner, Provider, ProviderError, Structured};
 use crate::config::{ModelChoice, Persona};
 use crate::domain::ErrorClass;
@@ -25,7 +25,7 @@ impl fmt::Display for Route<'_> {
 
 impl<'a> Route<'a> {
     /// Errors: class `Config`, when the provider has no adapter.
-    fn to(desk: &'a Desk, choice: ModelChoice) -> Result<Self, RunError> {
+    fn to(desk: &'a Bench, choice: ModelChoice) -> Result<Self, RunError> {
         let ModelChoice { provider: name, model } = choice;
         let no_provider = || RunError::Fatal {
             class: ErrorClass::Config,
@@ -64,7 +64,7 @@ struct Failed {
 
 impl<'a> Chain<'a> {
     /// The persona's own route, or that of `configs/inference.json`, and its fallbacks. Errors: class `Config`.
-    pub fn of(desk: &'a Desk, persona: &Persona) -> Result<(Route<'a>, Self), RunError> {
+    pub fn of(desk: &'a Bench, persona: &Persona) -> Result<(Route<'a>, Self), RunError> {
         let mut routes = VecDeque::new();
         for choice in desk.config.inference.choices_for(persona) {
             routes.push_back(Route::to(desk, choice)?);

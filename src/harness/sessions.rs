@@ -5,13 +5,11 @@ use super::desk::RunError;
 use super::providers::{
     AgentTerms, LoopOwner, ProviderError, Session, TOOL_SERVER_NAME, TokenUsage, ToolServer,
 };
-use super::resolvers::reads::read_text;
 use super::work::Work;
 use crate::config::Tier;
 use crate::domain::{ErrorClass, sha256_hex};
 use crate::store::{SessionKey, Step, StepKind};
 
-const PERSONA_TEXT_BYTES_MAX: u64 = 128 * 1024;
 /// Characters of one call, and of its result, in the list of what was done.
 const DONE_CHARS_MAX: usize = 300;
 /// Calls in that list; the last ones, because what was under way counts most.
@@ -72,7 +70,7 @@ fn tool_server(work: &Work<'_>) -> Option<ToolServer> {
 
 async fn session(work: &Work<'_>) -> Result<Session, RunError> {
     if work.route.provider.capabilities(&work.route.model).sessions
-        && let Some(known) = work.store.resumable_session(&key(work)).await?
+        && let Some(known) = work.desk.ledger.resumable_session(work.run, &key(work)?).await?
     {
         let used = known.usage_json.as_deref().and_then(|json| serde_json::from_str::<TokenUsage>(json).ok());
         return Ok(Session::Resume { id: known.id, used });
@@ -82,19 +80,18 @@ async fn session(work: &Work<'_>) -> Result<Session, RunError> {
 }
 
 /// Under what the session of this call is kept.
-pub fn key(work: &Work<'_>) -> SessionKey {
-    let text =
-        read_text(&work.folder, "PERSONA.md", PERSONA_TEXT_BYTES_MAX).ok().flatten().unwrap_or_default();
+pub fn key(work: &Work<'_>) -> Result<SessionKey, RunError> {
+    let text = work.desk.hands.persona_text(work.run)?;
     let tools: Vec<&str> = work.tools.iter().map(|tool| tool.name()).collect();
     let told = [text.as_bytes(), work.persona.name.as_bytes(), tier(work).as_str().as_bytes()];
     let tools = tools.join(" ");
-    SessionKey {
+    Ok(SessionKey {
         thread: work.subject.message.thread.clone(),
         provider: work.route.name.clone(),
         model: work.route.model.clone(),
         folder: folder(work),
         terms_sha256: sha256_hex(&[told[0], b"\0", told[1], b"\0", told[2], b"\0", tools.as_bytes()]),
-    }
+    })
 }
 
 /// Whether an id that an agent gave its session may stand in an argument: `^[A-Za-z0-9_-]{1,128}$`, and no option.
@@ -111,7 +108,7 @@ pub async fn starts_anew(work: &mut Work<'_>, error: &ProviderError) -> Result<b
         return Ok(false);
     }
     work.agent.renewed = true;
-    work.store.session_lost(&work.subject.message.thread, &work.route.name).await?;
+    work.desk.ledger.session_lost(work.run, &work.subject.message.thread, &work.route.name).await?;
     tracing::info!(run = %work.run.id, class = %error.class, "an agent's session is gone; it begins anew with our history");
     Ok(true)
 }

@@ -2,11 +2,14 @@
 //!
 //! Absent on purpose: memory across restarts; a fresh engine asks at once, and learns a refusal again by one call.
 
+use super::ledger::{Circumstances, Moment};
 use super::providers::{Parameter, Phase, ProviderError};
 use super::route::Route;
+use crate::clock::Clock;
 use crate::domain::{Breaker, ErrorClass, Gate, Tolerance};
+use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const PAUSE: Duration = Duration::from_secs(60);
@@ -16,8 +19,8 @@ const TOLERANCE: Tolerance =
     Tolerance { failures_max: 5, pause_min: PAUSE, pause_max: PAUSE, refused_pause: PAUSE };
 
 /// One per engine, beside the adapters.
-#[derive(Default)]
 pub struct Standings {
+    clock: Arc<dyn Clock>,
     of: Mutex<BTreeMap<String, Standing>>,
     /// By provider and model.
     refusals: Mutex<BTreeMap<(String, String), Vec<Parameter>>>,
@@ -38,36 +41,18 @@ impl Default for Standing {
 }
 
 impl Standings {
-    /// Whether a provider may be asked now; after a pause, one call may and the others wait for its outcome. Every call
-    /// that was let in is followed by [`Self::report`] or [`Self::unknown`].
-    ///
-    /// Errors: the failure that made it rest, with the time until it may be asked again.
-    pub fn admit(&self, provider: &str, now: Duration) -> Result<(), ProviderError> {
-        let mut standings = lock(&self.of);
-        let Some(standing) = standings.get_mut(provider) else { return Ok(()) };
-        match (standing.breaker.gate(now), standing.probing) {
-            (Gate::Open, _) => Ok(()),
-            (Gate::Paused(left), _) => Err(standing.resting(provider, left)),
-            // A probe whose run was dropped never reports.
-            (Gate::Probe, Some(began)) if now < began + PAUSE => {
-                Err(standing.resting(provider, began + PAUSE - now))
-            }
-            (Gate::Probe, _) => {
-                standing.probing = Some(now);
-                Ok(())
-            }
-        }
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, of: Mutex::default(), refusals: Mutex::default() }
     }
 
     /// Lets a call in whatever is known, because a person wants it; it finds out how the provider is.
-    pub fn insist(&self, provider: &str, now: Duration) {
+    fn insist(&self, provider: &str, now: Duration) {
         if let Some(standing) = lock(&self.of).get_mut(provider) {
             standing.probing = Some(now);
         }
     }
 
-    /// How a call that was let in ended.
-    pub fn report(&self, provider: &str, error: Option<&ProviderError>, now: Duration) {
+    fn ended(&self, provider: &str, error: Option<&ProviderError>, now: Duration) {
         let mut standings = lock(&self.of);
         let standing = match (error, standings.get_mut(provider)) {
             (None, None) => return,
@@ -95,16 +80,45 @@ impl Standings {
             _ => standing.breaker.well(),
         }
     }
+}
 
-    /// A call that was let in ended, and nothing was learnt.
-    pub fn unknown(&self, provider: &str) {
-        if let Some(standing) = lock(&self.of).get_mut(provider) {
-            standing.probing = None;
+impl Circumstances for Standings {
+    /// After a pause, one call is let in and the others wait for its outcome.
+    fn admit(&self, provider: &str, insists: bool) -> Result<(), ProviderError> {
+        let now = self.clock.monotonic();
+        if insists {
+            self.insist(provider, now);
+            return Ok(());
+        }
+        let mut standings = lock(&self.of);
+        let Some(standing) = standings.get_mut(provider) else { return Ok(()) };
+        match (standing.breaker.gate(now), standing.probing) {
+            (Gate::Open, _) => Ok(()),
+            (Gate::Paused(left), _) => Err(standing.resting(provider, left)),
+            // A probe whose run was dropped never reports.
+            (Gate::Probe, Some(began)) if now < began + PAUSE => {
+                Err(standing.resting(provider, began + PAUSE - now))
+            }
+            (Gate::Probe, _) => {
+                standing.probing = Some(now);
+                Ok(())
+            }
         }
     }
 
-    /// A model refuses a parameter; it is left out of every later request to it.
-    pub fn refused(&self, route: &Route<'_>, parameter: Parameter) {
+    fn report(&self, provider: &str, end: Option<Result<(), &ProviderError>>) {
+        match end {
+            Some(end) => self.ended(provider, end.err(), self.clock.monotonic()),
+            None => {
+                if let Some(standing) = lock(&self.of).get_mut(provider) {
+                    standing.probing = None;
+                }
+            }
+        }
+    }
+
+    /// It is left out of every later request to that model.
+    fn refused(&self, route: &Route<'_>, parameter: Parameter) {
         let mut refusals = lock(&self.refusals);
         let known = refusals.entry((route.name.clone(), route.model.clone())).or_default();
         if !known.contains(&parameter) {
@@ -112,10 +126,17 @@ impl Standings {
         }
     }
 
-    /// What requests to this model leave out.
-    pub fn without(&self, route: &Route<'_>) -> Vec<Parameter> {
+    fn without(&self, route: &Route<'_>) -> Vec<Parameter> {
         let key = (route.name.clone(), route.model.clone());
         lock(&self.refusals).get(&key).cloned().unwrap_or_default()
+    }
+
+    fn worked(&self, since: Duration, _moment: Moment) -> Duration {
+        self.clock.monotonic().saturating_sub(since)
+    }
+
+    fn wait(&self, span: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(tokio::time::sleep(span))
     }
 }
 

@@ -3,6 +3,7 @@
 //! Every call of a tool of the agent's own is committed as it is seen, with one result, whatever becomes of the agent.
 //! Calls of our tools are not recorded here: they come through `attache mcp serve`, which does.
 
+use super::desk::RunError;
 use super::gate;
 use super::providers::accumulate::Accumulator;
 use super::providers::process;
@@ -45,7 +46,7 @@ pub async fn complete(
     let asked = context.cancel.clone();
     let stop = asked.child_token();
     let mut events = work.route.provider.stream(wire, CallContext { cancel: stop.clone(), ..context });
-    let mut watch = Watch::new(work, terms);
+    let mut watch = Watch::new(work, terms).map_err(unkeyed)?;
     let end = watch.follow(work, &mut events, &asked).await;
     // What left its tier gets no time for more, unless its end must be asked for.
     let is_asked = match &end {
@@ -102,14 +103,14 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(work: &Work<'_>, terms: AgentTerms) -> Self {
+    fn new(work: &Work<'_>, terms: AgentTerms) -> Result<Self, RunError> {
         let ours = terms.tool_server.as_ref().map(|server| format!("mcp__{}__", server.name));
         let settings = work.desk.config.inference.providers.get(&work.route.name);
         let grace = settings.and_then(|settings| settings.agent.stop_grace).unwrap_or(process::GRACE);
-        Self {
+        Ok(Self {
             terms,
             ours,
-            session_key: sessions::key(work),
+            session_key: sessions::key(work)?,
             session: None,
             open: Vec::new(),
             open_ours: Vec::new(),
@@ -121,7 +122,7 @@ impl Watch {
             acts: Vec::new(),
             text: String::new(),
             model: work.route.model.clone(),
-        }
+        })
     }
 
     /// Consumes what the agent tells until it ends or must be stopped.
@@ -198,7 +199,7 @@ impl Watch {
             return Ok(());
         }
         if self.session.as_ref() != Some(&id) {
-            work.store.session_begun(&work.key, &self.session_key, &id).await.map_err(stored)?;
+            work.desk.ledger.session_seen(work.run, &self.session_key, &id, None).await.map_err(stored)?;
             self.session = Some(id);
         }
         Ok(())
@@ -279,7 +280,7 @@ impl Watch {
             payload_json = json!({ "args": { "shortened": shortened } }).to_string();
         }
         let call = NewCall { executor: Executor::Agent, tool_name: name.to_owned(), payload_json };
-        work.store.record_call(&work.key, call).await.map_err(stored)
+        work.desk.ledger.record_call(work.run, call).await.map_err(stored)
     }
 
     async fn close(
@@ -296,7 +297,7 @@ impl Watch {
             tool_call_id: id,
             payload_json,
         };
-        work.store.journal(&work.key, vec![Entry::Step(result)]).await.map_err(stored)
+        work.desk.ledger.journal(work.run, vec![Entry::Step(result)].into()).await.map_err(stored)
     }
 
     /// An agent that was asked to end may still say how its calls ended.
@@ -322,7 +323,7 @@ impl Watch {
         end: Result<End, ProviderError>,
     ) -> Result<Response, ProviderError> {
         let why = if matches!(end, Ok(End::Finished(_))) { NOT_FINISHED } else { STOPPED };
-        let closed = work.store.close_calls(&work.run.id, why).await.map_err(stored);
+        let closed = work.desk.ledger.close_calls(work.run, why).await.map_err(stored);
         work.meter.tool_calls += self.calls;
         work.meter.tool_failures += self.failures;
         let mails = self.catch_up(work).await;
@@ -346,7 +347,7 @@ impl Watch {
 
     /// The mails that the agent sent through our tools meanwhile; they count in this run.
     async fn catch_up(&mut self, work: &mut Work<'_>) -> Result<(), ProviderError> {
-        let (mails, replied) = work.store.mails_so_far(&work.run.id).await.map_err(stored)?;
+        let (mails, replied) = work.desk.ledger.mails_so_far(work.run).await.map_err(stored)?;
         let mails = mails as usize;
         if mails > work.mails_sent {
             self.acted("send_email");
@@ -359,7 +360,7 @@ impl Watch {
     async fn finished(&self, work: &Work<'_>, response: Response) -> Result<Response, ProviderError> {
         if let Some(id) = &self.session {
             let usage = response.session_usage.as_ref().and_then(|used| serde_json::to_string(used).ok());
-            let kept = work.store.session_answered(&work.key, &self.session_key, id, usage).await;
+            let kept = work.desk.ledger.session_seen(work.run, &self.session_key, id, Some(usage)).await;
             kept.map_err(stored)?;
         }
         Ok(response)
@@ -441,6 +442,10 @@ fn bounded(text: &str, work: &Work<'_>) -> String {
         return text.to_owned();
     }
     format!("{}… [cut: {} bytes]", &text[..text.floor_char_boundary(most)], text.len())
+}
+
+fn unkeyed(error: RunError) -> ProviderError {
+    ProviderError::new(error.class(), Phase::Config, error.to_string())
 }
 
 fn stored(error: StoreError) -> ProviderError {

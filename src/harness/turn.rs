@@ -48,7 +48,7 @@ pub async fn ask(
             RetryDecision::Downgrade(parameter) => {
                 tries.calls -= 1;
                 tracing::info!(run = %work.run.id, route = %work.route, ?parameter, "refused; left out from now on");
-                work.desk.standings.refused(&work.route, parameter);
+                work.desk.circumstances.refused(&work.route, parameter);
             }
             RetryDecision::Fallback => {
                 let retry_in = wait_without_fallback(work, &question, &tries, &error);
@@ -68,20 +68,15 @@ async fn call_or_rest(
     question: &Question,
     tries: &mut Tries,
 ) -> Result<Result<Response, ProviderError>, RunError> {
-    let (standings, clock) = (&work.desk.standings, &work.desk.clock);
+    let circumstances = &work.desk.circumstances;
     let name = work.route.name.clone();
-    if std::mem::take(&mut work.insists) {
-        standings.insist(&name, clock.monotonic());
-    } else if let Err(resting) = standings.admit(&name, clock.monotonic()) {
+    if let Err(resting) = circumstances.admit(&name, std::mem::take(&mut work.insists)) {
         tries.calls = u32::MAX;
         return Ok(Err(resting));
     }
     let made = attempt::make(work, question).await;
-    match &made {
-        Ok(answered) => standings.report(&name, answered.as_ref().err(), clock.monotonic()),
-        // The store failed: nothing was learnt of the provider.
-        Err(_) => standings.unknown(&name),
-    }
+    // Where the store failed nothing was learnt of the provider.
+    circumstances.report(&name, made.as_ref().ok().map(|answered| answered.as_ref().map(|_| ())));
     made
 }
 
@@ -164,7 +159,7 @@ async fn give_up(
 async fn pause(work: &mut Work<'_>, wait: Duration) -> Result<(), RunError> {
     work.commit(None).await?;
     tokio::select! {
-        () = tokio::time::sleep(wait) => Ok(()),
+        () = work.desk.circumstances.wait(wait) => Ok(()),
         () = work.cancel.cancelled() => Err(RunError::Cancelled),
     }
 }

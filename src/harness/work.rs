@@ -1,16 +1,16 @@
 //! One run on the desk: what it was told, what was said so far, what is still to be committed.
 
-use super::context::{self, Sources};
-use super::desk::{Desk, RunError};
+use super::desk::{Bench, RunError};
 use super::gate::Gate;
+use super::ledger::{Assembled, Moment, Order};
 use super::meter::Meter;
 use super::providers::retry::input_tokens_max;
-use super::providers::{Block, Message, ProviderError, Request, Response, Role, Stop, ToolChoice, ToolSpec};
+use super::providers::{
+    Block, Message, Parameter, ProviderError, Request, Response, Role, Stop, ToolChoice, ToolSpec,
+};
 use super::purse;
 use super::quota;
 use super::resolvers::Subject;
-use super::resolvers::live::Live;
-use super::resolvers::reads::Folders;
 use super::route::{Chain, Route};
 use super::sessions::{self, AgentState};
 use super::structured::{self, Form};
@@ -18,11 +18,9 @@ use super::trim;
 use crate::config::{Budget, Persona, Spending};
 use crate::domain::{ErrorClass, Usage, Withheld};
 use crate::store::{
-    AssembledContext, ClaimedRun, Entry, Fate, JournalSoFar, NewOutbound, PersonaStore, RunKey, Step,
-    StoreError, TriggerMessage,
+    AssembledContext, ClaimedRun, Entry, Fate, JournalSoFar, NewOutbound, Step, StoreError, TriggerMessage,
 };
 use crate::tools::Tool;
-use cap_std::fs_utf8::Dir;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -35,12 +33,9 @@ const UNREADABLE_CALL: &str = "[engine] Your last tool call could not be read, a
 
 /// Everything a run is worked on with, and how far it has come.
 pub struct Work<'a> {
-    pub desk: &'a Desk,
+    pub desk: &'a Bench,
     pub run: &'a ClaimedRun,
-    pub key: RunKey,
     pub persona: &'a Persona,
-    pub folder: Dir,
-    pub store: PersonaStore,
     pub subject: Subject,
     /// The form that the answer must have; `None`: any text will do.
     pub form: Option<Form>,
@@ -79,33 +74,32 @@ pub struct Work<'a> {
     spending: Spending,
     budget: Budget,
     began: Duration,
+    elapsed: Duration,
+    /// What the last request to be made leaves out.
+    without: Vec<Parameter>,
 }
 
 impl<'a> Work<'a> {
     /// Loads what the run is about; assembles its context, or goes on from its journal.
     pub async fn begin(
-        desk: &'a Desk,
+        desk: &'a Bench,
         run: &'a ClaimedRun,
         cancel: &'a CancellationToken,
     ) -> Result<Work<'a>, RunError> {
-        let (persona, folder) = desk.persona(&run.persona)?;
+        let persona = desk.persona(&run.persona)?;
         let (route, chain) = Chain::of(desk, persona)?;
-        let store = desk.store.persona(&run.persona);
         let TriggerMessage { message, attachments, has_past, sent } =
-            store.trigger_message(&run.trigger_message).await?;
+            desk.ledger.trigger_message(run).await?;
         let tools = desk.tools(persona);
         let first = blank(desk, &route, &tools);
         let (spending, budget) = purse::bounds(desk, run, persona);
         let mut work = Work {
             desk,
             run,
-            key: RunKey { run: run.id.clone(), trigger_message: run.trigger_message.clone() },
             tools,
             persona,
-            folder,
-            store,
             subject: Subject { trigger: run.trigger, message, attachments, has_past },
-            form: Form::of(&desk.store, run).await?,
+            form: Form::of(desk, run).await?,
             route,
             chain,
             agent: AgentState::default(),
@@ -126,9 +120,11 @@ impl<'a> Work<'a> {
             spending,
             budget,
             began: desk.clock.monotonic(),
+            elapsed: run.worked,
+            without: Vec::new(),
         };
         let journal = match run.has_journal {
-            true => work.store.journal_so_far(&run.id).await?,
+            true => desk.ledger.journal_so_far(run).await?,
             false => JournalSoFar::default(),
         };
         match &journal.first_request_json {
@@ -160,23 +156,16 @@ impl<'a> Work<'a> {
             class: ErrorClass::Config,
             message: format!("no context profile `{}` in configs/context.json", self.run.profile),
         })?;
-        let refreshed =
-            self.desk.knowledge.refresh(&self.store, &self.folder, self.desk.clock.as_ref()).await;
-        if let Err(error) = refreshed {
-            // Yesterday's index answers better than no run at all.
-            tracing::warn!(persona = %self.run.persona, %error, "knowledge files cannot be indexed");
-        }
-        let folders = Folders { workspace: &self.desk.workspace, persona: &self.folder };
-        let reads = Live::new(folders, &self.store);
-        let sources = Sources {
+        let order = Order {
+            run: self.run,
             persona: self.persona,
-            reads: &reads,
             subject: &self.subject,
+            profile,
+            allowed_tokens: self.budget().context_tokens_max,
+            budget_tokens,
             now: self.desk.clock.now(),
         };
-        let allowed_tokens = self.budget().context_tokens_max;
-        let (context, mut report) =
-            context::assemble(sources, (&self.run.profile, profile), allowed_tokens, budget_tokens).await?;
+        let Assembled { context, mut report } = self.desk.hands.assemble(order).await?;
         report.note = note;
         self.first.system = context.system();
         self.first.messages = context.messages();
@@ -239,8 +228,6 @@ impl<'a> Work<'a> {
             desk: self.desk,
             run: self.run,
             persona: self.persona,
-            folder: &self.folder,
-            store: &self.store,
             subject: &self.subject,
             tools: &self.tools,
             cancel: self.cancel,
@@ -260,9 +247,23 @@ impl<'a> Work<'a> {
         &self.budget
     }
 
-    /// Time spent working on this run, over all its attempts.
+    /// Time spent working on this run, over all its attempts, as of the last [`Self::look_at_clock`].
     pub fn elapsed(&self) -> Duration {
-        self.run.worked + self.desk.clock.monotonic().saturating_sub(self.began)
+        self.elapsed
+    }
+
+    /// Whatever is decided by the time until the next look is decided by the same time, which is written down.
+    pub fn look_at_clock(&mut self, moment: Moment) {
+        let worked = self.desk.circumstances.worked(self.began, moment);
+        // As it is written down, in whole milliseconds.
+        let whole = u64::try_from((self.run.worked + worked).as_millis()).unwrap_or(u64::MAX);
+        self.elapsed = Duration::from_millis(whole);
+    }
+
+    /// How long it is until that working time, now. For bounds on a call only: nothing may be decided by it.
+    pub fn left_until(&self, until: Duration) -> Duration {
+        let worked = self.desk.clock.monotonic().saturating_sub(self.began);
+        until.saturating_sub(self.run.worked + worked)
     }
 
     /// Tries of a turn so far, over all attempts of the run.
@@ -297,13 +298,19 @@ impl<'a> Work<'a> {
         trim::with_stubs(&self.said, &self.stubbed)
     }
 
+    /// Settles what the next requests leave out. A failure is judged by what its own request left out, whatever other
+    /// runs learn meanwhile.
+    pub fn leave_out(&mut self) {
+        self.without = self.desk.circumstances.without(&self.route);
+    }
+
     /// The next request: everything said so far.
     pub fn request(&self, tool_choice: ToolChoice, note: Option<String>) -> Request {
         let mut request = self.first.clone();
         request.model.clone_from(&self.route.model);
         request.agent = self.agent.terms.clone();
         request.tool_choice = tool_choice;
-        request.without = self.desk.standings.without(&self.route);
+        request.without.clone_from(&self.without);
         request.messages.extend(self.said_for_model());
         request.messages.extend(sessions::done_before(&self.known_steps).map(Message::user));
         request.messages.extend(note.map(Message::user));
@@ -326,7 +333,7 @@ impl<'a> Work<'a> {
         let settles = |entry: &Entry| matches!(entry, Entry::TurnAnswered(_) | Entry::TurnFailed(_));
         let gives_back = entries.iter().any(settles);
         let entries = Arc::new(entries);
-        if let Err(error) = self.store.journal(&self.key, entries.clone()).await {
+        if let Err(error) = self.desk.ledger.journal(self.run, entries.clone()).await {
             if matches!(error, StoreError::EmptyPurse(_)) {
                 self.pending = Arc::unwrap_or_clone(entries);
             }
@@ -362,7 +369,7 @@ struct Kept {
 }
 
 /// A request in which nothing was said yet.
-fn blank(desk: &Desk, route: &Route<'_>, tools: &[&'static dyn Tool]) -> Request {
+fn blank(desk: &Bench, route: &Route<'_>, tools: &[&'static dyn Tool]) -> Request {
     Request {
         model: route.model.clone(),
         system: Vec::new(),

@@ -9,7 +9,6 @@ use crate::harness::reply;
 use crate::harness::resolvers::Subject;
 use crate::store::{ClaimedRun, Entry, Executor, NewCall, PersonaStore, RunKey, Step, StepKind, StoreError};
 use crate::tools::{Tool, ToolClass};
-use cap_std::fs_utf8::Dir;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, JsonObject,
     ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, ToolAnnotations,
@@ -27,7 +26,6 @@ pub struct Toolbox {
     key: RunKey,
     store: PersonaStore,
     persona: Persona,
-    folder: Dir,
     subject: Subject,
     tools: Vec<&'static dyn Tool>,
     cancel: CancellationToken,
@@ -46,11 +44,11 @@ impl Toolbox {
             attachments: about.attachments,
             has_past: about.has_past,
         };
-        let (persona, folder) = desk.persona(&run.persona)?;
+        let persona = desk.persona(&run.persona)?;
         let (persona, tools) = (persona.clone(), desk.tools(persona));
         let key = RunKey { run: run.id.clone(), trigger_message: run.trigger_message.clone() };
         let cancel = CancellationToken::new();
-        Ok(Self { desk, run, key, store, persona, folder, subject, tools, cancel, turn: Mutex::new(()) })
+        Ok(Self { desk, run, key, store, persona, subject, tools, cancel, turn: Mutex::new(()) })
     }
 
     /// Executes one call through the gate; gives its recorded result.
@@ -69,7 +67,7 @@ impl Toolbox {
             calls if calls > self.desk.config.inference.budget.tool_calls_max => gate::used_up(),
             _ => {
                 let policy = reply::mail_policy(&gate).await?;
-                gate::execute(&gate, name, &args, &policy).await?
+                gate::execute(&gate, (&id, name), &args, &policy).await?
             }
         };
         match self.conclude(&gate, name, &id, verdict).await {
@@ -109,8 +107,6 @@ impl Toolbox {
             desk: &self.desk,
             run: &self.run,
             persona: &self.persona,
-            folder: &self.folder,
-            store: &self.store,
             subject: &self.subject,
             tools: &self.tools,
             cancel: &self.cancel,

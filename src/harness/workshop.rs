@@ -1,0 +1,179 @@
+//! The ledger and the hands of an engine at work: its store, its folders, its tools.
+
+use super::context::{self, Sources};
+use super::desk::RunError;
+use super::gate::{self, Gate, Verdict};
+use super::ledger::{Answer, Assembled, CallOrder, Hands, Ledger, Order};
+use super::resolvers::knowledge::KnowledgeSync;
+use super::resolvers::live::Live;
+use super::resolvers::reads::{Folders, read_text};
+use crate::clock::Clock;
+use crate::domain::{ErrorClass, PersonaId, ThreadId, Withheld};
+use crate::store::{
+    ClaimedRun, Entry, JournalSoFar, KnownSession, NewCall, NewNotice, PersonaStore, RunKey, Sent,
+    SessionKey, Store, TriggerMessage, Unanswered,
+};
+use cap_std::fs_utf8::Dir;
+use futures_util::future::BoxFuture;
+use std::sync::Arc;
+
+const PERSONA_TEXT_BYTES_MAX: u64 = 128 * 1024;
+
+/// Where the runs of an engine are worked on. Cheap to clone.
+#[derive(Clone)]
+pub struct Workshop {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    /// The workspace as a capability.
+    workspace: Arc<Dir>,
+    /// Keeps the index of knowledge files up to date.
+    knowledge: Arc<KnowledgeSync>,
+}
+
+impl Workshop {
+    pub fn new(store: Store, workspace: Dir) -> Self {
+        let clock = store.clock().clone();
+        Self { store, clock, workspace: Arc::new(workspace), knowledge: Arc::default() }
+    }
+
+    fn rows(&self, run: &ClaimedRun) -> PersonaStore {
+        self.store.persona(&run.persona)
+    }
+
+    /// Errors: class `Config`, when the persona's folder is gone.
+    fn folder(&self, persona: &PersonaId) -> Result<Dir, RunError> {
+        self.workspace.open_dir(format!("personas/{persona}")).map_err(|error| RunError::Fatal {
+            class: ErrorClass::Config,
+            message: format!("folder of persona `{persona}`: {error}"),
+        })
+    }
+}
+
+fn key(run: &ClaimedRun) -> RunKey {
+    RunKey { run: run.id.clone(), trigger_message: run.trigger_message.clone() }
+}
+
+impl Ledger for Workshop {
+    fn trigger_message<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, TriggerMessage> {
+        Box::pin(async move { self.rows(run).trigger_message(&run.trigger_message).await })
+    }
+
+    fn schema_of_run<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, Option<String>> {
+        Box::pin(async move { self.rows(run).schema_of_run(&run.id).await })
+    }
+
+    fn journal_so_far<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, JournalSoFar> {
+        Box::pin(async move { self.rows(run).journal_so_far(&run.id).await })
+    }
+
+    fn journal<'a>(&'a self, run: &'a ClaimedRun, entries: Arc<Vec<Entry>>) -> Answer<'a, ()> {
+        Box::pin(async move { self.rows(run).journal(&key(run), entries).await })
+    }
+
+    fn file_unasked<'a>(&'a self, run: &'a ClaimedRun, rule: Withheld) -> Answer<'a, ()> {
+        Box::pin(async move { self.rows(run).file_unasked(&key(run), rule).await })
+    }
+
+    fn raise_notice(&self, notice: NewNotice) -> Answer<'_, ()> {
+        Box::pin(async move { self.store.raise_notice(notice).await.map(|_is_new| ()) })
+    }
+
+    fn thread_participants<'a>(
+        &'a self,
+        run: &'a ClaimedRun,
+        thread: &'a ThreadId,
+    ) -> Answer<'a, Vec<String>> {
+        Box::pin(async move { self.rows(run).thread_participants(thread).await })
+    }
+
+    fn sent_of_late<'a>(
+        &'a self,
+        run: &'a ClaimedRun,
+        counterparties: &'a [String],
+        thread: &'a ThreadId,
+    ) -> Answer<'a, Sent> {
+        Box::pin(async move { self.rows(run).sent_of_late(counterparties, thread).await })
+    }
+
+    fn mails_so_far<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, (u32, bool)> {
+        Box::pin(async move { self.rows(run).mails_so_far(&run.id).await })
+    }
+
+    fn record_call<'a>(&'a self, run: &'a ClaimedRun, call: NewCall) -> Answer<'a, String> {
+        Box::pin(async move { self.rows(run).record_call(&key(run), call).await })
+    }
+
+    fn close_calls<'a>(&'a self, run: &'a ClaimedRun, why: Unanswered) -> Answer<'a, ()> {
+        Box::pin(async move { self.rows(run).close_calls(&run.id, why).await.map(|_closed| ()) })
+    }
+
+    fn resumable_session<'a>(
+        &'a self,
+        run: &'a ClaimedRun,
+        key: &'a SessionKey,
+    ) -> Answer<'a, Option<KnownSession>> {
+        Box::pin(async move { self.rows(run).resumable_session(key).await })
+    }
+
+    fn session_seen<'a>(
+        &'a self,
+        run: &'a ClaimedRun,
+        session: &'a SessionKey,
+        id: &'a str,
+        answered: Option<Option<String>>,
+    ) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let (rows, run) = (self.rows(run), key(run));
+            match answered {
+                None => rows.session_begun(&run, session, id).await,
+                Some(used) => rows.session_answered(&run, session, id, used).await,
+            }
+        })
+    }
+
+    fn session_lost<'a>(
+        &'a self,
+        run: &'a ClaimedRun,
+        thread: &'a ThreadId,
+        provider: &'a str,
+    ) -> Answer<'a, ()> {
+        Box::pin(async move { self.rows(run).session_lost(thread, provider).await })
+    }
+}
+
+impl Hands for Workshop {
+    fn assemble<'a>(&'a self, order: Order<'a>) -> BoxFuture<'a, Result<Assembled, RunError>> {
+        Box::pin(async move {
+            let (rows, folder) = (self.rows(order.run), self.folder(&order.run.persona)?);
+            if let Err(error) = self.knowledge.refresh(&rows, &folder, self.clock.as_ref()).await {
+                // Yesterday's index answers better than no run at all.
+                tracing::warn!(persona = %order.run.persona, %error, "knowledge files cannot be indexed");
+            }
+            let folders = Folders { workspace: &self.workspace, persona: &folder };
+            let reads = Live::new(folders, &rows);
+            let sources =
+                Sources { persona: order.persona, reads: &reads, subject: order.subject, now: order.now };
+            let profile = (order.run.profile.as_str(), order.profile);
+            let tokens = (order.allowed_tokens, order.budget_tokens);
+            let (context, report) = context::assemble(sources, profile, tokens.0, tokens.1).await?;
+            Ok(Assembled { context, report })
+        })
+    }
+
+    fn persona_text(&self, run: &ClaimedRun) -> Result<String, RunError> {
+        let folder = self.folder(&run.persona)?;
+        let text = read_text(&folder, "PERSONA.md", PERSONA_TEXT_BYTES_MAX).ok().flatten();
+        Ok(text.unwrap_or_default())
+    }
+
+    fn call<'a>(
+        &'a self,
+        gate: &'a Gate<'_>,
+        order: CallOrder<'a>,
+    ) -> BoxFuture<'a, Result<Verdict, RunError>> {
+        Box::pin(async move {
+            let folder = self.folder(&gate.run.persona)?;
+            gate::carry_out(gate, order, &self.rows(gate.run), &folder).await
+        })
+    }
+}
