@@ -136,6 +136,9 @@ fn message(message: StoredMessage, attachments: Vec<AttachmentInfo>) -> MessageR
 }
 
 fn turn(turn: StoredTurn) -> TurnRecord {
+    let (request, request_text) = exactly(turn.request_json);
+    let response = turn.response_json.map(exactly);
+    let (response, response_text) = response.map_or((None, None), |(value, text)| (Some(value), text));
     TurnRecord {
         turn_index: turn.turn_index,
         attempt: turn.attempt,
@@ -149,8 +152,10 @@ fn turn(turn: StoredTurn) -> TurnRecord {
         started_at: turn.started_at.to_string(),
         finished_at: text(turn.finished_at),
         request_sha256: turn.request_sha256,
-        request: json(&turn.request_json),
-        response: turn.response_json.as_deref().map(json),
+        request,
+        request_text,
+        response,
+        response_text,
     }
 }
 
@@ -234,6 +239,13 @@ fn usage(usage: Usage) -> UsageRecord {
 
 fn text(at: Option<Timestamp>) -> Option<String> {
     at.map(|at| at.to_string())
+}
+
+/// The value of a text, and the text where the value alone would not bring it back.
+fn exactly(text: String) -> (Value, Option<String>) {
+    let value = json(&text);
+    let written = value.to_string();
+    (value, (written != text).then_some(text))
 }
 
 /// Stored text that should be JSON; as a JSON string when it is not, so that nothing is lost.

@@ -4,7 +4,9 @@
 //! in itself: its JSON form reads back as the same record.
 
 mod load;
+pub mod select;
 pub mod timeline;
+pub mod html;
 
 pub use load::{load_run, load_thread};
 
@@ -178,10 +180,29 @@ pub struct TurnRecord {
     pub started_at: String,
     pub finished_at: Option<String>,
     pub request_sha256: String,
-    /// The exact body that was sent.
+    /// The body that was sent.
     pub request: Value,
-    /// The normalised response.
+    /// Its exact text, where `request` written compactly would be another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_text: Option<String>,
+    /// The normalised response, as it was committed before its first call started.
     pub response: Option<Value>,
+    /// Its exact text, where `response` written compactly would be another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_text: Option<String>,
+}
+
+impl TurnRecord {
+    /// The body that was sent, byte by byte.
+    pub fn request_sent(&self) -> String {
+        self.request_text.clone().unwrap_or_else(|| self.request.to_string())
+    }
+
+    /// The response as it was committed, byte by byte; `None` when there was none.
+    pub fn response_kept(&self) -> Option<String> {
+        let response = self.response.as_ref()?;
+        Some(self.response_text.clone().unwrap_or_else(|| response.to_string()))
+    }
 }
 
 /// One tool call and its one result.

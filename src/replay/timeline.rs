@@ -4,6 +4,7 @@
 
 mod page;
 
+pub(super) use page::inline;
 pub use page::{Line, Span, Tone};
 
 use super::{
@@ -11,7 +12,7 @@ use super::{
     TurnRecord, UsageRecord,
 };
 use crate::domain::Timestamp;
-use page::{Page, inline, span};
+use page::{Page, span};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,6 +21,33 @@ use std::time::Duration;
 pub fn run(record: &RunRecord, full: bool) -> Vec<Line> {
     let mut page = Page::new(full);
     write_run(&mut page, record, true);
+    page.into_lines()
+}
+
+/// The part of a run that was asked for: its head, what was selected, and how much was left out.
+pub fn part(record: &RunRecord, part: &RunRecord, full: bool) -> Vec<Line> {
+    let mut page = Page::new(full);
+    write_head(&mut page, record);
+    write_work(&mut page, part);
+    write_end(&mut page, record);
+    let of = |shown: usize, all: usize, noun: &str| format!("{shown} of {}", plural(all, noun));
+    let shown = [
+        of(part.turns.len(), record.turns.len(), "provider call"),
+        of(part.calls.len(), record.calls.len(), "tool call"),
+        of(part.mails.len(), record.mails.len(), "mail"),
+    ];
+    page.line(vec![span(Tone::Faint, format!("selected: {}", shown.join(", ")))]);
+    page.into_lines()
+}
+
+/// What the resolvers of a run contributed, with how much of the budget each took.
+pub fn context(record: &RunRecord) -> Vec<Line> {
+    let mut page = Page::new(true);
+    write_head(&mut page, record);
+    match &record.context {
+        Some(context) => write_shares(&mut page, context),
+        None => page.line(vec![span(Tone::Bad, "nothing was assembled: the run has not begun")]),
+    }
     page.into_lines()
 }
 
@@ -70,6 +98,13 @@ fn write_run(page: &mut Page, record: &RunRecord, with_trigger: bool) {
         let assembled = record.turns.first().map_or(String::new(), |turn| since(&turn.started_at));
         write_context(page, &assembled, context);
     }
+    write_work(page, record);
+    write_end(page, record);
+}
+
+/// Turns with their calls, mails, and the output.
+fn write_work(page: &mut Page, record: &RunRecord) {
+    let since = |at: &str| offset(&record.run.created_at, at);
     for turn in &record.turns {
         write_turn(page, record, turn);
         if turn.state == "answered" {
@@ -78,7 +113,10 @@ fn write_run(page: &mut Page, record: &RunRecord, with_trigger: bool) {
             }
         }
     }
-    for call in record.calls.iter().filter(|call| call.turn_index.is_none()) {
+    let is_told = |call: &&CallRecord| {
+        record.turns.iter().any(|turn| turn.state == "answered" && call.turn_index == Some(turn.turn_index))
+    };
+    for call in record.calls.iter().filter(|call| !is_told(call)) {
         write_call(page, &since(&call.called_at), call);
     }
     for mail in &record.mails {
@@ -89,7 +127,6 @@ fn write_run(page: &mut Page, record: &RunRecord, with_trigger: bool) {
         page.stage(&since(&output.created_at), "output", vec![span(Tone::Good, repairs)]);
         page.json(&output.value);
     }
-    write_end(page, record);
 }
 
 fn write_head(page: &mut Page, record: &RunRecord) {
@@ -176,17 +213,47 @@ fn write_context(page: &mut Page, time: &str, context: &ContextRecord) {
         page.inside(vec![span(Tone::Bad, inline(note))]);
     }
     let rows = context.entries.iter().map(|entry| {
-        let tone = match entry.outcome.as_str() {
-            "used" => Tone::Plain,
-            "empty" => Tone::Faint,
-            _ => Tone::Bad,
-        };
         let why = entry.why.clone().unwrap_or_default();
         let cells = [&entry.resolver, &entry.source, &entry.tokens.to_string(), &entry.outcome, &why];
-        (tone, cells.map(|cell| (*cell).clone()).to_vec())
+        (outcome_tone(&entry.outcome), cells.map(|cell| (*cell).clone()).to_vec())
     });
     let headings = ["RESOLVER", "SOURCE", "TOKENS", "OUTCOME", "WHY"];
     page.table(&headings, &[2], &rows.collect::<Vec<_>>());
+}
+
+fn write_shares(page: &mut Page, context: &ContextRecord) {
+    let ContextRecord { profile, used_tokens, budget_tokens, .. } = context;
+    let of = format!("  profile {}, about {used_tokens} of {budget_tokens} tokens", inline(profile));
+    page.stage("", "context", vec![span(Tone::Plain, of)]);
+    if let Some(note) = &context.note {
+        page.inside(vec![span(Tone::Bad, inline(note))]);
+    }
+    let rows = context.entries.iter().map(|entry| {
+        let share = entry.tokens * 100 / (*used_tokens).max(1);
+        let (bytes, tokens, share) =
+            (entry.bytes.to_string(), entry.tokens.to_string(), format!("{share} %"));
+        let why = entry.why.clone().unwrap_or_default();
+        let cells = vec![
+            entry.resolver.clone(),
+            entry.source.clone(),
+            bytes,
+            tokens,
+            share,
+            entry.outcome.clone(),
+            why,
+        ];
+        (outcome_tone(&entry.outcome), cells)
+    });
+    let headings = ["RESOLVER", "SOURCE", "BYTES", "TOKENS", "SHARE", "OUTCOME", "WHY"];
+    page.table(&headings, &[2, 3, 4], &rows.collect::<Vec<_>>());
+}
+
+fn outcome_tone(outcome: &str) -> Tone {
+    match outcome {
+        "used" => Tone::Plain,
+        "empty" => Tone::Faint,
+        _ => Tone::Bad,
+    }
 }
 
 fn write_turn(page: &mut Page, record: &RunRecord, turn: &TurnRecord) {
@@ -310,7 +377,7 @@ fn write_end(page: &mut Page, record: &RunRecord) {
 }
 
 /// Why a message was filed or withheld, in words.
-fn fate_of(rule: &str) -> String {
+pub(super) fn fate_of(rule: &str) -> String {
     let words = match rule {
         "already_replied" => "the run had replied by `send_email` before",
         "tool_only" => "this persona writes by `send_email` only",
@@ -321,7 +388,7 @@ fn fate_of(rule: &str) -> String {
     format!("{words} ({rule})")
 }
 
-fn people(recipients: &Value, label: &str) -> String {
+pub(super) fn people(recipients: &Value, label: &str) -> String {
     let listed = recipients[label].as_array().map(Vec::as_slice).unwrap_or_default();
     listed.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
 }
@@ -334,7 +401,7 @@ fn state_tone(state: &str) -> Tone {
     }
 }
 
-fn tokens(usage: &UsageRecord) -> String {
+pub(super) fn tokens(usage: &UsageRecord) -> String {
     let cached = match usage.cache_read_tokens {
         0 => String::new(),
         cached => format!(" (+{cached} cached)"),
@@ -346,12 +413,12 @@ fn tokens(usage: &UsageRecord) -> String {
     format!("{} tokens in{cached}, {} out{cost}", usage.input_tokens, usage.output_tokens)
 }
 
-fn plural(count: usize, noun: &str) -> String {
+pub(super) fn plural(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A word of JSON: a string as it is, the first key of an object.
-fn word(value: &Value) -> String {
+pub(super) fn word(value: &Value) -> String {
     match value {
         Value::String(word) => inline(word),
         Value::Object(members) => {
@@ -362,11 +429,11 @@ fn word(value: &Value) -> String {
 }
 
 /// `+12 ms` from the start of the run.
-fn offset(start: &str, at: &str) -> String {
+pub(super) fn offset(start: &str, at: &str) -> String {
     format!("+{}", span_between(start, at))
 }
 
-fn span_between(start: &str, end: &str) -> String {
+pub(super) fn span_between(start: &str, end: &str) -> String {
     match (Timestamp::parse(start), Timestamp::parse(end)) {
         (Some(start), Some(end)) => spelled(end.since(start)),
         _ => String::new(),

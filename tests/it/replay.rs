@@ -4,6 +4,9 @@
 //! value) and the timeline that must come of it, `NAME.txt`, with ids and instants normalised; the clock is a manual
 //! one. `ATTACHE_BLESS=1 cargo test --test it replay::` writes the timelines anew.
 
+mod page;
+mod part;
+
 use crate::app::{TestApp, Workspace, note};
 use attache::domain::{RunId, ThreadId};
 use attache::replay::{RunRecord, ThreadRecord, load_run, load_thread, timeline};

@@ -1,13 +1,19 @@
-//! `attache replay show RUN|THREAD|last`: everything that happened, as a timeline.
+//! `attache replay show RUN|THREAD|last`: everything that happened, or the part of it that is asked for, as a timeline, as
+//! one page of HTML, or as the bytes that went out and came in.
 
 use super::{Named, named};
 use crate::cli::output::{Screen, Unwritten};
-use crate::cli::{Command, Context, Exit};
+use crate::cli::runs::instant;
+use crate::cli::{Command, Context, Exit, Failure};
+use crate::replay::select::Selection;
 use crate::replay::timeline::{self, Line, Tone};
-use crate::replay::{load_run, load_thread};
+use crate::replay::{RunRecord, ThreadRecord, TurnRecord, html, load_run, load_thread};
 use anstyle::{AnsiColor, Style};
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
+use serde_json::Value;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 pub struct Show;
 
@@ -16,13 +22,36 @@ const MESSAGES_MAX: u32 = 200;
 const RUNS_MAX: u32 = 50;
 
 /// Its arguments, which `attache replay` takes without a subcommand too.
-pub fn args() -> [Arg; 2] {
-    [
+pub fn args() -> Vec<Arg> {
+    let text = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
+    let number = |name: &'static str| text(name, "N").value_parser(clap::value_parser!(u32));
+    let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    let file = clap::value_parser!(PathBuf);
+    vec![
         Arg::new("id")
             .value_name("RUN|THREAD|last")
             .required(true)
             .help("An id, its first characters, or `last` for the newest run"),
-        Arg::new("full").long("full").action(ArgAction::SetTrue).help("Show long texts and values whole"),
+        flag("full").help("Show long texts and values whole"),
+        number("turn").help("Only this turn and its calls"),
+        text("tool", "NAME")
+            .action(ArgAction::Append)
+            .value_delimiter(',')
+            .help("Only calls of this tool; may be given several times"),
+        flag("errors").help("Only what failed, was withheld, or has no result"),
+        text("since", "TIME").help("Only what began since then: `30m`, `24h`, or 2026-11-20T09:00:00Z"),
+        text("until", "TIME").help("Only what began before then"),
+        flag("context").help("Only what the resolvers contributed, with its share of the budget"),
+        text("raw", "WHAT")
+            .value_parser(["request", "response"])
+            .conflicts_with_all(["context", "errors", "tool", "since", "until", "html"])
+            .help("Only what was sent to the provider, or the normalised answer, in a turn (--turn)"),
+        number("try").requires("raw").help("The try of that turn, from 1 [default: its last]"),
+        flag("exact").requires("raw").help("Print it byte by byte, not made readable"),
+        text("html", "FILE")
+            .value_parser(file)
+            .conflicts_with("context")
+            .help("Write one page that opens anywhere, without scripts and without network"),
     ]
 }
 
@@ -36,28 +65,153 @@ impl Command for Show {
         Box::pin(async move {
             let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
             let store = context.store_beside().await?;
-            let lines = match named(&store, id).await? {
-                Named::Run(run) => {
-                    let record = load_run(&store, &run).await?;
-                    if context.json() {
-                        context.screen.json(&record)?;
-                        return Ok(Exit::Ok);
-                    }
-                    timeline::run(&record, args.get_flag("full"))
-                }
+            let selection = selection(args)?;
+            match named(&store, id).await? {
+                Named::Run(run) => show_run(context, args, &selection, &load_run(&store, &run).await?)?,
                 Named::Thread(thread) => {
                     let record = load_thread(&store, &thread, MESSAGES_MAX, RUNS_MAX).await?;
-                    if context.json() {
-                        context.screen.json(&record)?;
-                        return Ok(Exit::Ok);
-                    }
-                    timeline::thread(&record, args.get_flag("full"))
+                    show_thread(context, args, &selection, &record)?;
                 }
-            };
-            print(&context.screen, &lines)?;
+            }
             Ok(Exit::Ok)
         })
     }
+}
+
+fn selection(args: &ArgMatches) -> Result<Selection, Failure> {
+    let time = |name: &str| args.get_one::<String>(name).map(|typed| instant(typed)).transpose();
+    Ok(Selection {
+        turn: args.get_one::<u32>("turn").copied(),
+        tools: args.get_many::<String>("tool").into_iter().flatten().cloned().collect(),
+        errors: args.get_flag("errors"),
+        since: time("since")?,
+        until: time("until")?,
+    })
+}
+
+fn show_run(
+    context: &Context,
+    args: &ArgMatches,
+    selection: &Selection,
+    record: &RunRecord,
+) -> anyhow::Result<()> {
+    let full = args.get_flag("full");
+    if let Some(what) = args.get_one::<String>("raw") {
+        let of_try = args.get_one::<u32>("try").copied();
+        let turn = turn_of(record, selection.turn, of_try)?;
+        return show_raw(&context.screen, turn, what, args.get_flag("exact"));
+    }
+    if let Some(turn) = selection.turn.filter(|turn| !record.turns.iter().any(|of| of.turn_index == *turn)) {
+        return Err(no_turn(record, &format!("the run has no turn {turn}")).into());
+    }
+    if args.get_flag("context") {
+        return match context.json() {
+            true => context.screen.json(&record.context),
+            false => Ok(print(&context.screen, &timeline::context(record))?),
+        };
+    }
+    let part = selection.of_run(record);
+    if let Some(file) = args.get_one::<PathBuf>("html") {
+        return write_page(context, file, &html::run(&part, full));
+    }
+    let lines = match selection.is_everything() {
+        _ if context.json() => return context.screen.json(&part),
+        true => timeline::run(record, full),
+        false => timeline::part(record, &part, full),
+    };
+    Ok(print(&context.screen, &lines)?)
+}
+
+fn show_thread(
+    context: &Context,
+    args: &ArgMatches,
+    selection: &Selection,
+    record: &ThreadRecord,
+) -> anyhow::Result<()> {
+    let full = args.get_flag("full");
+    if args.contains_id("raw") || args.get_flag("context") || selection.turn.is_some() {
+        let message = "`--raw`, `--context` and `--turn` are about a run, and this is a thread";
+        let runs: Vec<&str> = record.runs.iter().map(|run| run.run.id.as_str()).collect();
+        return Err(Failure::new(Exit::Usage, message).hint(format!("its runs: {}", runs.join(", "))).into());
+    }
+    let part = if selection.is_everything() { record.clone() } else { selection.of_thread(record) };
+    if let Some(file) = args.get_one::<PathBuf>("html") {
+        return write_page(context, file, &html::thread(&part, full));
+    }
+    match context.json() {
+        true => context.screen.json(&part),
+        false => Ok(print(&context.screen, &timeline::thread(&part, full))?),
+    }
+}
+
+/// The provider call that is meant: of a turn, its last try unless another is named.
+fn turn_of(record: &RunRecord, turn: Option<u32>, of_try: Option<u32>) -> Result<&TurnRecord, Failure> {
+    let first = record.turns.first().map(|turn| turn.turn_index);
+    let is_only = record.turns.iter().all(|turn| Some(turn.turn_index) == first);
+    let Some(wanted) = turn.or(first.filter(|_| is_only)) else {
+        return Err(no_turn(record, "say which turn is meant"));
+    };
+    let tries = || record.turns.iter().filter(|turn| turn.turn_index == wanted);
+    let found = match of_try {
+        None => tries().next_back(),
+        Some(number) => tries().find(|turn| turn.attempt == number),
+    };
+    found.ok_or_else(|| match of_try.filter(|_| tries().next().is_some()) {
+        Some(number) => no_turn(record, &format!("turn {wanted} has no try {number}")),
+        None => no_turn(record, &format!("the run has no turn {wanted}")),
+    })
+}
+
+fn no_turn(record: &RunRecord, message: &str) -> Failure {
+    let of = |turn: &TurnRecord| format!("{} (try {}, {})", turn.turn_index, turn.attempt, turn.state);
+    let turns: Vec<String> = record.turns.iter().map(of).collect();
+    let there = if turns.is_empty() { "none yet".to_owned() } else { turns.join(", ") };
+    Failure::new(Exit::NoInput, message).hint(format!("its turns: {there}"))
+}
+
+fn show_raw(screen: &Screen, turn: &TurnRecord, what: &str, exact: bool) -> anyhow::Result<()> {
+    let (value, text) = match what {
+        "request" => (Some(&turn.request), Some(turn.request_sent())),
+        _ => (turn.response.as_ref(), turn.response_kept()),
+    };
+    match (value, text) {
+        (Some(_), Some(text)) if exact => Ok(screen.bytes(text.as_bytes())?),
+        // A body that is no JSON has no form but its own.
+        (Some(Value::String(_)), Some(text)) => Ok(screen.line(text)?),
+        (Some(value), _) => screen.json(value),
+        (None, _) => {
+            let why = turn.error.as_ref().map(|error| format!(": {}: {}", error.class, error.message));
+            let message = format!("turn {} has no answer{}", turn.turn_index, why.unwrap_or_default());
+            Err(Failure::new(Exit::NoInput, message).into())
+        }
+    }
+}
+
+fn write_page(context: &Context, file: &Path, page: &str) -> anyhow::Result<()> {
+    write_new(file, page.as_bytes())?;
+    match context.json() {
+        true => context.screen.json(&serde_json::json!({ "file": file, "size_bytes": page.len() })),
+        false => Ok(context.screen.line(format!("{} bytes written to {}", page.len(), file.display()))?),
+    }
+}
+
+/// Writes a file for its owner alone, because it holds mail; never over another one.
+pub(super) fn write_new(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    let written = options.open(file).and_then(|mut out| out.write_all(bytes).and_then(|()| out.sync_all()));
+    written.map_err(|source| {
+        let message = format!("cannot write `{}`", file.display());
+        Failure::new(Exit::CannotCreate, message)
+            .hint("name a file that does not exist yet")
+            .because(source)
+            .into()
+    })
 }
 
 /// Prints lines; colours only on a terminal.

@@ -185,7 +185,7 @@ impl Page {
 }
 
 /// Text without line ends and other control characters.
-pub(super) fn inline(text: &str) -> String {
+pub(in crate::replay) fn inline(text: &str) -> String {
     let spaced: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     spaced.split_whitespace().collect::<Vec<_>>().join(" ")
 }
