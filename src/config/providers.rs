@@ -160,6 +160,7 @@ fn one<T>(
         think: typed.think,
         agent: AgentSettings {
             binary: typed.binary.clone(),
+            found: None,
             tier: typed.tier.unwrap_or_default(),
             environment: environment.collect(),
             workspace: Some(desk.workspace.to_path_buf()),

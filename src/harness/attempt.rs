@@ -2,12 +2,13 @@
 //!
 //! Absent on purpose: what follows from a failure (`turn.rs`).
 
+use super::circumstances::{Ended, Failure, millis};
 use super::desk::RunError;
 use super::ledger::Moment;
 use super::providers::{
     self, Block, CallContext, LoopOwner, Phase, ProviderError, Response, Stop, ToolChoice,
 };
-use super::work::Work;
+use super::work::{Work, to_json};
 use super::{purse, sessions, supervisor};
 use crate::domain::{ErrorClass, sha256_hex};
 use crate::store::{Entry, TurnAnswered, TurnFailed, TurnStarted};
@@ -45,19 +46,38 @@ pub async fn make(
         model: request.model.clone(),
         context: work.fresh_context.take(),
         advance: Some(purse::advance(work, &request, &wire, question.choice)?),
+        begun_json: Some(to_json(&work.begun())?),
     };
     purse::begin(work, started).await?;
+    work.hindrances.clear();
+    let before = (work.meter.tool_calls, work.meter.tool_failures);
     crate::crash::crash_point!("R3");
     let answered = call(work, &wire, turn_index, question.until).await;
     crate::crash::crash_point!("R5", answered.is_ok());
     let answered = answered.and_then(|response| usable(work, response));
     Ok(match answered {
-        Ok(response) => Ok(accept(work, turn_index, attempt, response)),
+        Ok(response) => Ok(accept(work, (turn_index, attempt), before, response)),
         Err(error) => {
-            fail(work, turn_index, attempt, &error);
+            fail(work, (turn_index, attempt), before, &error);
             Err(error)
         }
     })
+}
+
+/// How a call ended that began with so many calls of tools, and failed ones.
+fn ended(work: &mut Work<'_>, before: (u32, u32), error: Option<&ProviderError>) -> Option<String> {
+    work.look_at_clock(Moment::Answered);
+    let (calls, failures) = work.desk.circumstances.unwatched();
+    work.meter.tool_calls += calls;
+    work.meter.tool_failures += failures;
+    let ended = Ended {
+        worked_ms: millis(work.elapsed()),
+        calls: work.meter.tool_calls - before.0,
+        failures: work.meter.tool_failures - before.1,
+        error: error.map(Failure::from),
+    };
+    // Numbers and texts always have a JSON form.
+    serde_json::to_string(&ended).ok()
 }
 
 async fn call(
@@ -108,7 +128,12 @@ fn usable(work: &Work<'_>, response: Response) -> Result<Response, ProviderError
 }
 
 /// Gives the calls ids of our own, unique in the run, so that history is portable between providers.
-fn accept(work: &mut Work<'_>, turn_index: u32, attempt: u32, mut response: Response) -> Response {
+fn accept(
+    work: &mut Work<'_>,
+    (turn_index, attempt): (u32, u32),
+    before: (u32, u32),
+    mut response: Response,
+) -> Response {
     let mut position = 0;
     for block in &mut response.blocks {
         if let Block::ToolCall { id, .. } = block {
@@ -122,7 +147,7 @@ fn accept(work: &mut Work<'_>, turn_index: u32, attempt: u32, mut response: Resp
         }
     }
     let (usage, lines) = purse::priced(work, &response);
-    work.look_at_clock(Moment::Answered);
+    let ended_json = ended(work, before, None);
     work.meter.usage = work.meter.usage.plus(usage);
     work.meter.turns += 1;
     // A response that was folded from typed blocks always has a JSON form.
@@ -134,12 +159,13 @@ fn accept(work: &mut Work<'_>, turn_index: u32, attempt: u32, mut response: Resp
         usage,
         lines,
         worked: work.elapsed(),
+        ended_json,
     }));
     response
 }
 
-fn fail(work: &mut Work<'_>, turn_index: u32, attempt: u32, error: &ProviderError) {
-    work.look_at_clock(Moment::Answered);
+fn fail(work: &mut Work<'_>, (turn_index, attempt): (u32, u32), before: (u32, u32), error: &ProviderError) {
+    let ended_json = ended(work, before, Some(error));
     let used = error.used.as_deref().map(|used| purse::priced_failure(work, *used));
     if let Some((usage, _)) = &used {
         work.meter.usage = work.meter.usage.plus(*usage);
@@ -152,5 +178,6 @@ fn fail(work: &mut Work<'_>, turn_index: u32, attempt: u32, error: &ProviderErro
         used,
         billing: purse::billing(error),
         worked: work.elapsed(),
+        ended_json,
     }));
 }

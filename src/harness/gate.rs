@@ -34,6 +34,8 @@ pub struct Gate<'w> {
 /// How one call ended.
 pub enum Verdict {
     Done(ToolOutcome),
+    /// As it is written down already: a result from a record, whose effect was committed with it.
+    Known(String),
     /// The model may mend it; the rest of the batch is skipped.
     Failed {
         code: &'static str,
@@ -156,11 +158,27 @@ pub fn settle(verdict: Verdict, name: &str) -> Settled {
             let result = std::mem::replace(&mut outcome.result, Value::Null);
             (json!({ "ok": true, "result": result }).to_string(), Some(outcome), None)
         }
+        Verdict::Known(payload) => {
+            let terminal = ends_the_run(&payload);
+            (payload, None, terminal)
+        }
         Verdict::Failed { code, message } => (failure(code, &message), None, None),
         Verdict::Terminal { class, message } => {
             (failure(class.as_str(), &message), None, Some((class, message)))
         }
     }
+}
+
+/// Why the run ended with this result, if it did.
+fn ends_the_run(payload: &str) -> Option<(ErrorClass, String)> {
+    let parsed: Value = serde_json::from_str(payload).ok()?;
+    let error = parsed.get("error")?;
+    let class = ErrorClass::parse(error["code"].as_str()?)?;
+    let is_end = matches!(
+        class,
+        ErrorClass::UnsupportedAction | ErrorClass::OutboundNotConfigured | ErrorClass::Cancelled
+    );
+    is_end.then(|| (class, error["message"].as_str().unwrap_or_default().to_owned()))
 }
 
 /// What a call row holds.

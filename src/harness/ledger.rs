@@ -137,6 +137,8 @@ pub trait Circumstances: Send + Sync {
     fn without(&self, route: &Route<'_>) -> Vec<Parameter>;
     /// Working time of this attempt, where `since` is the monotonic time of its beginning.
     fn worked(&self, since: Duration, moment: Moment) -> Duration;
+    /// Calls of tools, and failed ones, that the last call of a provider brought along and nobody here has watched.
+    fn unwatched(&self) -> (u32, u32);
     /// Lets that much time pass.
     fn wait(&self, span: Duration) -> BoxFuture<'_, ()>;
 }

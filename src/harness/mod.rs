@@ -7,6 +7,7 @@ pub mod context;
 pub mod meter;
 pub mod desk;
 pub mod ledger;
+pub mod circumstances;
 pub mod workshop;
 pub mod roster;
 pub mod trial;

@@ -3,6 +3,7 @@
 //! The bound of a call is one that its bill cannot exceed: a token has at least one byte, and an answer ends at the length
 //! that the request names. What is set aside too much comes back with the answer.
 
+use super::circumstances::Hindrance;
 use super::desk::{Bench, Desk, RunError};
 use super::providers::{Phase, ProviderError, Request, Response, TokenUsage, ToolChoice};
 use super::work::Work;
@@ -183,6 +184,7 @@ pub async fn begin(work: &mut Work<'_>, started: TurnStarted) -> Result<(), RunE
                 if let Some(Entry::TurnStarted(started)) = begun {
                     work.fresh_context = started.context;
                 }
+                work.hindrances.push(Hindrance::purse(empty.purse.scope));
                 return Err(RunError::Purse(empty));
             }
         };

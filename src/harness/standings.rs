@@ -135,6 +135,10 @@ impl Circumstances for Standings {
         self.clock.monotonic().saturating_sub(since)
     }
 
+    fn unwatched(&self) -> (u32, u32) {
+        (0, 0)
+    }
+
     fn wait(&self, span: Duration) -> BoxFuture<'_, ()> {
         Box::pin(tokio::time::sleep(span))
     }

@@ -2,6 +2,7 @@
 //! `providers/retry.rs` and done here.
 
 use super::attempt::{self, Question};
+use super::circumstances::{Failure, Hindrance};
 use super::desk::RunError;
 use super::providers::{
     Patience, ProviderError, Response, RetryDecision, Size, ToolChoice, Tried, retry_decision,
@@ -72,6 +73,7 @@ async fn call_or_rest(
     let name = work.route.name.clone();
     if let Err(resting) = circumstances.admit(&name, std::mem::take(&mut work.insists)) {
         tries.calls = u32::MAX;
+        work.hindrances.push(Hindrance::Rest { provider: name, error: Failure::from(&resting) });
         return Ok(Err(resting));
     }
     let made = attempt::make(work, question).await;

@@ -1,5 +1,6 @@
 //! One run on the desk: what it was told, what was said so far, what is still to be committed.
 
+use super::circumstances::{Begun, Claim, Hindrance, amounts, millis};
 use super::desk::{Bench, RunError};
 use super::gate::Gate;
 use super::ledger::{Assembled, Moment, Order};
@@ -77,6 +78,10 @@ pub struct Work<'a> {
     elapsed: Duration,
     /// What the last request to be made leaves out.
     without: Vec<Parameter>,
+    /// What kept calls from being made since the last one that was.
+    pub hindrances: Vec<Hindrance>,
+    /// Calls in the journal as the work began.
+    found_calls: u32,
 }
 
 impl<'a> Work<'a> {
@@ -122,6 +127,8 @@ impl<'a> Work<'a> {
             began: desk.clock.monotonic(),
             elapsed: run.worked,
             without: Vec::new(),
+            hindrances: Vec::new(),
+            found_calls: 0,
         };
         let journal = match run.has_journal {
             true => desk.ledger.journal_so_far(run).await?,
@@ -188,6 +195,7 @@ impl<'a> Work<'a> {
             self.route = self.chain.go_on(self.route.clone(), name, model);
         }
         self.known_steps.clone_from(&journal.steps);
+        self.found_calls = journal.calls;
         self.turn_attempts = journal.attempts.iter().copied().collect();
         self.mails_sent = journal.mails as usize;
         self.replied = journal.replied;
@@ -255,9 +263,8 @@ impl<'a> Work<'a> {
     /// Whatever is decided by the time until the next look is decided by the same time, which is written down.
     pub fn look_at_clock(&mut self, moment: Moment) {
         let worked = self.desk.circumstances.worked(self.began, moment);
-        // As it is written down, in whole milliseconds.
-        let whole = u64::try_from((self.run.worked + worked).as_millis()).unwrap_or(u64::MAX);
-        self.elapsed = Duration::from_millis(whole);
+        // As it is written down.
+        self.elapsed = Duration::from_millis(millis(self.run.worked + worked));
     }
 
     /// How long it is until that working time, now. For bounds on a call only: nothing may be decided by it.
@@ -290,6 +297,26 @@ impl<'a> Work<'a> {
         if let Some(next) = self.chain.advance(&self.route, error, retry_in) {
             tracing::warn!(%run, %from, to = %next, %class, error = message, "falling back to another provider");
             self.route = next;
+        }
+    }
+
+    /// How the next call comes to be made.
+    pub fn begun(&self) -> Begun {
+        Begun {
+            found_calls: self.found_calls,
+            found_steps: u32::try_from(self.known_steps.len()).unwrap_or(u32::MAX),
+            config: String::new(),
+            claim: Claim {
+                attempt: self.run.attempt,
+                worked_ms: millis(self.run.worked),
+                is_retried: self.run.is_retried,
+                budget_micros: self.run.budget_micros,
+                thread_budget: amounts(self.run.thread_budget),
+            },
+            asked_ms: millis(self.elapsed),
+            without: self.without.clone(),
+            session: self.agent.terms.as_ref().map(|terms| terms.session.clone()),
+            hindrances: self.hindrances.clone(),
         }
     }
 
@@ -392,7 +419,7 @@ fn spec(tool: &dyn Tool) -> ToolSpec {
     }
 }
 
-fn to_json(value: &impl serde::Serialize) -> Result<String, RunError> {
+pub fn to_json(value: &impl serde::Serialize) -> Result<String, RunError> {
     let bug =
         |error: serde_json::Error| RunError::Fatal { class: ErrorClass::Config, message: error.to_string() };
     serde_json::to_string(value).map_err(bug)

@@ -54,6 +54,8 @@ pub struct TurnStarted {
     pub context: Option<AssembledContext>,
     /// What the call may cost; `None`: it is not counted.
     pub advance: Option<Advance>,
+    /// How the call came to be made, as the harness writes it.
+    pub begun_json: Option<String>,
 }
 
 /// What a resumed run starts from instead of assembling again.
@@ -78,6 +80,8 @@ pub struct TurnAnswered {
     pub lines: Vec<UsageLine>,
     /// Time spent working on the run so far.
     pub worked: Duration,
+    /// How the call ended, as the harness writes it.
+    pub ended_json: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -92,6 +96,8 @@ pub struct TurnFailed {
     pub billing: Billing,
     /// Time spent working on the run so far.
     pub worked: Duration,
+    /// How the call ended, as the harness writes it.
+    pub ended_json: Option<String>,
 }
 
 /// A message that a run sends, or would have sent.
@@ -130,7 +136,7 @@ pub(super) const OWN_RUN: &str = "
     SELECT 1 FROM runs WHERE id = $1 AND epoch = $2 AND state = 'running' AND persona_id = $3";
 pub(super) const START_TURN: &str = "
     INSERT INTO run_turns (run_id, turn_index, attempt, persona_id, request_json, request_sha256, provider, model,
-      state, started_at, context_json) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'started', $9, $10);
+      state, started_at, context_json, begun_json) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'started', $9, $10, $14);
     UPDATE runs SET provider = $7, model = $8, context_report_json = coalesce($11, context_report_json),
       limits_json = coalesce($13, limits_json)
     WHERE id = $1 AND ($11 IS NOT NULL OR provider <> $7 OR model <> $8);
@@ -139,7 +145,7 @@ pub(super) const START_TURN: &str = "
 pub(super) const END_TURN: &str = "
     UPDATE run_turns SET state = $4, response_json = $5, error_class = $6, error_message = $7, finished_at = $8,
       input_tokens = $9, cache_read_tokens = $10, cache_write_tokens = $11, output_tokens = $12,
-      reasoning_tokens = $13, cost_micros = $14
+      reasoning_tokens = $13, cost_micros = $14, ended_json = $16
     WHERE run_id = $1 AND turn_index = $2 AND attempt = $3;
     UPDATE runs SET worked_ms = $15, input_tokens = input_tokens + $9, cache_read_tokens = cache_read_tokens + $10,
       cache_write_tokens = cache_write_tokens + $11, output_tokens = output_tokens + $12,
@@ -225,6 +231,7 @@ impl Scribe {
         let insert = insert.bind(context.map(|context| context.request_json.as_str()));
         let insert = insert.bind(context.map(|context| context.report_json.as_str())).bind(self.epoch);
         let insert = insert.bind(context.map(|context| context.limits_json.as_str()));
+        let insert = insert.bind(turn.begun_json.as_deref());
         let thread = insert.fetch_optional(&mut *conn).await?;
         self.ours(thread.is_some())?;
         match (&turn.advance, thread) {
@@ -239,7 +246,7 @@ impl Scribe {
     async fn turn_answered(&self, conn: &mut SqliteConnection, turn: &TurnAnswered) -> Result<()> {
         let end = self.end_turn((turn.turn_index, turn.attempt), "answered");
         let end = end.bind(&turn.response_json).bind(None::<&str>).bind(None::<&str>).bind(&self.stamp);
-        charge(end, turn.usage, turn.worked).execute(&mut *conn).await?;
+        charge(end, turn.usage, turn.worked).bind(&turn.ended_json).execute(&mut *conn).await?;
         money::settle(conn, (&self.key.run, turn.turn_index, turn.attempt), &turn.lines, &self.stamp).await
     }
 
@@ -247,7 +254,7 @@ impl Scribe {
         let end = self.end_turn((turn.turn_index, turn.attempt), "failed").bind(None::<&str>);
         let end = end.bind(turn.class.as_str()).bind(&turn.message).bind(&self.stamp);
         let used = turn.used.as_ref().map_or(Usage::default(), |(usage, _)| *usage);
-        charge(end, used, turn.worked).execute(&mut *conn).await?;
+        charge(end, used, turn.worked).bind(&turn.ended_json).execute(&mut *conn).await?;
         match &turn.used {
             Some((_, lines)) => {
                 money::settle(conn, (&self.key.run, turn.turn_index, turn.attempt), lines, &self.stamp).await
@@ -394,6 +401,8 @@ pub struct JournalSoFar {
     pub answers: Vec<(u32, String)>,
     /// Provider and model of the last of them.
     pub answered_by: Option<(String, String)>,
+    /// Calls of providers that were begun.
+    pub calls: u32,
     /// Highest attempt per started turn.
     pub attempts: Vec<(u32, u32)>,
     /// Steps in order.
@@ -418,6 +427,7 @@ impl PersonaStore {
         let turns = sqlx::query(JOURNAL_TURNS).bind(run.as_str()).bind(self.persona.as_str());
         for row in turns.fetch_all(self.store.readers()).await? {
             let (index, attempt): (u32, u32) = (row.get(0), row.get(1));
+            so_far.calls += 1;
             so_far.attempts.retain(|(turn, _)| *turn != index);
             so_far.attempts.push((index, attempt));
             if let Some(context) = row.get::<Option<String>, _>(4) {

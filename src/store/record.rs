@@ -28,12 +28,17 @@ pub struct StoredTurn {
     pub error_message: Option<String>,
     pub started_at: Timestamp,
     pub finished_at: Option<Timestamp>,
+    /// The normalised first request, where the call was the first to have that context.
+    pub context_json: Option<String>,
+    /// How the call came to be made and how it ended, as the harness wrote it.
+    pub begun_json: Option<String>,
+    pub ended_json: Option<String>,
 }
 
 pub(super) const TURNS_OF_RUN: &str = "
     SELECT turn_index, attempt, state, request_json, request_sha256, response_json, provider, model, input_tokens,
       cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost_micros, error_class, error_message,
-      started_at, finished_at
+      started_at, finished_at, context_json, begun_json, ended_json
     FROM run_turns WHERE run_id = $1 AND persona_id = $2 ORDER BY turn_index, attempt";
 pub(super) const TIMED_STEPS: &str = "
     SELECT event_type, executor, tool_name, tool_call_id, payload_json, created_at FROM thread_tool_events
@@ -96,5 +101,8 @@ fn stored_turn(row: &SqliteRow) -> Result<StoredTurn> {
         error_message: row.get("error_message"),
         started_at: timestamp(row, "started_at")?,
         finished_at: optional_timestamp(row, "finished_at")?,
+        context_json: row.get("context_json"),
+        begun_json: row.get("begun_json"),
+        ended_json: row.get("ended_json"),
     })
 }

@@ -56,6 +56,7 @@ impl Fake {
         let fake = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/agents/fake");
         let agent = AgentSettings {
             binary: Some(text(&fake)),
+            found: None,
             tier: Tier::ReadOnly,
             environment: environment.map(|(name, value)| (name.to_owned(), SecretString::from(value))).into(),
             stop_grace: Some(Duration::from_millis(300)),

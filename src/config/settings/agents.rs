@@ -11,6 +11,8 @@ use std::time::Duration;
 pub struct AgentSettings {
     /// A path, or a name to look for on `PATH`; `None`: the agent's own name.
     pub binary: Option<String>,
+    /// Where the program was; nothing is looked for then. For whoever writes its requests and starts nothing.
+    pub found: Option<PathBuf>,
     pub tier: Tier,
     /// All that the program sees of the environment: name and value.
     pub environment: Vec<(String, SecretString)>,

@@ -404,7 +404,8 @@ impl From<TokenUsage> for Usage {
 }
 
 /// How far a failed call had got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Phase {
     Config,
     BeforeSend,

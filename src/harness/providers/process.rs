@@ -51,7 +51,7 @@ impl Program {
         let wanted = agent.binary.as_deref().unwrap_or(name);
         let search = agent.environment.iter().find(|(name, _)| name == "PATH");
         let search = search.map_or("", |(_, value)| value.expose_secret());
-        let Some(path) = look_up(wanted, search) else {
+        let Some(path) = agent.found.clone().or_else(|| look_up(wanted, search)) else {
             let place = if wanted.contains('/') { "is not a program" } else { "is not on `PATH`" };
             let message = format!("`{wanted}` {place}; install it (`{install}`) or set `binary` to its path");
             return Err(ProviderError::new(ErrorClass::BinaryMissing, Phase::Config, message));

@@ -31,6 +31,7 @@ fn begins(turn_index: u32, purses: Vec<PurseId>) -> Entry {
     let bound = Some(Bound { value: 1000, origin: Origin::Global });
     let purses = purses.into_iter().map(|id| Purse { id, cost_micros_max: bound, tokens_max: bound });
     Entry::TurnStarted(TurnStarted {
+        begun_json: None,
         turn_index,
         attempt: 1,
         request_json: "{}".to_owned(),
@@ -53,6 +54,7 @@ fn ends(turn_index: u32, cost: i64) -> Entry {
     let (model, source) = ("test".to_owned(), CostSource::Provider);
     let line = UsageLine { model, usage, source, price_version: None, estimated: false };
     Entry::TurnAnswered(TurnAnswered {
+        ended_json: None,
         turn_index,
         attempt: 1,
         response_json: "{}".to_owned(),

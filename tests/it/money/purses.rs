@@ -54,6 +54,7 @@ impl Bank {
         let bound = |value| Some(Bound { value, origin: Origin::Global });
         let purse = Purse { id: purse(), cost_micros_max: bound(MAX), tokens_max: bound(10 * MAX) };
         let started = TurnStarted {
+            begun_json: None,
             turn_index: self.turns,
             attempt: 1,
             request_json: "{}".to_owned(),
@@ -91,6 +92,7 @@ impl Bank {
         let line =
             UsageLine { model: "test".to_owned(), usage, source, price_version: None, estimated: false };
         let answered = TurnAnswered {
+            ended_json: None,
             turn_index,
             attempt: 1,
             response_json: "{}".to_owned(),
@@ -104,6 +106,7 @@ impl Bank {
     async fn fail(&self, (run, turn_index, _): (usize, u32, i64), billing: Billing) {
         let message = "no".to_owned();
         let failed = TurnFailed {
+            ended_json: None,
             turn_index,
             attempt: 1,
             class: ErrorClass::Transient,
