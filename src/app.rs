@@ -20,14 +20,21 @@ use crate::harness::worker::Worker;
 use crate::scheduler::Scheduler;
 use crate::store::Store;
 use anyhow::Context;
+use futures_util::FutureExt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 /// How long the session of an agent is kept after its last call.
 const SESSION_UNUSED_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// Time for those who wait for a yes to read that there is none, when nothing can be stored any more.
+const LAST_REPLIES: Duration = Duration::from_millis(400);
+/// Of the time of a drain, what the work and then the database may take at most; what is left is the process's.
+const WORK_SHARE: f32 = 0.9;
+const CLOSE_SHARE: f32 = 0.05;
 
 /// An engine on a workspace: the lock is held, the crash of the last one is recovered from, nothing runs yet.
 pub struct Engine {
@@ -55,9 +62,20 @@ impl Engine {
     /// Opens the workspace for work. Errors: another engine has it, the database is unusable, a provider or
     /// transport cannot be built.
     pub async fn open(config: Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
-        let config = Arc::new(config);
         let store = Store::open(&config.workspace, clock.clone()).await?;
-        // The lock is ours: the engine that started them is gone, and what they go on doing nobody records.
+        Self::with_store(config, store, clock).await
+    }
+
+    /// The same in the place of an engine that still has the workspace and does not answer: from here on it stores and
+    /// sends nothing, and it ends as soon as it tries.
+    pub async fn take_over(config: Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+        let store = Store::take_over(&config.workspace, clock.clone()).await?;
+        Self::with_store(config, store, clock).await
+    }
+
+    async fn with_store(config: Config, store: Store, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+        let config = Arc::new(config);
+        // The epoch is ours: the engine that started them is gone, and what they go on doing nobody records.
         let left = mark::sweep(&config.workspace);
         if left > 0 {
             tracing::warn!(
@@ -136,41 +154,72 @@ impl Engine {
         Ok(bound)
     }
 
-    /// Serves until `shutdown`, then stops accepting, lets running work end, and closes the database.
+    /// Serves until `shutdown`, then stops accepting, lets running work end, and closes the database: all of it within
+    /// `limits.drain_max`. What does not end in time is cut, and the next engine goes on with it.
+    ///
+    /// Errors: nothing can be stored any more, because another engine has the workspace or the disk failed.
     pub async fn serve(self, listeners: Vec<Bound>, shutdown: CancellationToken) -> anyhow::Result<()> {
-        let (intake_tasks, road_tasks) = (TaskTracker::new(), TaskTracker::new());
+        let (store, door, drain_max) = (self.store.clone(), self.door.clone(), self.config.limits.drain_max);
+        let mut work = self.start(listeners, &shutdown);
+        let halted = tokio::select! {
+            () = shutdown.cancelled() => None,
+            halted = store.halted() => Some(halted.into()),
+            panicked = work.panicked() => Some(panicked),
+        };
+        shutdown.cancel();
+        door.stop();
+        if let Some(error) = halted {
+            tracing::error!(%error, "stopping at once");
+            let _cut =
+                timeout(LAST_REPLIES, async { while work.intake.join_next().await.is_some() {} }).await;
+            return Err(error);
+        }
+        tracing::info!("stopping");
+        // A second is the least, so that a drain of no time still puts back what it cuts.
+        let share = |share: f32| drain_max.mul_f32(share).max(Duration::from_secs(1).mul_f32(share));
+        let end_by = Instant::now() + share(WORK_SHARE);
+        for tasks in [&mut work.intake, &mut work.road] {
+            let ended = timeout_at(end_by, async { while tasks.join_next().await.is_some() {} });
+            if ended.await.is_err() {
+                tracing::warn!("some work did not end in time and is cut; the next start goes on with it");
+            }
+        }
+        drop((work, door));
+        let halted = store.halted().now_or_never();
+        if timeout(share(CLOSE_SHARE), store.close()).await.is_err() {
+            tracing::warn!(
+                "the database did not close in time; nothing is lost, the next start reads its log"
+            );
+        }
+        halted.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Starts everything that works until `shutdown`.
+    fn start(self, listeners: Vec<Bound>, shutdown: &CancellationToken) -> Work {
+        let mut work = Work::default();
         for listener in listeners {
-            intake_tasks.spawn(smtp::serve(listener, self.door(), shutdown.clone()));
+            work.intake.spawn(smtp::serve(listener, self.door(), shutdown.clone()));
         }
         let (door, stop) = (self.door.clone(), shutdown.clone());
-        intake_tasks.spawn(async move { door.watch_queue(stop).await });
+        work.intake.spawn(async move { door.watch_queue(stop).await });
         for watched in &self.config.gateway.folders {
-            intake_tasks.spawn(folder::watch(self.folder_watch(watched.clone()), shutdown.clone()));
+            work.intake.spawn(folder::watch(self.folder_watch(watched.clone()), shutdown.clone()));
         }
         for mailbox in &self.config.gateway.mailboxes {
-            intake_tasks.spawn(imap::watch(self.mailbox_watch(mailbox.clone()), shutdown.clone()));
+            work.intake.spawn(imap::watch(self.mailbox_watch(mailbox.clone()), shutdown.clone()));
         }
         let worker = Worker::new(self.desk.clone());
-        road_tasks.spawn(worker.run(self.runs_queued.clone(), shutdown.clone()));
+        work.road.spawn(worker.run(self.runs_queued.clone(), shutdown.clone()));
         let (scheduler, runs_queued, stop) = (self.scheduler, self.runs_queued.clone(), shutdown.clone());
-        road_tasks.spawn(async move { scheduler.run(&runs_queued, stop).await });
+        work.road.spawn(async move { scheduler.run(&runs_queued, stop).await });
         if let Some(outbound) = self.outbound {
             let (mail_queued, stop) = (self.mail_queued.clone(), shutdown.clone());
-            let drain_max = self.config.limits.drain_max;
-            road_tasks.spawn(async move { outbound.run(&mail_queued, stop, drain_max).await });
+            let patience = self.config.limits.drain_patience();
+            work.road.spawn(async move { outbound.run(&mail_queued, stop, patience).await });
         }
         let (notices, mail_queued, stop) = (self.notices, self.mail_queued.clone(), shutdown.clone());
-        road_tasks.spawn(async move { notices.run(&mail_queued, stop).await });
-        shutdown.cancelled().await;
-        tracing::info!("stopping");
-        self.door.stop();
-        for tasks in [intake_tasks, road_tasks] {
-            tasks.close();
-            tasks.wait().await;
-        }
-        drop((self.desk, self.door));
-        self.store.close().await;
-        Ok(())
+        work.road.spawn(async move { notices.run(&mail_queued, stop).await });
+        work
     }
 
     fn folder_watch(&self, watched: WatchedFolder) -> FolderWatch {
@@ -186,6 +235,33 @@ impl Engine {
 
     fn address_of(&self, persona: Option<&PersonaId>) -> Option<Address> {
         persona.and_then(|id| self.config.personas.get(id)).map(|persona| persona.address.clone())
+    }
+}
+
+/// What works while the engine serves; dropping it ends all of it at once.
+#[derive(Default)]
+struct Work {
+    /// Where letters come in.
+    intake: JoinSet<()>,
+    /// Runs, schedules, mail out.
+    road: JoinSet<()>,
+}
+
+impl Work {
+    /// Resolves when a part of the engine met a bug: without it the others would go on and nobody would notice.
+    async fn panicked(&mut self) -> anyhow::Error {
+        loop {
+            let ended = tokio::select! {
+                Some(ended) = self.intake.join_next() => ended,
+                Some(ended) = self.road.join_next() => ended,
+                else => std::future::pending().await,
+            };
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                return anyhow::Error::new(error).context("a part of the engine met a bug and ended");
+            }
+        }
     }
 }
 

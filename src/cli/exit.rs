@@ -24,6 +24,8 @@ pub enum Exit {
     Unavailable = 69,
     /// Something cannot be created, or exists already (`EX_CANTCREAT`).
     CannotCreate = 73,
+    /// The disk failed (`EX_IOERR`).
+    Broken = 74,
     /// It may work later: the database did not commit, or there is no room for the output (`EX_TEMPFAIL`).
     TryAgain = 75,
     /// The workspace cannot be worked on: another engine has it, or it is none (`EX_CONFIG`).
@@ -99,11 +101,12 @@ fn verdict(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<St
         return Some((Exit::BadData, None));
     }
     if let Some(error) = cause.downcast_ref::<StoreError>() {
-        return Some((of_store(error), None));
+        return Some(of_store(error));
     }
     match cause.downcast_ref::<OpenError>()? {
         OpenError::InUse { .. } => {
-            let hint = "stop that engine, or name another workspace with --workspace";
+            let hint = "stop that engine, or name another workspace with --workspace; `attache serve --take-over` \
+                replaces one that does not answer";
             Some((Exit::Workspace, Some(hint.to_owned())))
         }
         OpenError::Folder { .. } => {
@@ -124,10 +127,18 @@ fn verdict(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<St
     }
 }
 
-fn of_store(error: &StoreError) -> Exit {
+fn of_store(error: &StoreError) -> (Exit, Option<String>) {
     match error {
-        StoreError::Missing { .. } | StoreError::Ambiguous { .. } => Exit::NoInput,
-        StoreError::NotCommitted(_) => Exit::TryAgain,
-        _ => Exit::Failed,
+        StoreError::Missing { .. } | StoreError::Ambiguous { .. } => (Exit::NoInput, None),
+        StoreError::NotCommitted(_) => (Exit::TryAgain, None),
+        StoreError::CommitFailed(_) => {
+            let hint = "see to the disk and start again: whatever got a yes is stored, and what got none comes again";
+            (Exit::Broken, Some(hint.to_owned()))
+        }
+        StoreError::Fenced { .. } => {
+            let hint = "nothing was stored or sent by this engine since; the other one goes on with its work";
+            (Exit::Workspace, Some(hint.to_owned()))
+        }
+        _ => (Exit::Failed, None),
     }
 }

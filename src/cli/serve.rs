@@ -3,16 +3,21 @@
 use super::{Command, Context, Exit, Failure, output};
 use crate::app::{self, Engine};
 use crate::clock::SystemClock;
-use crate::gateway::ingress::smtp::TlsError;
+use crate::gateway::ingress::smtp::{Bound, TlsError};
 use crate::gateway::notices::Notices;
 use crate::harness::preflight;
 use anyhow::Context as _;
-use clap::ArgMatches;
+use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+/// How long a start in the place of another engine waits for that one's addresses.
+const ADDRESS_WAIT: Duration = Duration::from_secs(4);
 
 pub struct Serve;
 
@@ -20,28 +25,30 @@ impl Command for Serve {
     fn clap(&self) -> clap::Command {
         clap::Command::new("serve")
             .about("Take letters, run schedules, answer and send, until SIGTERM or SIGINT")
+            .arg(Arg::new("take-over").long("take-over").action(ArgAction::SetTrue).help(
+                "Replace an engine that has this workspace and does not answer; it can store nothing more",
+            ))
     }
     fn default_log(&self) -> &'static str {
         // The ticker reports its own life cycle at `info`, which tells an operator nothing.
         "info,tokio_cron_scheduler=warn"
     }
-    fn run<'a>(&'a self, context: &'a Context, _args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(async move { serve(context).await })
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move { serve(context, args.get_flag("take-over")).await })
     }
 }
 
-async fn serve(context: &Context) -> anyhow::Result<Exit> {
+async fn serve(context: &Context, take_over: bool) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     // Before anything is opened, so that an early signal is not lost.
     let mut signals = Signals::listen()?;
-    let engine = Engine::open(context.config()?, Arc::new(SystemClock::new())).await?;
-    let listeners = engine.bind().await.map_err(|cause| {
-        let hint = match cause.is::<TlsError>() {
-            true => "`tls` in configs/gateway.json names the PEM files of certificate and key",
-            false => "another program may have that address; `listeners` in configs/gateway.json names ours",
-        };
-        Failure::new(Exit::Failed, "cannot take letters").hint(hint).because(cause)
-    })?;
+    let (config, clock) = (context.config()?, Arc::new(SystemClock::new()));
+    let engine = match take_over {
+        true => Engine::take_over(config, clock).await?,
+        false => Engine::open(config, clock).await?,
+    };
+    let patience = if take_over { ADDRESS_WAIT } else { Duration::ZERO };
+    let listeners = bind(&engine, patience).await?;
     // Letters are taken and kept all the same; what is answered meanwhile is the operator's to know.
     let texts = preflight::text_problems(&engine.config, engine.store.clock().now());
     for problem in preflight::warnings(&engine.config).into_iter().chain(texts) {
@@ -61,6 +68,29 @@ async fn serve(context: &Context) -> anyhow::Result<Exit> {
         () = signals.next() => {
             let failure = Failure::new(Exit::Failed, "stopped by a second signal, without waiting for running work");
             Err(failure.hint("nothing is lost: the next start goes on where this one stopped").into())
+        }
+    }
+}
+
+/// An engine that was replaced finds out within a second and leaves its addresses; for that long it is tried again.
+async fn bind(engine: &Engine, patience: Duration) -> Result<Vec<Bound>, Failure> {
+    let end = Instant::now() + patience;
+    loop {
+        match engine.bind().await {
+            Ok(listeners) => return Ok(listeners),
+            Err(cause) if cause.is::<TlsError>() || Instant::now() >= end => {
+                let hint = match cause.is::<TlsError>() {
+                    true => "`tls` in configs/gateway.json names the PEM files of certificate and key",
+                    false if patience > Duration::ZERO => {
+                        "an engine that is stopped keeps its addresses: end its process, then start this one again"
+                    }
+                    false => {
+                        "another program may have that address; `listeners` in configs/gateway.json names ours"
+                    }
+                };
+                return Err(Failure::new(Exit::Failed, "cannot take letters").hint(hint).because(cause));
+            }
+            Err(_taken) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
 }

@@ -326,8 +326,16 @@ pub struct Limits {
     pub persona_hops_max: usize,
     /// A letter seen again within this time is the same letter.
     pub duplicate_window: Duration,
-    /// Time for running work to end after SIGTERM.
+    /// Time from SIGTERM to the end of the process.
     pub drain_max: Duration,
+}
+
+impl Limits {
+    /// Time for running work to end after SIGTERM. The rest of `drain_max` is for putting back what did not, and for
+    /// closing the database.
+    pub fn drain_patience(&self) -> Duration {
+        self.drain_max.mul_f32(0.8)
+    }
 }
 
 impl Default for Limits {

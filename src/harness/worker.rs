@@ -8,6 +8,7 @@ use super::purse;
 use crate::domain::{ErrorClass, RunId, stable_seed};
 use crate::store::{ClaimedRun, RunFailure, StoreError};
 use futures_util::FutureExt;
+use futures_util::future::join_all;
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -56,7 +57,7 @@ impl Worker {
         Self { desk, running: JoinSet::new(), backlog: false, open: HashMap::new(), unsettled: Vec::new() }
     }
 
-    /// Works until `shutdown`, then gives running runs `drain_max` to end and puts the rest back.
+    /// Works until `shutdown`, then gives running runs the patience of a drain to end, and puts the rest back.
     pub async fn run(mut self, wake: Arc<Notify>, shutdown: CancellationToken) {
         // An interval, not a sleep: a busy engine must look for cancellations too.
         let mut poll = tokio::time::interval(POLL);
@@ -140,7 +141,7 @@ impl Worker {
                 self.unsettled.extend(unsettled.map(|failure| (run, failure)));
             }
             // Only a shutdown aborts runs; their rows are put back by `wind_down` or recovered by the next start.
-            Err(error) => tracing::error!(%error, "a run was aborted"),
+            Err(error) => tracing::info!(%error, "a run was aborted"),
         }
     }
 
@@ -159,7 +160,7 @@ impl Worker {
     }
 
     async fn wind_down(mut self) {
-        let patience = tokio::time::sleep(self.desk.config.limits.drain_max);
+        let patience = tokio::time::sleep(self.desk.config.limits.drain_patience());
         tokio::pin!(patience);
         while !self.running.is_empty() {
             tokio::select! {
@@ -168,12 +169,18 @@ impl Worker {
             }
         }
         self.running.abort_all();
-        while self.running.join_next().await.is_some() {}
-        for (run, open) in &self.open {
-            let worked = open.worked + self.desk.clock.monotonic().saturating_sub(open.began);
-            if let Err(error) = self.desk.store.requeue_run(run, worked).await {
-                tracing::debug!(%run, %error, "not put back; the next start recovers it");
-            }
+        // One may have ended meanwhile; `ended` keeps what it could not store.
+        while let Some(ended) = self.running.join_next().await {
+            self.ended(ended);
+        }
+        self.settle_leftovers().await;
+        join_all(self.open.iter().map(|(run, open)| self.put_back(run, open))).await;
+    }
+
+    async fn put_back(&self, run: &RunId, open: &Open) {
+        let worked = open.worked + self.desk.clock.monotonic().saturating_sub(open.began);
+        if let Err(error) = self.desk.store.requeue_run(run, worked).await {
+            tracing::debug!(%run, %error, "not put back; the next start recovers it");
         }
     }
 }

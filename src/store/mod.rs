@@ -83,7 +83,13 @@ pub enum StoreError {
     /// The transaction did not commit: disk full, I/O error. Nothing of it is stored; the work may be tried again.
     #[error("the database did not commit")]
     NotCommitted(#[source] std::sync::Arc<sqlx::Error>),
-    /// The engine is stopping, or its writer has stopped after an error.
+    /// Whether the transaction is on disk is unknown; the store takes nothing more.
+    #[error("the disk failed at a commit, and what is stored is unknown")]
+    CommitFailed(#[source] std::sync::Arc<sqlx::Error>),
+    /// Another engine has raised the epoch; this one has stored nothing since, and the store takes nothing more.
+    #[error("another engine has taken this workspace over (it is in its epoch {epoch})")]
+    Fenced { epoch: i64 },
+    /// The engine is stopping.
     #[error("the database is closed")]
     Closed,
     /// A row that the caller named does not exist (or belongs to another persona).

@@ -65,7 +65,23 @@ impl Store {
     ///
     /// Errors: [`OpenError::InUse`] when another process holds the lock.
     pub async fn open(workspace: &Path, clock: Arc<dyn Clock>) -> std::result::Result<Self, OpenError> {
+        Self::open_for_engine(workspace, clock, acquire).await
+    }
+
+    /// As [`Store::open`], also while another process has the lock, a stopped one for example. Whatever that one still
+    /// wants to write is refused, and its [`Store::halted`] resolves.
+    pub async fn take_over(workspace: &Path, clock: Arc<dyn Clock>) -> std::result::Result<Self, OpenError> {
+        Self::open_for_engine(workspace, clock, replace).await
+    }
+
+    async fn open_for_engine(
+        workspace: &Path,
+        clock: Arc<dyn Clock>,
+        lock: fn(&Path) -> std::result::Result<File, OpenError>,
+    ) -> std::result::Result<Self, OpenError> {
         let data = data_folder(workspace)?;
+        // One at a time until the epoch is raised: whose name the lock bears must be whose epoch it is.
+        let _opening = acquire(&data.join("opening.lock"))?;
         let lock = lock(&data.join("engine.lock"))?;
         Self::open_database(&data, clock, Some(lock)).await
     }
@@ -106,7 +122,7 @@ impl Store {
             // A local file does not hang up: no ping before each read.
             .test_before_acquire(false)
             .connect_lazy_with(options.pragma("query_only", "ON"));
-        let writer = Writer::start(conn);
+        let writer = Writer::start(conn, lock.is_some().then_some(epoch));
         Ok(Self { inner: Arc::new(Inner { writer, readers, clock, epoch, loop_key, _lock: lock }) })
     }
 
@@ -143,12 +159,17 @@ impl Store {
         &self.inner.loop_key
     }
 
-    /// Closes the read connections, then waits for the write connection to close, if no other clone holds it.
+    /// Resolves when nothing can be stored any more and the engine must end: it was replaced, or the disk failed at a
+    /// commit.
+    pub async fn halted(&self) -> super::StoreError {
+        self.inner.writer.halted().await
+    }
+
+    /// Closes the read connections, works off the writes that wait, and closes the write connection. The workspace is
+    /// free when the last clone is dropped; what a clone still wants is answered [`super::StoreError::Closed`].
     pub async fn close(self) {
         self.inner.readers.close().await;
-        if let Some(inner) = Arc::into_inner(self.inner) {
-            inner.writer.close().await;
-        }
+        self.inner.writer.close().await;
     }
 }
 
@@ -180,8 +201,8 @@ fn data_folder(workspace: &Path) -> std::result::Result<std::path::PathBuf, Open
     Ok(data)
 }
 
-/// Takes the workspace's lock, or says which process has it.
-fn lock(path: &Path) -> std::result::Result<File, OpenError> {
+/// Takes a lock, or says which process has it.
+fn acquire(path: &Path) -> std::result::Result<File, OpenError> {
     let failed = |source| OpenError::Folder { path: path.display().to_string(), source };
     let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
     let mut file = opened.map_err(failed)?;
@@ -197,6 +218,15 @@ fn lock(path: &Path) -> std::result::Result<File, OpenError> {
     let written =
         file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
     written.map_err(failed)?;
+    Ok(file)
+}
+
+/// Takes a lock whoever has it: a new file gets its name, and the old lock stays with a file that nobody finds any more.
+fn replace(path: &Path) -> std::result::Result<File, OpenError> {
+    let unnamed = path.with_extension("lock.new");
+    let file = acquire(&unnamed)?;
+    let renamed = std::fs::rename(&unnamed, path);
+    renamed.map_err(|source| OpenError::Folder { path: path.display().to_string(), source })?;
     Ok(file)
 }
 

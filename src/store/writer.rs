@@ -3,26 +3,39 @@
 //! Writes that wait together share one `BEGIN IMMEDIATE … COMMIT`, each in a savepoint of its own, and one fsync.
 //! Every caller is answered only after that fsync, so "stored" always means stored. While a group commits, the next
 //! one gathers; there is no timer.
+//!
+//! An engine's writer asks in every transaction whether the epoch is still its own, so that an engine that was stopped
+//! and replaced writes nothing when it wakes. A commit that fails for a reason other than want of room or of memory
+//! ends the writer for good: after a failed `fsync` nobody knows what is on disk, and the next one may succeed without
+//! having written anything (the PostgreSQL wiki's page "Fsync Errors").
 
 use super::{Result, StoreError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use sqlx::SqliteConnection;
+use sqlx::{Row, SqliteConnection};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 /// Writes that may wait at once; more callers wait for a place, which is the store's back-pressure.
 const QUEUE_LENGTH_MAX: usize = 1024;
 /// Writes that share one commit.
 const GROUP_SIZE_MAX: usize = 256;
 
+/// The epoch comes last: a caller that reads one row hears no more of the text.
+pub(super) const BEGIN: &str = "BEGIN IMMEDIATE; SELECT epoch FROM engine WHERE id = 1";
+pub(super) const BEGIN_ANEW: &str =
+    "ROLLBACK; BEGIN IMMEDIATE; SAVEPOINT job; SELECT epoch FROM engine WHERE id = 1";
+/// A reader may keep the log; an end does not wait long for it.
+pub(super) const CHECKPOINT: &str = "PRAGMA busy_timeout = 500; PRAGMA wal_checkpoint(TRUNCATE)";
+
 /// A write, as a closure over the connection inside the group's transaction. It must not await anything else.
 pub(super) trait Job: Send {
     fn run<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> BoxFuture<'a, Outcome>;
     /// Called once, after the group's commit succeeded or failed.
-    fn answer(self: Box<Self>, committed: std::result::Result<(), StoreError>);
+    fn answer(self: Box<Self>, committed: Result<()>);
 }
 
 /// Whether a job's savepoint is kept.
@@ -30,21 +43,43 @@ pub(super) trait Job: Send {
 pub(super) enum Outcome {
     Keep,
     RollBack,
+    /// A statement could not read or write the disk: nothing more is to be written.
+    Broken,
 }
 
-/// Where a power cut strikes, for tests: the commit with this number, counted from 1, and on which side of it.
+/// Why a writer stopped for good.
+#[derive(Debug, Clone)]
+pub(super) enum Halt {
+    /// Another engine raised the epoch.
+    Fenced { epoch: i64 },
+    /// What is on disk is unknown.
+    Failed(Arc<sqlx::Error>),
+}
+
+impl From<Halt> for StoreError {
+    fn from(halt: Halt) -> Self {
+        match halt {
+            Halt::Fenced { epoch } => StoreError::Fenced { epoch },
+            Halt::Failed(error) => StoreError::CommitFailed(error),
+        }
+    }
+}
+
+/// Where a power cut strikes, for tests: the commit with this number, counted from 1, and what becomes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PowerCut {
     /// Nothing of the group is on disk.
     BeforeCommit(u64),
     /// The group is on disk, and nobody was told.
     AfterCommit(u64),
+    /// The machine stays on; the disk answers the commit with an I/O error.
+    BrokenDisk(u64),
 }
 
 impl PowerCut {
     fn strikes(self, commit: u64) -> bool {
         match self {
-            PowerCut::BeforeCommit(at) | PowerCut::AfterCommit(at) => commit >= at,
+            PowerCut::BeforeCommit(at) | PowerCut::AfterCommit(at) | PowerCut::BrokenDisk(at) => commit >= at,
         }
     }
 }
@@ -54,6 +89,8 @@ pub(super) struct Writer {
     queue: mpsc::Sender<Box<dyn Job>>,
     working: Arc<Mutex<Option<JoinHandle<()>>>>,
     power_cut: Arc<Mutex<Option<PowerCut>>>,
+    closing: CancellationToken,
+    halt: watch::Receiver<Option<Halt>>,
 }
 
 struct Write<T, F> {
@@ -71,13 +108,17 @@ where
         Box::pin(async move {
             let Some(work) = self.work.take() else { return Outcome::RollBack };
             let result = work(conn).await;
-            let outcome = if result.is_ok() { Outcome::Keep } else { Outcome::RollBack };
+            let outcome = match &result {
+                Ok(_) => Outcome::Keep,
+                Err(StoreError::Sql(error)) if is_one_of(error, &[IO_ERROR]) => Outcome::Broken,
+                Err(_) => Outcome::RollBack,
+            };
             self.result = Some(result);
             outcome
         })
     }
 
-    fn answer(self: Box<Self>, committed: std::result::Result<(), StoreError>) {
+    fn answer(self: Box<Self>, committed: Result<()>) {
         let answer = match (self.result, committed) {
             (Some(Err(own)), _) => Err(own),
             (Some(Ok(value)), Ok(())) => Ok(value),
@@ -90,12 +131,29 @@ where
 }
 
 impl Writer {
-    /// Takes over the only write connection and works until every handle is dropped.
-    pub(super) fn start(conn: SqliteConnection) -> Self {
+    /// Takes over the only write connection and works until it is closed or every handle is dropped; for an engine, with
+    /// the epoch that must stand in the database.
+    pub(super) fn start(conn: SqliteConnection, epoch: Option<i64>) -> Self {
         let (queue, waiting) = mpsc::channel(QUEUE_LENGTH_MAX);
-        let power_cut = Arc::new(Mutex::new(None));
-        let working = tokio::spawn(work(conn, waiting, power_cut.clone()));
-        Self { queue, working: Arc::new(Mutex::new(Some(working))), power_cut }
+        let (power_cut, closing) = (Arc::new(Mutex::new(None)), CancellationToken::new());
+        let (halted, halt) = watch::channel(None);
+        let work = Work { conn, epoch, power_cut: power_cut.clone(), closing: closing.clone(), halted };
+        let working = Arc::new(Mutex::new(Some(tokio::spawn(work.run(waiting)))));
+        Self { queue, working, power_cut, closing, halt }
+    }
+
+    /// Resolves when the writer has stopped for good, and says why. Never after an orderly end.
+    pub(super) async fn halted(&self) -> StoreError {
+        let mut halt = self.halt.clone();
+        let halted = halt.wait_for(Option::is_some).await.ok().and_then(|halt| halt.clone());
+        match halted {
+            Some(halt) => halt.into(),
+            None => std::future::pending().await,
+        }
+    }
+
+    fn closed(&self) -> StoreError {
+        self.halt.borrow().clone().map_or(StoreError::Closed, StoreError::from)
     }
 
     /// Arms a power cut. Commits that changed nothing do not count.
@@ -103,10 +161,11 @@ impl Writer {
         *self.power_cut.lock().unwrap_or_else(PoisonError::into_inner) = Some(cut);
     }
 
-    /// Lets the writer finish what waits and close its connection.
-    pub(super) async fn close(self) {
+    /// Lets the writer finish what waits, bring the log into the database, and close its connection. Whoever writes
+    /// later is told that it is closed.
+    pub(super) async fn close(&self) {
         let working = self.working.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(self.queue);
+        self.closing.cancel();
         if let Some(working) = working
             && let Err(error) = working.await
         {
@@ -121,115 +180,210 @@ impl Writer {
     {
         let (reply, answer) = oneshot::channel();
         let job = Box::new(Write { work: Some(work), result: None, reply });
-        self.queue.send(job).await.map_err(|_| StoreError::Closed)?;
-        answer.await.map_err(|_| StoreError::Closed)?
+        self.queue.send(job).await.map_err(|_| self.closed())?;
+        // A write that panicked is dropped without an answer, and the writer lives on.
+        answer.await.map_err(|_| self.closed())?
     }
 }
 
-/// How a group ended.
+/// How a group ended without a commit.
 enum GroupEnd {
-    Committed,
-    Failed(Arc<sqlx::Error>),
+    /// Nothing is stored, and the next group may be.
+    Refused(Arc<sqlx::Error>),
+    Halted(Halt),
     /// The power is gone: nobody is answered any more.
     PowerCut,
 }
 
-async fn work(
-    mut conn: SqliteConnection,
-    mut waiting: mpsc::Receiver<Box<dyn Job>>,
+impl From<sqlx::Error> for GroupEnd {
+    fn from(error: sqlx::Error) -> Self {
+        GroupEnd::Refused(Arc::new(error))
+    }
+}
+
+/// What works in the background.
+struct Work {
+    conn: SqliteConnection,
+    epoch: Option<i64>,
     power_cut: Arc<Mutex<Option<PowerCut>>>,
-) {
-    let mut group = Vec::with_capacity(GROUP_SIZE_MAX);
-    let mut commits = 0;
-    while waiting.recv_many(&mut group, GROUP_SIZE_MAX).await > 0 {
-        commits += 1;
-        let cut = *power_cut.lock().unwrap_or_else(PoisonError::into_inner);
-        let cut = cut.filter(|cut| cut.strikes(commits));
-        let failure = match commit_group(&mut conn, &mut group, &mut waiting, cut).await {
-            GroupEnd::Committed => None,
-            GroupEnd::Failed(error) => Some(error),
-            GroupEnd::PowerCut => break,
-        };
-        if let Some(error) = &failure {
-            tracing::error!(error = %error, writes = group.len(), "the database did not commit");
-            // The transaction may be open or already rolled back; either way the next group starts clean.
-            let _already_closed = sqlx::raw_sql("ROLLBACK").execute(&mut conn).await;
+    closing: CancellationToken,
+    halted: watch::Sender<Option<Halt>>,
+}
+
+impl Work {
+    async fn run(mut self, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
+        let mut group = Vec::with_capacity(GROUP_SIZE_MAX);
+        let mut commits = 0;
+        loop {
+            let closing = self.closing.clone();
+            let came = tokio::select! {
+                biased;
+                () = closing.cancelled(), if !waiting.is_closed() => {
+                    // What was sent before is still worked off.
+                    waiting.close();
+                    continue;
+                }
+                came = waiting.recv_many(&mut group, GROUP_SIZE_MAX) => came,
+            };
+            match came {
+                0 if closing.is_cancelled() => return self.leave().await,
+                0 => return self.close().await,
+                _ => commits += 1,
+            }
+            let cut = *self.power_cut.lock().unwrap_or_else(PoisonError::into_inner);
+            let cut = cut.filter(|cut| cut.strikes(commits));
+            let ended = self.commit_group(&mut group, &mut waiting, cut).await;
+            let failure = match ended {
+                Ok(()) => None,
+                Err(GroupEnd::PowerCut) => return self.close().await,
+                Err(failure) => Some(failure),
+            };
+            if failure.is_some() {
+                // The transaction may be open or already rolled back; either way the next group starts clean.
+                let _already_closed = sqlx::raw_sql("ROLLBACK").execute(&mut self.conn).await;
+            }
+            let halt = match &failure {
+                Some(GroupEnd::Halted(halt)) => Some(halt.clone()),
+                _ => None,
+            };
+            if let Some(halt) = &halt {
+                // Before anybody is answered, so that whoever asks next hears the same.
+                waiting.close();
+                self.halted.send_replace(Some(halt.clone()));
+            }
+            for job in group.drain(..) {
+                job.answer(match &failure {
+                    Some(GroupEnd::Refused(error)) => Err(StoreError::NotCommitted(error.clone())),
+                    Some(GroupEnd::Halted(halt)) => Err(halt.clone().into()),
+                    Some(GroupEnd::PowerCut) | None => Ok(()),
+                });
+            }
+            match halt {
+                None => {}
+                Some(Halt::Fenced { .. }) => return self.close().await,
+                // To close it would be to try the disk once more: the last connection copies the log.
+                Some(Halt::Failed(_)) => return std::mem::forget(self.conn),
+            }
         }
-        for job in group.drain(..) {
-            job.answer(match &failure {
-                None => Ok(()),
-                Some(error) => Err(StoreError::NotCommitted(error.clone())),
+    }
+
+    async fn commit_group(
+        &mut self,
+        group: &mut Vec<Box<dyn Job>>,
+        waiting: &mut mpsc::Receiver<Box<dyn Job>>,
+        cut: Option<PowerCut>,
+    ) -> std::result::Result<(), GroupEnd> {
+        let ended = self.run_jobs(group, waiting).await;
+        if let Err(GroupEnd::Refused(error)) = &ended {
+            tracing::error!(%error, writes = group.len(), "the database refused a transaction");
+        }
+        ended?;
+        crate::crash::crash_point!("W1");
+        let committed = match cut {
+            None => sqlx::raw_sql("COMMIT").execute(&mut self.conn).await.map(|_| ()),
+            Some(PowerCut::BrokenDisk(_)) => Err(sqlx::Error::Io(std::io::Error::other("a broken disk"))),
+            Some(PowerCut::BeforeCommit(_)) => return self.cut_short("ROLLBACK").await,
+            Some(PowerCut::AfterCommit(_)) => return self.cut_short("COMMIT").await,
+        };
+        crate::crash::crash_point!("W2", committed.is_ok());
+        committed.map_err(|error| {
+            let is_known = is_one_of(&error, NOTHING_STORED);
+            tracing::error!(%error, writes = group.len(), stops = !is_known, "the database did not commit");
+            let error = Arc::new(error);
+            if is_known { GroupEnd::Refused(error) } else { GroupEnd::Halted(Halt::Failed(error)) }
+        })
+    }
+
+    async fn cut_short(&mut self, last_words: &'static str) -> std::result::Result<(), GroupEnd> {
+        let _nobody_hears = sqlx::raw_sql(last_words).execute(&mut self.conn).await;
+        Err(GroupEnd::PowerCut)
+    }
+
+    /// Runs every job of the group in one open transaction. The first needs no savepoint, because undoing it is undoing
+    /// everything; each later one has its own.
+    async fn run_jobs(
+        &mut self,
+        group: &mut Vec<Box<dyn Job>>,
+        waiting: &mut mpsc::Receiver<Box<dyn Job>>,
+    ) -> std::result::Result<(), GroupEnd> {
+        self.execute(if self.epoch.is_some() { BEGIN } else { "BEGIN IMMEDIATE" }).await?;
+        let mut in_savepoint = false;
+        let mut done = 0;
+        while done < group.len() {
+            let ran = AssertUnwindSafe(group[done].run(&mut self.conn)).catch_unwind().await;
+            let outcome = ran.unwrap_or_else(|_bug| {
+                // Its caller is answered `Closed`; the writer must outlive it, or nothing would be stored any more.
+                tracing::error!("a write panicked and is undone");
+                Outcome::RollBack
             });
+            done += 1;
+            // Whoever arrived meanwhile rides along: one fsync for all.
+            if done == group.len()
+                && group.len() < GROUP_SIZE_MAX
+                && let Ok(job) = waiting.try_recv()
+            {
+                group.push(job);
+            }
+            let is_last = done == group.len();
+            let between = match (outcome, in_savepoint, is_last) {
+                (Outcome::Broken, ..) => {
+                    tracing::error!("a statement met an I/O error; the database is not used any more");
+                    let error = std::io::Error::other("a statement met an I/O error");
+                    return Err(GroupEnd::Halted(Halt::Failed(Arc::new(error.into()))));
+                }
+                (Outcome::Keep, _, true) => continue,
+                (Outcome::Keep, false, false) => "SAVEPOINT job",
+                (Outcome::Keep, true, false) => "RELEASE job; SAVEPOINT job",
+                (Outcome::RollBack, false, true) => "ROLLBACK; BEGIN IMMEDIATE",
+                (Outcome::RollBack, false, false) if self.epoch.is_some() => BEGIN_ANEW,
+                (Outcome::RollBack, false, false) => "ROLLBACK; BEGIN IMMEDIATE; SAVEPOINT job",
+                (Outcome::RollBack, true, true) => "ROLLBACK TO job",
+                (Outcome::RollBack, true, false) => "ROLLBACK TO job; RELEASE job; SAVEPOINT job",
+            };
+            self.execute(between).await?;
+            in_savepoint = !is_last;
+        }
+        Ok(())
+    }
+
+    /// Executes a text; what it says of the epoch must be ours.
+    async fn execute(&mut self, text: &'static str) -> std::result::Result<(), GroupEnd> {
+        let said = sqlx::raw_sql(text).fetch_optional(&mut self.conn).await?;
+        match (said.map(|row| row.get::<i64, _>(0)), self.epoch) {
+            (Some(found), Some(ours)) if found != ours => {
+                tracing::error!(ours, found, "another engine has taken this workspace over");
+                Err(GroupEnd::Halted(Halt::Fenced { epoch: found }))
+            }
+            _ => Ok(()),
         }
     }
-    if let Err(error) = sqlx::Connection::close(conn).await {
-        tracing::warn!(%error, "closing the database");
+
+    /// An orderly end leaves no log behind, unless somebody still reads it.
+    async fn leave(mut self) {
+        if let Err(error) = sqlx::raw_sql(CHECKPOINT).execute(&mut self.conn).await {
+            tracing::warn!(%error, "the log stays beside the database; the next start reads it");
+        }
+        self.close().await;
+    }
+
+    async fn close(self) {
+        if let Err(error) = sqlx::Connection::close(self.conn).await {
+            tracing::warn!(%error, "closing the database");
+        }
     }
 }
 
-async fn commit_group(
-    conn: &mut SqliteConnection,
-    group: &mut Vec<Box<dyn Job>>,
-    waiting: &mut mpsc::Receiver<Box<dyn Job>>,
-    cut: Option<PowerCut>,
-) -> GroupEnd {
-    let ended = run_jobs(conn, group, waiting).await;
-    if let (Ok(()), Some(cut)) = (&ended, cut) {
-        let last_words = match cut {
-            PowerCut::BeforeCommit(_) => "ROLLBACK",
-            PowerCut::AfterCommit(_) => "COMMIT",
-        };
-        let _nobody_hears = sqlx::raw_sql(last_words).execute(conn).await;
-        return GroupEnd::PowerCut;
-    }
-    crate::crash::crash_point!("W1", ended.is_ok());
-    let committed = match ended {
-        // Savepoints that are open are kept by the commit.
-        Ok(()) => sqlx::raw_sql("COMMIT").execute(conn).await.map(|_| ()),
-        Err(error) => Err(error),
-    };
-    crate::crash::crash_point!("W2", committed.is_ok());
-    committed.map_or_else(|error| GroupEnd::Failed(Arc::new(error)), |()| GroupEnd::Committed)
-}
+/// Primary result codes of SQLite (sqlite.org/rescode.html).
+const IO_ERROR: i32 = 10;
+/// After these a commit has certainly not happened, and a later one may: busy, locked, no memory, disk full, constraint.
+const NOTHING_STORED: &[i32] = &[5, 6, 7, 13, 19];
 
-/// Runs every job of the group in one open transaction. The first needs no savepoint, because undoing it is undoing
-/// everything; each later one has its own.
-async fn run_jobs(
-    conn: &mut SqliteConnection,
-    group: &mut Vec<Box<dyn Job>>,
-    waiting: &mut mpsc::Receiver<Box<dyn Job>>,
-) -> std::result::Result<(), sqlx::Error> {
-    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *conn).await?;
-    let mut in_savepoint = false;
-    let mut done = 0;
-    while done < group.len() {
-        let outcome = AssertUnwindSafe(group[done].run(conn)).catch_unwind().await.unwrap_or_else(|_bug| {
-            // Its caller is answered `Closed`; the writer must outlive it, or nothing would be stored any more.
-            tracing::error!("a write panicked and is undone");
-            Outcome::RollBack
-        });
-        done += 1;
-        // Whoever arrived meanwhile rides along: one fsync for all.
-        if done == group.len()
-            && group.len() < GROUP_SIZE_MAX
-            && let Ok(job) = waiting.try_recv()
-        {
-            group.push(job);
-        }
-        let is_last = done == group.len();
-        let between = match (outcome, in_savepoint, is_last) {
-            (Outcome::Keep, _, true) => continue,
-            (Outcome::Keep, false, false) => "SAVEPOINT job",
-            (Outcome::Keep, true, false) => "RELEASE job; SAVEPOINT job",
-            (Outcome::RollBack, false, true) => "ROLLBACK; BEGIN IMMEDIATE",
-            (Outcome::RollBack, false, false) => "ROLLBACK; BEGIN IMMEDIATE; SAVEPOINT job",
-            (Outcome::RollBack, true, true) => "ROLLBACK TO job",
-            (Outcome::RollBack, true, false) => "ROLLBACK TO job; RELEASE job; SAVEPOINT job",
-        };
-        sqlx::raw_sql(between).execute(&mut *conn).await?;
-        in_savepoint = !is_last;
-    }
-    Ok(())
+fn is_one_of(error: &sqlx::Error, primary: &[i32]) -> bool {
+    let code = error
+        .as_database_error()
+        .and_then(sqlx::error::DatabaseError::code)
+        .and_then(|code| code.parse().ok());
+    code.is_some_and(|code: i32| primary.contains(&(code & 0xff)))
 }
 
 #[cfg(test)]
@@ -240,7 +394,7 @@ mod tests {
     #[tokio::test]
     async fn a_write_that_panics_is_undone_alone_and_the_writer_lives_on() {
         let conn = SqliteConnection::connect("sqlite::memory:").await.expect("a database");
-        let writer = Writer::start(conn);
+        let writer = Writer::start(conn, None);
         let run = async |sql: &'static str| {
             writer
                 .write(move |conn| {
@@ -262,5 +416,30 @@ mod tests {
             })
         });
         assert_eq!(words.await.expect("a read"), ["well"]);
+    }
+
+    #[tokio::test]
+    async fn a_commit_that_stored_nothing_for_certain_is_refused_and_the_next_one_is_not() {
+        let conn = SqliteConnection::connect("sqlite::memory:").await.expect("a database");
+        let writer = Writer::start(conn, None);
+        let run = async |sql: &'static str| {
+            let write = writer.write(move |conn| {
+                Box::pin(async move { Ok(sqlx::raw_sql(sql).execute(conn).await.map(|_| ())?) })
+            });
+            write.await
+        };
+        run("CREATE TABLE p (id INTEGER PRIMARY KEY, bytes BLOB);
+            CREATE TABLE c (p INTEGER REFERENCES p DEFERRABLE INITIALLY DEFERRED)")
+        .await
+        .expect("stored");
+        let broken = run("INSERT INTO c VALUES (1)").await;
+        assert!(matches!(broken, Err(StoreError::NotCommitted(_))), "{broken:?}");
+        run("PRAGMA max_page_count = 20").await.expect("set");
+        let full = run("INSERT INTO p VALUES (1, zeroblob(1000000))").await;
+        let is_full = |error: &sqlx::Error| is_one_of(error, &[13]);
+        assert!(matches!(&full, Err(StoreError::Sql(error)) if is_full(error)), "{full:?}");
+        run("PRAGMA max_page_count = 2000").await.expect("set");
+        run("INSERT INTO p VALUES (1, zeroblob(1000000))").await.expect("stored");
+        assert!(writer.halted().now_or_never().is_none());
     }
 }

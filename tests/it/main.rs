@@ -28,6 +28,7 @@ mod recording_door;
 mod smtp;
 mod sql;
 mod structured;
+mod survival;
 mod threading;
 mod tools;
 mod config;

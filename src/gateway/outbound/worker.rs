@@ -88,10 +88,10 @@ impl Outbound {
         Ok(tried)
     }
 
-    /// Works until `shutdown`; then gives the mails under way `drain_max` to end, gives back the others, closes the
+    /// Works until `shutdown`; then gives the mails under way `patience` to end, gives back the others, closes the
     /// connections. What a slow server still keeps us with is cut: the next engine sends it again, and marks it as a
     /// possible duplicate if the server may have it.
-    pub async fn run(&self, wake: &Notify, shutdown: CancellationToken, drain_max: Duration) {
+    pub async fn run(&self, wake: &Notify, shutdown: CancellationToken, patience: Duration) {
         let mut under_way = FuturesUnordered::new();
         while !shutdown.is_cancelled() {
             if under_way.len() <= self.claim_max() / 2 {
@@ -115,7 +115,7 @@ impl Outbound {
             }
             self.close().await;
         };
-        if tokio::time::timeout(drain_max, finished).await.is_err() {
+        if tokio::time::timeout(patience, finished).await.is_err() {
             tracing::warn!("outbound mail did not end in time and is cut; the next engine goes on with it");
         }
     }

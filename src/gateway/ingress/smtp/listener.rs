@@ -20,10 +20,10 @@ use tokio_util::sync::CancellationToken;
 /// Pause after a failed accept: with all file descriptors in use, `accept` fails at once and for ever.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves until `shutdown`, then lets letters in flight finish within `drain_max`.
+/// Serves until `shutdown`, then lets letters in flight finish within the patience of a drain.
 pub async fn serve(bound: Bound, door: Arc<dyn Door>, shutdown: CancellationToken) {
     let house = House::new(door, bound.settings.clone(), shutdown.clone());
-    let drain_max = house.settings.limits.drain_max;
+    let patience = house.settings.limits.drain_patience();
     let mut sessions = JoinSet::new();
     loop {
         tokio::select! {
@@ -51,7 +51,7 @@ pub async fn serve(bound: Bound, door: Arc<dyn Door>, shutdown: CancellationToke
             report(ended);
         }
     };
-    if tokio::time::timeout(drain_max, drained).await.is_err() {
+    if tokio::time::timeout(patience, drained).await.is_err() {
         tracing::warn!(sessions = sessions.len(), "SMTP sessions did not end in time and are cut");
         sessions.shutdown().await;
     }

@@ -121,7 +121,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 stop: Box::pin(stop.clone().cancelled_owned()),
                 drain: None,
                 // The commit and the reply need a moment of the time that the listener leaves to its sessions.
-                drain_max: limits.drain_max.mul_f32(0.8),
+                drain_max: limits.drain_patience().mul_f32(0.8),
             },
         }
     }

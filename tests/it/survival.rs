@@ -1,0 +1,6 @@
+//! Engines that survive, and engines that must not: two on one workspace, a disk that fails, runs that kill, and the
+//! ten seconds after SIGTERM.
+
+mod fencing;
+mod failing;
+mod place;
