@@ -5,13 +5,13 @@
 
 use super::document::{Document, Spot, child, last_key};
 use super::problem::Problem;
+use super::snapshot::Shelf;
 use super::{schema, span};
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::path::Path;
 
 /// A file as typed, and where everything in it stands.
 pub struct Page<T> {
@@ -37,11 +37,11 @@ impl<T> Page<T> {
 
 /// Reads one file into its type and reports everything that is wrong with it; `None` when nothing can be read.
 pub fn read<T: JsonSchema + DeserializeOwned>(
-    workspace: &Path,
+    shelf: &Shelf<'_>,
     file: &str,
     problems: &mut Vec<Problem>,
 ) -> Option<Page<T>> {
-    match Document::read(workspace, file) {
+    match Document::read(shelf, file) {
         Ok(document) => type_check(document, problems),
         Err(problem) => {
             problems.push(*problem);

@@ -4,15 +4,13 @@
 //! value keeps its place here.
 
 use super::problem::Problem;
+use super::snapshot::Shelf;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
-
-/// Largest configuration file; a bigger one is a mistake.
-const FILE_BYTES_MAX: u64 = 1024 * 1024;
+use std::io::ErrorKind;
 
 /// A JSON file that could be read.
 pub struct Document {
@@ -41,24 +39,18 @@ pub enum Spot {
 }
 
 impl Document {
-    /// Reads `file` below `workspace`. Errors: the file is missing, too large, not UTF-8 or not JSON.
-    pub fn read(workspace: &Path, file: &str) -> Result<Self, Box<Problem>> {
-        let path = workspace.join(file);
+    /// Reads `file`. Errors: the file is missing, too large, not UTF-8 or not JSON.
+    pub fn read(shelf: &Shelf<'_>, file: &str) -> Result<Self, Box<Problem>> {
         let failed = |error: std::io::Error| {
-            let problem = Problem::of_file(file, format!("cannot be read: {error}"));
+            let problem = |message: String| Problem::of_file(file, message);
             Box::new(match error.kind() {
-                std::io::ErrorKind::NotFound => {
-                    problem.hint("`attache init DIR` writes a sample of every file")
-                }
-                _ => problem,
+                ErrorKind::NotFound => problem(format!("cannot be read: {error}"))
+                    .hint("`attache init DIR` writes a sample of every file"),
+                ErrorKind::InvalidInput => problem(error.to_string()),
+                _ => problem(format!("cannot be read: {error}")),
             })
         };
-        let metadata = std::fs::metadata(&path).map_err(failed)?;
-        if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
-            let message = format!("is not a regular file of at most {FILE_BYTES_MAX} bytes");
-            return Err(Box::new(Problem::of_file(file, message)));
-        }
-        let text = std::fs::read_to_string(&path).map_err(failed)?;
+        let text = shelf.read(file).map_err(failed)?;
         // Some editors write a byte order mark; JSON has none (RFC 8259 section 8.1 lets readers skip it).
         Self::parse(file, text.strip_prefix('\u{feff}').unwrap_or(&text))
     }

@@ -5,12 +5,14 @@ use super::document::child;
 use super::problem::{ConfigErrors, Problem};
 use super::secrets::{self, Secrets};
 use super::settings::{Config, Gateway, Inference, ModelChoice, Persona, Personas};
+use super::snapshot::{Place, Shelf, Snapshot};
 use super::{context, fallback, gateway, inference, persona, prices, providers, security};
 use crate::domain::{Address, LoopKey, PersonaId};
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The secret that engines share to know each other's mail.
 const LOOP_KEY_VARIABLE: &str = "ATTACHE_LOOP_KEY";
@@ -40,13 +42,26 @@ pub fn load(workspace: &Path, vocabulary: &Vocabulary) -> Result<Config, ConfigE
 /// [`load`] for a process that calls nobody and therefore has no secrets: the tool server that an agent starts, which
 /// sees only what the agent sees of the environment. What is written wrongly is an error all the same.
 pub fn load_without_secrets(workspace: &Path, vocabulary: &Vocabulary) -> Result<Config, ConfigErrors> {
-    // Something stands for what this process may not know. Only the key by which engines know each other's mail would
-    // be used: unless it is in `.secrets`, or among what the agent sees, the database's own takes its place.
-    let environment = |name: &str| match secrets::environment(name) {
-        None if name != LOOP_KEY_VARIABLE => Some("not-known-to-this-process".to_owned()),
-        known => known,
-    };
+    // Only the key by which engines know each other's mail would be used: unless it is in `.secrets`, or among what the
+    // agent sees, the database's own takes its place.
+    let environment = |name: &str| secrets::environment(name).or_else(|| stand_in(name));
     load_with(workspace, vocabulary, &environment)
+}
+
+/// What an engine was told once, from nothing but its files: without secrets, without keys that sign.
+///
+/// Errors: every problem, as this version of the program sees it.
+pub fn load_snapshot(
+    workspace: &Path,
+    vocabulary: &Vocabulary,
+    snapshot: &Snapshot,
+) -> Result<Config, ConfigErrors> {
+    load_from(Place::Snapshot(snapshot), workspace, vocabulary, &stand_in)
+}
+
+/// Something stands for a secret that this process may not know.
+fn stand_in(name: &str) -> Option<String> {
+    (name != LOOP_KEY_VARIABLE).then(|| "not-known-to-this-process".to_owned())
 }
 
 /// [`load`] with another environment: variable name -> value.
@@ -55,12 +70,32 @@ pub fn load_with(
     vocabulary: &Vocabulary,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, ConfigErrors> {
-    let mut problems = Vec::new();
-    let secrets = Secrets::read(workspace, environment, &mut problems);
-    let persona_ids = list_personas(workspace, &mut problems);
+    load_from(Place::Folder(workspace), workspace, vocabulary, environment)
+}
+
+fn load_from(
+    place: Place<'_>,
+    workspace: &Path,
+    vocabulary: &Vocabulary,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Config, ConfigErrors> {
+    let (mut problems, shelf) = (Vec::new(), Shelf::new(place));
+    let secrets = match place {
+        Place::Folder(_) => Secrets::read(workspace, environment, &mut problems),
+        Place::Snapshot(_) => Secrets::only(environment),
+    };
+    let persona_ids = list_personas(&shelf, &mut problems);
     let (compat, key_variables) = Default::default();
-    let mut desk =
-        Desk { workspace, vocabulary, secrets: &secrets, persona_ids, compat, key_variables, problems };
+    let mut desk = Desk {
+        workspace,
+        shelf,
+        vocabulary,
+        secrets: &secrets,
+        persona_ids,
+        compat,
+        key_variables,
+        problems,
+    };
 
     let gateway_page = desk.read::<gateway::Typed>(gateway::FILE);
     let inference_page = desk.read::<inference::Typed>(inference::FILE);
@@ -102,6 +137,7 @@ pub fn load_with(
         limits,
         personas: personas.map_err(|error| unsaid(&error.to_string()))?,
         secrets: known_secrets,
+        snapshot: Arc::new(desk.shelf.snapshot()),
         loop_key: secrets.get(LOOP_KEY_VARIABLE).map(|key| LoopKey::new(key.expose_secret().as_bytes())),
     })
 }
@@ -109,6 +145,7 @@ pub fn load_with(
 /// What every file's checks may look at, and where they report.
 pub struct Desk<'a> {
     pub workspace: &'a Path,
+    pub shelf: Shelf<'a>,
     pub vocabulary: &'a Vocabulary,
     pub secrets: &'a Secrets<'a>,
     pub persona_ids: Vec<PersonaId>,
@@ -140,15 +177,14 @@ impl Desk<'_> {
         self.key_variables.get(provider).cloned().or_else(usual)
     }
     fn read<T: schemars::JsonSchema + serde::de::DeserializeOwned>(&mut self, file: &str) -> Option<Page<T>> {
-        check::read(self.workspace, file, &mut self.problems)
+        check::read(&self.shelf, file, &mut self.problems)
     }
     /// As [`Desk::read`], for a file that may be left out.
     fn read_if_there<T: schemars::JsonSchema + serde::de::DeserializeOwned>(
         &mut self,
         file: &str,
     ) -> Option<Page<T>> {
-        let is_there = self.workspace.join(file).symlink_metadata().is_ok();
-        is_there.then(|| self.read(file)).flatten()
+        self.shelf.has(file).then(|| self.read(file)).flatten()
     }
     /// The values of all secrets that some file names; those in `.secrets` that none names are reported.
     fn known_secrets(
@@ -180,12 +216,8 @@ impl Desk<'_> {
 }
 
 /// The ids of all personas: the folders below `personas/`, in order. Plain files and dot folders are no personas.
-fn list_personas(workspace: &Path, problems: &mut Vec<Problem>) -> Vec<PersonaId> {
-    let folders = std::fs::read_dir(workspace.join("personas")).map(|entries| {
-        let folders = entries.flatten().filter(|entry| entry.path().is_dir());
-        folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>()
-    });
-    let mut names = match folders {
+fn list_personas(shelf: &Shelf<'_>, problems: &mut Vec<Problem>) -> Vec<PersonaId> {
+    let mut names = match shelf.persona_folders() {
         Ok(names) => names,
         Err(error) => {
             problems.push(Problem::of_file("personas", format!("cannot be read: {error}")));

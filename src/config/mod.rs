@@ -5,6 +5,7 @@
 
 pub mod settings;
 mod load;
+mod snapshot;
 mod check;
 mod document;
 mod problem;
@@ -33,7 +34,7 @@ mod show;
 
 pub use authentication::{Authentication, ResolverSettings, TrustedRelay};
 pub use budgets::{Budgets, PersonaBudget, Spending, dollars, micros_of, spending};
-pub use load::{Vocabulary, load, load_with, load_without_secrets};
+pub use load::{Vocabulary, load, load_snapshot, load_with, load_without_secrets};
 pub use mailboxes::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls, OAuth};
 pub use persona::{BadName, check_name};
 pub use prices::Prices;
@@ -46,4 +47,5 @@ pub use settings::{
     WatchedFolder,
 };
 pub use show::{effective, show_persona};
+pub use snapshot::Snapshot;
 pub use step::PLACEHOLDERS;

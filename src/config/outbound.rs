@@ -192,7 +192,9 @@ fn required<'t>(
 /// Reads the keys that sign. Problems go to the desk.
 pub fn settle_dkim(page: &Page<gateway::Typed>, typed: &Typed, desk: &mut Desk<'_>) -> Signers {
     let mut signers: Vec<Signer> = Vec::new();
-    for (index, typed) in typed.dkim.iter().flatten().enumerate() {
+    // Keys are no configuration: whoever reads a configuration of the past signs nothing.
+    let keys = typed.dkim.iter().flatten().filter(|_| desk.shelf.has_world()).collect::<Vec<_>>();
+    for (index, typed) in keys.into_iter().enumerate() {
         let pointer = child("/outbound/dkim", index);
         let before = signers.len();
         for (key, name) in [("domain", &typed.domain), ("selector", &typed.selector)] {

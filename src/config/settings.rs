@@ -14,11 +14,13 @@ use super::authentication::Authentication;
 use super::budgets::{Budgets, PersonaBudget};
 use super::mailboxes::ImapMailbox;
 use super::prices::Prices;
+use super::snapshot::Snapshot;
 use crate::domain::{Address, LoopKey, PersonaId};
 use crate::mime::Signers;
 use secrecy::SecretString;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Everything an engine is told.
@@ -41,6 +43,8 @@ pub struct Config {
     pub loop_key: Option<LoopKey>,
     /// The value of everything secret that the configuration names, for taking them out of what is written down.
     pub secrets: Vec<SecretString>,
+    /// The files that all this was read from.
+    pub snapshot: Arc<Snapshot>,
 }
 
 /// `configs/gateway.json`.

@@ -3,13 +3,16 @@
 //! Kept whatever the budget says: the persona's own texts and the current input. Trimmed first: history, whole
 //! exchanges from the oldest on; then optional sections, the last one first.
 
+mod report;
+
+pub use report::{ContextReport, Culprit, Outcome, ReportEntry};
+
 use super::providers::contract::{Block, Message, Role};
 use super::resolvers::reads::Reads;
 use super::resolvers::thread_history::newest_within;
 use super::resolvers::{self, Exchange, Piece, ResolveError, ResolverCall, Subject, estimate_tokens};
 use crate::config::{ContextProfile, ContextStep, Persona};
-use crate::domain::{MessageId, ThreadId, Timestamp};
-use serde::Serialize;
+use crate::domain::{MessageId, ThreadId, Timestamp, sha256_hex};
 
 /// A run's context, before any provider's dialect.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,32 +31,6 @@ pub struct Input {
     pub message_id: MessageId,
     pub text: String,
     pub metadata: String,
-}
-
-/// What each resolver contributed and what became of it; stored with the run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ContextReport {
-    pub profile: String,
-    pub budget_tokens: usize,
-    /// Estimated tokens of what was sent.
-    pub used_tokens: usize,
-    /// Why it is shorter than it would be.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub note: Option<String>,
-    pub entries: Vec<ReportEntry>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ReportEntry {
-    pub resolver: String,
-    /// File, thread or message it came from; empty when it gave nothing.
-    pub source: String,
-    pub bytes: usize,
-    pub tokens: usize,
-    /// `used`, `trimmed`, `dropped` or `empty`.
-    pub outcome: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
 }
 
 /// Where a context is assembled from.
@@ -91,6 +68,9 @@ pub async fn assemble(
         resolve_step(sources, step, allowed_tokens, &mut gathered, &mut report).await?;
     }
     trim(&mut gathered, &mut report);
+    for item in &gathered {
+        report.entries[item.entry].sha256 = digest(&item.piece);
+    }
     report.used_tokens = report.entries.iter().map(|entry| entry.tokens).sum();
     Ok((build(sources.subject, gathered), report))
 }
@@ -127,16 +107,18 @@ async fn resolve_step(
             source: args.join(", "),
             bytes: 0,
             tokens: 0,
-            outcome: "empty",
+            outcome: Outcome::Empty,
             why: contribution.note,
+            sha256: None,
         });
         return Ok(());
     }
     for (source, piece) in contribution.pieces {
         let (bytes, tokens) = size(&piece);
-        let outcome = if contribution.note.is_some() { "trimmed" } else { "used" };
+        let outcome = if contribution.note.is_some() { Outcome::Trimmed } else { Outcome::Used };
         let why = contribution.note.clone();
-        let entry = ReportEntry { resolver: step.resolver.clone(), source, bytes, tokens, outcome, why };
+        let resolver = step.resolver.clone();
+        let entry = ReportEntry { resolver, source, bytes, tokens, outcome, why, sha256: None };
         gathered.push(Gathered { entry: report.entries.len(), piece });
         report.entries.push(entry);
     }
@@ -172,6 +154,21 @@ fn block_bytes(block: &Block) -> usize {
     }
 }
 
+/// Of what is sent of a piece; `None` when that is nothing.
+fn digest(piece: &Piece) -> Option<String> {
+    match piece {
+        Piece::ActiveMemory(text)
+        | Piece::System { text, .. }
+        | Piece::Metadata(text)
+        | Piece::Input(text) => Some(sha256_hex(&[text.as_bytes()])),
+        Piece::History(exchanges) if exchanges.is_empty() => None,
+        Piece::History(exchanges) => {
+            let messages: Vec<&Message> = exchanges.iter().flat_map(|exchange| &exchange.messages).collect();
+            serde_json::to_vec(&messages).ok().map(|json| sha256_hex(&[&json]))
+        }
+    }
+}
+
 /// Brings the whole under its budget: first history, oldest exchange first, then optional sections.
 fn trim(gathered: &mut Vec<Gathered>, report: &mut ContextReport) {
     let total = |report: &ContextReport| report.entries.iter().map(|entry| entry.tokens).sum::<usize>();
@@ -187,7 +184,7 @@ fn trim(gathered: &mut Vec<Gathered>, report: &mut ContextReport) {
             *exchanges = kept;
             if left_out > 0 {
                 (entry.bytes, entry.tokens) = size(&item.piece);
-                entry.outcome = if entry.tokens == 0 { "dropped" } else { "trimmed" };
+                entry.outcome = if entry.tokens == 0 { Outcome::Dropped } else { Outcome::Trimmed };
                 entry.why = Some(format!("{left_out} older exchanges did not fit the context budget"));
             }
         }
@@ -197,7 +194,7 @@ fn trim(gathered: &mut Vec<Gathered>, report: &mut ContextReport) {
         index -= 1;
         if matches!(gathered[index].piece, Piece::System { required: false, .. }) {
             let entry = &mut report.entries[gathered[index].entry];
-            (entry.bytes, entry.tokens, entry.outcome) = (0, 0, "dropped");
+            (entry.bytes, entry.tokens, entry.outcome) = (0, 0, Outcome::Dropped);
             entry.why = Some("did not fit the context budget".to_owned());
             gathered.remove(index);
         }

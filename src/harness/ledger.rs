@@ -6,6 +6,7 @@ use super::desk::RunError;
 use super::gate::{Gate, Verdict};
 use super::providers::{Parameter, ProviderError};
 use super::resolvers::Subject;
+use super::resolvers::record::Seen;
 use super::route::Route;
 use crate::config::{ContextProfile, Persona};
 use crate::domain::{ThreadId, Timestamp, Withheld};
@@ -112,6 +113,8 @@ pub struct Order<'a> {
 pub struct Assembled {
     pub context: Context,
     pub report: ContextReport,
+    /// What was read for it.
+    pub seen: Seen,
 }
 
 /// A call of one tool, its arguments checked.

@@ -4,6 +4,7 @@ pub mod providers;
 pub mod resolvers;
 pub mod prompt;
 pub mod context;
+pub mod as_of;
 pub mod meter;
 pub mod desk;
 pub mod ledger;

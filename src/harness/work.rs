@@ -1,5 +1,6 @@
 //! One run on the desk: what it was told, what was said so far, what is still to be committed.
 
+use super::as_of;
 use super::circumstances::{Begun, Claim, Hindrance, amounts, millis};
 use super::desk::{Bench, RunError};
 use super::gate::Gate;
@@ -172,8 +173,9 @@ impl<'a> Work<'a> {
             budget_tokens,
             now: self.desk.clock.now(),
         };
-        let Assembled { context, mut report } = self.desk.hands.assemble(order).await?;
+        let Assembled { context, mut report, seen } = self.desk.hands.assemble(order).await?;
         report.note = note;
+        let sources = as_of::sources(&self.desk.config, &order, seen, &report).map_err(json_bug)?;
         self.first.system = context.system();
         self.first.messages = context.messages();
         let kept = Kept { request: self.first.clone(), stubbed: self.stubbed.clone() };
@@ -181,6 +183,7 @@ impl<'a> Work<'a> {
             request_json: to_json(&kept)?,
             report_json: to_json(&report)?,
             limits_json: purse::limits_json(&self.spending),
+            sources,
         });
         Ok(())
     }
@@ -420,9 +423,11 @@ fn spec(tool: &dyn Tool) -> ToolSpec {
 }
 
 pub fn to_json(value: &impl serde::Serialize) -> Result<String, RunError> {
-    let bug =
-        |error: serde_json::Error| RunError::Fatal { class: ErrorClass::Config, message: error.to_string() };
-    serde_json::to_string(value).map_err(bug)
+    serde_json::to_string(value).map_err(json_bug)
+}
+
+fn json_bug(error: serde_json::Error) -> RunError {
+    RunError::Fatal { class: ErrorClass::Config, message: error.to_string() }
 }
 
 fn from_json<T: serde::de::DeserializeOwned>(json: &str) -> Result<T, RunError> {

@@ -156,7 +156,7 @@ impl Hands for Workshop {
             let profile = (order.run.profile.as_str(), order.profile);
             let tokens = (order.allowed_tokens, order.budget_tokens);
             let (context, report) = context::assemble(sources, profile, tokens.0, tokens.1).await?;
-            Ok(Assembled { context, report })
+            Ok(Assembled { context, report, seen: reads.into_seen() })
         })
     }
 

@@ -162,6 +162,9 @@ pub struct ContextEntry {
     pub outcome: String,
     #[serde(default)]
     pub why: Option<String>,
+    /// Digest of what was sent of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
 }
 
 /// One provider call.

@@ -7,7 +7,7 @@ use super::steps::{Executor, Step, StepKind};
 use super::threads::json_list;
 use super::{PersonaStore, Result, StoreError};
 use crate::domain::{MessageId, RunId, ThreadId, Timestamp};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
@@ -38,7 +38,7 @@ pub struct StoredMessage {
 }
 
 /// An attachment without its bytes.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttachmentInfo {
     pub filename: String,
     pub content_type: String,
@@ -190,22 +190,12 @@ impl PersonaStore {
         let steps = sqlx::query_scalar(PAST_STEPS).bind(ids).bind(self.persona.as_str()).bind(chars_max);
         let steps: String = steps.fetch_one(self.store.readers()).await?;
         let steps: Vec<PastStepJson> = from_json(&steps, "tool traces of a thread")?;
-        let step = |found: PastStepJson| {
-            let step = Step {
-                kind: StepKind::of(&found.kind),
-                executor: Executor::of(&found.executor),
-                tool_name: found.tool_name,
-                tool_call_id: found.tool_call_id,
-                payload_json: found.payload_json,
-            };
-            PastStep { message: MessageId::new(found.message), run: RunId::new(found.run), step }
-        };
-        Ok(steps.into_iter().map(step).collect())
+        Ok(steps.into_iter().map(past_step).collect())
     }
 }
 
 #[derive(Deserialize)]
-struct PastMessageJson {
+pub(super) struct PastMessageJson {
     seq: i64,
     id: String,
     direction: String,
@@ -219,7 +209,7 @@ struct PastMessageJson {
 }
 
 #[derive(Deserialize)]
-struct PastStepJson {
+pub(super) struct PastStepJson {
     message: String,
     run: String,
     kind: String,
@@ -229,7 +219,7 @@ struct PastStepJson {
     payload_json: String,
 }
 
-fn from_json<T: serde::de::DeserializeOwned>(json: &str, what: &'static str) -> Result<T> {
+pub(super) fn from_json<T: serde::de::DeserializeOwned>(json: &str, what: &'static str) -> Result<T> {
     serde_json::from_str(json).map_err(|_| StoreError::Unreadable { what })
 }
 
@@ -258,7 +248,7 @@ pub(super) fn stored_message(row: &SqliteRow) -> Result<StoredMessage> {
     })
 }
 
-fn past_message(found: PastMessageJson) -> Result<PastMessage> {
+pub(super) fn past_message(found: PastMessageJson) -> Result<PastMessage> {
     Ok(PastMessage {
         seq: found.seq,
         id: MessageId::new(found.id),
@@ -271,6 +261,17 @@ fn past_message(found: PastMessageJson) -> Result<PastMessage> {
         disposition: found.disposition,
         lost: found.lost.unwrap_or_default(),
     })
+}
+
+pub(super) fn past_step(found: PastStepJson) -> PastStep {
+    let step = Step {
+        kind: StepKind::of(&found.kind),
+        executor: Executor::of(&found.executor),
+        tool_name: found.tool_name,
+        tool_call_id: found.tool_call_id,
+        payload_json: found.payload_json,
+    };
+    PastStep { message: MessageId::new(found.message), run: RunId::new(found.run), step }
 }
 
 /// A time column.

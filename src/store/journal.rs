@@ -3,6 +3,7 @@
 //! What makes a run survivable and replayable is the order of these commits: a request before it is sent, a
 //! response before any of its calls starts, a call before its tool runs, a result together with its effect.
 
+use super::contents::NewSources;
 use super::correspondence::{self, Reservation};
 use super::deliveries::{self, NewDelivery};
 use super::messages::{self, Content, MessageRow, Place};
@@ -66,6 +67,7 @@ pub struct AssembledContext {
     pub report_json: String,
     /// The bounds on tokens and money, each with its origin.
     pub limits_json: String,
+    pub sources: NewSources,
 }
 
 #[derive(Debug, Clone)]
@@ -136,11 +138,14 @@ pub(super) const OWN_RUN: &str = "
     SELECT 1 FROM runs WHERE id = $1 AND epoch = $2 AND state = 'running' AND persona_id = $3";
 pub(super) const START_TURN: &str = "
     INSERT INTO run_turns (run_id, turn_index, attempt, persona_id, request_json, request_sha256, provider, model,
-      state, started_at, context_json, begun_json) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'started', $9, $10, $14);
+      state, started_at, context_json, begun_json, sources_json)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'started', $9, $10, $14, $15);
     UPDATE runs SET provider = $7, model = $8, context_report_json = coalesce($11, context_report_json),
       limits_json = coalesce($13, limits_json)
     WHERE id = $1 AND ($11 IS NOT NULL OR provider <> $7 OR model <> $8);
-    SELECT thread_id FROM runs WHERE id = $1 AND epoch = $12 AND state = 'running' AND persona_id = $4";
+    SELECT thread_id, CASE WHEN $16 IS NOT NULL THEN (SELECT json_group_array(value) FROM json_each($16) AS named
+      WHERE NOT EXISTS (SELECT 1 FROM contents c WHERE c.sha256 = named.value)) END AS missing
+    FROM runs WHERE id = $1 AND epoch = $12 AND state = 'running' AND persona_id = $4";
 /// How a call ended: its row and the sums of the run.
 pub(super) const END_TURN: &str = "
     UPDATE run_turns SET state = $4, response_json = $5, error_class = $6, error_message = $7, finished_at = $8,
@@ -232,8 +237,14 @@ impl Scribe {
         let insert = insert.bind(context.map(|context| context.report_json.as_str())).bind(self.epoch);
         let insert = insert.bind(context.map(|context| context.limits_json.as_str()));
         let insert = insert.bind(turn.begun_json.as_deref());
+        let insert = insert.bind(context.map(|context| context.sources.json.as_str()));
+        let insert = insert.bind(context.map(|context| context.sources.digests()));
         let thread = insert.fetch_optional(&mut *conn).await?;
         self.ours(thread.is_some())?;
+        let missing = thread.as_ref().and_then(|row| row.get::<Option<String>, _>("missing"));
+        if let Some((context, missing)) = context.zip(missing).filter(|(_, missing)| missing != "[]") {
+            context.sources.insert(conn, &missing).await?;
+        }
         match (&turn.advance, thread) {
             (Some(advance), Some(row)) => {
                 let call = (&self.key.run, turn.turn_index, turn.attempt);

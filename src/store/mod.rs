@@ -30,6 +30,7 @@ mod schedules;
 mod slots;
 mod browse;
 mod record;
+mod contents;
 mod letters;
 mod reports;
 mod steer;
@@ -37,6 +38,7 @@ mod providers;
 mod outputs;
 
 pub use browse::{ID_PREFIX_CHARS_MIN, RunFilter, RunSummary, ThreadFilter, ThreadMessage, ThreadSummary};
+pub use contents::{Assembly, NewSources, StoredText};
 pub use correspondence::{Bounds, Quota, Reservation, Sent};
 pub use deliveries::{ClaimedDelivery, DeliveryOutcome, NewDelivery, RecipientOutcome, RecoveredDeliveries};
 pub use delivery_state::{DeliveryKind, DeliveryState, RecipientState};

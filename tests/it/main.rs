@@ -4,6 +4,7 @@ mod app;
 mod automatic;
 mod archives;
 mod arrival;
+mod asof;
 mod corpora;
 mod crash_points;
 mod crashes;

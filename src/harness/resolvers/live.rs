@@ -1,31 +1,51 @@
-//! Reads of today: folders and rows as they are now.
+//! Reads of today: folders and rows as they are now, each written down as it is read.
 
 use super::reads::{Files, Folders, Place, ReadError, Reading, Reads};
+use super::record::Seen;
 use crate::domain::{MessageId, ThreadId};
 use crate::store::{KnowledgeHit, PastMessage, PastStep, PersonaStore};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a run may read while it is worked on.
+/// What a run may read while it is worked on; one for each context that is assembled.
 pub struct Live<'a> {
     folders: Folders<'a>,
     store: &'a PersonaStore,
+    seen: Mutex<Seen>,
 }
 
 impl<'a> Live<'a> {
     pub fn new(folders: Folders<'a>, store: &'a PersonaStore) -> Self {
-        Self { folders, store }
+        Self { folders, store, seen: Mutex::default() }
+    }
+
+    /// What was read.
+    pub fn into_seen(self) -> Seen {
+        self.seen.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Files for Live<'_> {
     fn text(&self, place: Place, path: &str, bytes_max: u64) -> Result<Option<Arc<str>>, ReadError> {
-        self.folders.text(place, path, bytes_max)
+        if let Some(known) = self.seen().known_file(place, path) {
+            return Ok(known);
+        }
+        let text = self.folders.text(place, path, bytes_max)?;
+        self.seen().file(place, path, text.as_ref());
+        Ok(text)
     }
 }
 
 impl Reads for Live<'_> {
     fn knowledge<'a>(&'a self, terms: &'a [String], limit: u32) -> Reading<'a, Vec<KnowledgeHit>> {
-        Box::pin(async move { Ok(self.store.search_knowledge(terms, limit).await?) })
+        Box::pin(async move {
+            let hits = self.store.search_knowledge(terms, limit).await?;
+            self.seen().knowledge(terms, limit, &hits);
+            Ok(hits)
+        })
     }
 
     fn past_messages<'a>(
@@ -35,10 +55,18 @@ impl Reads for Live<'_> {
         limit: u32,
         chars_max: u32,
     ) -> Reading<'a, Vec<PastMessage>> {
-        Box::pin(async move { Ok(self.store.past_messages(thread, before_seq, limit, chars_max).await?) })
+        Box::pin(async move {
+            let past = self.store.past_messages(thread, before_seq, limit, chars_max).await?;
+            self.seen().past_messages((thread.as_str(), before_seq), (limit, chars_max), &past);
+            Ok(past)
+        })
     }
 
     fn past_steps<'a>(&'a self, messages: &'a [&'a MessageId], chars_max: u32) -> Reading<'a, Vec<PastStep>> {
-        Box::pin(async move { Ok(self.store.past_steps(messages, chars_max).await?) })
+        Box::pin(async move {
+            let steps = self.store.past_steps(messages, chars_max).await?;
+            self.seen().past_steps(chars_max, &steps);
+            Ok(steps)
+        })
     }
 }

@@ -4,6 +4,8 @@
 
 pub mod reads;
 pub mod live;
+pub mod record;
+pub mod recorded;
 pub mod load_file;
 pub mod persona;
 pub mod active_memory;

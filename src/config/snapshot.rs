@@ -1,0 +1,184 @@
+//! The files of a configuration, byte for byte: what an engine was told, for whoever wants to be told the same again.
+//!
+//! Absent on purpose: secrets. They are in no configuration file (`check.rs` refuses those that look like one), and
+//! `.secrets`, keys and the environment are not read from here.
+
+use crate::domain::sha256_hex;
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Largest configuration file; a bigger one is a mistake.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Every file that a configuration was read from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Snapshot {
+    sha256: String,
+    index: Arc<str>,
+    files: BTreeMap<String, Arc<str>>,
+}
+
+/// What a snapshot's hash is the hash of.
+#[derive(Serialize, Deserialize)]
+struct Index {
+    /// Version of the engine that read the files: another one may understand them otherwise.
+    engine: String,
+    /// Path below the workspace -> digest of the bytes.
+    files: BTreeMap<String, String>,
+}
+
+impl Snapshot {
+    pub fn of(files: BTreeMap<String, Arc<str>>) -> Self {
+        Self::read_by(env!("CARGO_PKG_VERSION"), files)
+    }
+
+    fn read_by(engine: &str, files: BTreeMap<String, Arc<str>>) -> Self {
+        let digests = files.iter().map(|(path, text)| (path.clone(), sha256_hex(&[text.as_bytes()])));
+        let index = Index { engine: engine.to_owned(), files: digests.collect() };
+        // Strings in a map of strings: nothing in it can fail to be JSON.
+        let index = serde_json::to_string(&index).unwrap_or_default();
+        Self { sha256: sha256_hex(&[index.as_bytes()]), index: index.into(), files }
+    }
+
+    /// Names all of it.
+    pub fn sha256(&self) -> &str {
+        &self.sha256
+    }
+
+    /// The engine's version and every file's digest, as JSON.
+    pub fn index(&self) -> &Arc<str> {
+        &self.index
+    }
+
+    /// Path below the workspace -> text.
+    pub fn files(&self) -> &BTreeMap<String, Arc<str>> {
+        &self.files
+    }
+
+    /// The digests that an index names. Errors: it is not one.
+    pub fn digests(index: &str) -> Result<Vec<String>, serde_json::Error> {
+        Ok(serde_json::from_str::<Index>(index)?.files.into_values().collect())
+    }
+
+    /// A snapshot from its index and the contents by their digests.
+    ///
+    /// Errors: the paths of files whose contents are missing; nothing at all when the index is none.
+    pub fn from_index(index: &str, contents: &BTreeMap<String, Arc<str>>) -> Result<Self, Vec<String>> {
+        let Index { engine, files } = serde_json::from_str(index).map_err(|_| Vec::new())?;
+        let (mut found, mut missing) = (BTreeMap::new(), Vec::new());
+        for (path, digest) in files {
+            match contents.get(&digest) {
+                Some(text) => drop(found.insert(path, text.clone())),
+                None => missing.push(path),
+            }
+        }
+        if missing.is_empty() { Ok(Self::read_by(&engine, found)) } else { Err(missing) }
+    }
+
+    /// The same with another text for one file.
+    pub fn with(&self, path: &str, text: &str) -> Self {
+        let mut files = self.files.clone();
+        files.insert(path.to_owned(), text.into());
+        Self::of(files)
+    }
+}
+
+/// Where the loader finds files.
+#[derive(Clone, Copy)]
+pub enum Place<'a> {
+    Folder(&'a Path),
+    /// No disk at all.
+    Snapshot(&'a Snapshot),
+}
+
+/// The files of a place, and which of them were read.
+pub struct Shelf<'a> {
+    place: Place<'a>,
+    read: RefCell<BTreeMap<String, Arc<str>>>,
+}
+
+impl<'a> Shelf<'a> {
+    pub fn new(place: Place<'a>) -> Self {
+        Self { place, read: RefCell::default() }
+    }
+
+    /// Whether the world beside the configuration's own files is there: keys, certificates, `.secrets`.
+    pub fn has_world(&self) -> bool {
+        matches!(self.place, Place::Folder(_))
+    }
+
+    /// Whether there is such a file, be it readable or not.
+    pub fn has(&self, file: &str) -> bool {
+        match self.place {
+            Place::Folder(workspace) => workspace.join(file).symlink_metadata().is_ok(),
+            Place::Snapshot(snapshot) => snapshot.files.contains_key(file),
+        }
+    }
+
+    /// The text of a file. Errors: kind `InvalidInput` for what is too large or no regular file.
+    pub fn read(&self, file: &str) -> io::Result<Arc<str>> {
+        let text: Arc<str> = match self.place {
+            Place::Folder(workspace) => {
+                let path = workspace.join(file);
+                let metadata = std::fs::metadata(&path)?;
+                if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
+                    let message = format!("is not a regular file of at most {FILE_BYTES_MAX} bytes");
+                    return Err(io::Error::new(ErrorKind::InvalidInput, message));
+                }
+                std::fs::read_to_string(&path)?.into()
+            }
+            Place::Snapshot(snapshot) => {
+                snapshot.files.get(file).cloned().ok_or(io::Error::from(ErrorKind::NotFound))?
+            }
+        };
+        self.read.borrow_mut().insert(file.to_owned(), text.clone());
+        Ok(text)
+    }
+
+    /// Names of the folders below `personas/`, in no order.
+    pub fn persona_folders(&self) -> io::Result<Vec<String>> {
+        let workspace = match self.place {
+            Place::Folder(workspace) => workspace,
+            Place::Snapshot(snapshot) => {
+                let below = snapshot.files.keys().filter_map(|file| file.strip_prefix("personas/"));
+                let names = below.filter_map(|file| file.split_once('/')).map(|(name, _)| name.to_owned());
+                return Ok(names.collect::<BTreeSet<_>>().into_iter().collect());
+            }
+        };
+        let entries = std::fs::read_dir(workspace.join("personas"))?;
+        let folders = entries.flatten().filter(|entry| entry.path().is_dir());
+        Ok(folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+    }
+
+    /// Everything that was read.
+    pub fn snapshot(self) -> Snapshot {
+        Snapshot::of(self.read.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_comes_back_from_its_index_and_contents_or_says_what_is_missing() {
+        let files = [("configs/a.json", "{}"), ("personas/ada/persona.json", "{\"name\": \"Ada\"}")];
+        let files: BTreeMap<String, Arc<str>> =
+            files.into_iter().map(|(path, text)| (path.to_owned(), Arc::from(text))).collect();
+        let snapshot = Snapshot::of(files.clone());
+        let mut contents: BTreeMap<String, Arc<str>> =
+            files.values().map(|text| (sha256_hex(&[text.as_bytes()]), text.clone())).collect();
+        let again = Snapshot::from_index(snapshot.index(), &contents).expect("a snapshot");
+        assert_eq!(again, snapshot);
+        assert_eq!(sha256_hex(&[again.index().as_bytes()]), snapshot.sha256());
+        contents.remove(&sha256_hex(&[b"{}"]));
+        let missing = Snapshot::from_index(snapshot.index(), &contents).expect_err("not complete");
+        assert_eq!(missing, ["configs/a.json"]);
+        assert_ne!(snapshot.with("configs/a.json", "{ }").sha256(), snapshot.sha256());
+        assert_eq!(Shelf::new(Place::Snapshot(&snapshot)).persona_folders().expect("names"), ["ada"]);
+    }
+}

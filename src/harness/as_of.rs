@@ -1,0 +1,227 @@
+//! Contexts as of then: every context that a run was given can be assembled again from what it was assembled from,
+//! although memory, knowledge, configuration and threads have changed since.
+//!
+//! Absent on purpose: folders and clocks. Once loaded, an [`AsOf`] holds values only.
+
+mod configs;
+
+pub use configs::Configs;
+
+use super::context::{self, Context, ContextReport, Culprit, Sources};
+use super::ledger::Order;
+use super::resolvers::record::{Read, Seen};
+use super::resolvers::recorded::Recorded;
+use super::resolvers::{ResolveError, Subject};
+use crate::config::Config;
+use crate::domain::{PersonaId, RunId, ThreadId, Timestamp};
+use crate::store::{Assembly, AttachmentInfo, NewSources, RunSummary, Store, StoreError, StoredMessage};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+/// What is written down when a context is assembled; the shape of `run_turns.sources_json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Note {
+    /// Digest of the configuration.
+    pub config: String,
+    pub now: String,
+    /// The thread as it was called: threads can be folded into another later.
+    pub thread: String,
+    pub has_past: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<AttachmentInfo>,
+    pub allowed_tokens: usize,
+    pub budget_tokens: usize,
+    pub reads: Vec<Read>,
+    pub report: ContextReport,
+}
+
+/// Writes down what a context was assembled from. Errors: those of JSON, which nothing in it can cause.
+pub fn sources(
+    config: &Config,
+    order: &Order<'_>,
+    seen: Seen,
+    report: &ContextReport,
+) -> Result<NewSources, serde_json::Error> {
+    let note = Note {
+        config: config.snapshot.sha256().to_owned(),
+        now: order.now.to_string(),
+        thread: order.subject.message.thread.to_string(),
+        has_past: order.subject.has_past,
+        attachments: order.subject.attachments.clone(),
+        allowed_tokens: order.allowed_tokens,
+        budget_tokens: order.budget_tokens,
+        reads: seen.reads,
+        report: report.clone(),
+    };
+    let json = serde_json::to_string(&note)?;
+    Ok(NewSources { json, texts: seen.texts, config: config.snapshot.clone() })
+}
+
+/// One context of a run, with everything to assemble it again.
+#[derive(Debug, Clone)]
+pub struct AsOf {
+    pub run: RunId,
+    pub persona: PersonaId,
+    pub profile: String,
+    /// The turn whose request was the first to have it.
+    pub turn_index: u32,
+    pub attempt: u32,
+    /// Digest of the configuration; see [`Configs`].
+    pub config: String,
+    pub subject: Subject,
+    pub now: Timestamp,
+    pub allowed_tokens: usize,
+    pub budget_tokens: usize,
+    pub reads: Recorded,
+    /// Of then.
+    pub report: ContextReport,
+    /// The normalised request of then.
+    pub request_json: Arc<str>,
+}
+
+/// Why a context cannot be assembled again.
+#[derive(Debug, thiserror::Error)]
+pub enum AsOfError {
+    #[error("run `{0}` was never given a context: no model was asked")]
+    NoContext(RunId),
+    /// The engine that worked on the run did not write that down yet.
+    #[error("run `{0}` is older than the record of what contexts are assembled from")]
+    NotRecorded(RunId),
+    #[error("the configuration {digest} cannot be had: {why}")]
+    Config { digest: String, why: String },
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl AsOf {
+    /// Every context of a run, in order: the one it began with, and one for each time that it had to be shorter.
+    ///
+    /// Errors: [`AsOfError::NoContext`], [`AsOfError::NotRecorded`], [`AsOfError::Store`].
+    pub async fn of_run(store: &Store, run: &RunId) -> Result<Vec<AsOf>, AsOfError> {
+        let summary = store.run_summary(run).await?;
+        let persona = store.persona(&summary.persona);
+        let assemblies = persona.assemblies_of_run(run).await?;
+        if assemblies.is_empty() {
+            return Err(AsOfError::NoContext(run.clone()));
+        }
+        let message = persona.message(&summary.trigger_message).await?;
+        let mut contexts = Vec::with_capacity(assemblies.len());
+        for assembly in assemblies {
+            let Some(json) = &assembly.sources_json else {
+                return Err(AsOfError::NotRecorded(run.clone()));
+            };
+            let unreadable = StoreError::Unreadable { what: "sources of a context" };
+            let note: Note = serde_json::from_str(json).map_err(|_| unreadable)?;
+            let reads = Recorded::load(&persona, &note.reads).await?;
+            contexts.push(AsOf::new(&summary, message.clone(), assembly, note, reads)?);
+        }
+        Ok(contexts)
+    }
+
+    fn new(
+        run: &RunSummary,
+        message: StoredMessage,
+        assembly: Assembly,
+        note: Note,
+        reads: Recorded,
+    ) -> Result<Self, StoreError> {
+        let message = StoredMessage { thread: ThreadId::new(note.thread), ..message };
+        let (attachments, has_past) = (note.attachments, note.has_past);
+        Ok(AsOf {
+            run: run.id.clone(),
+            persona: run.persona.clone(),
+            profile: run.profile.clone(),
+            turn_index: assembly.turn_index,
+            attempt: assembly.attempt,
+            config: note.config,
+            subject: Subject { trigger: run.trigger, message, attachments, has_past },
+            now: Timestamp::parse(&note.now).ok_or(StoreError::Unreadable { what: "time" })?,
+            allowed_tokens: note.allowed_tokens,
+            budget_tokens: note.budget_tokens,
+            reads,
+            report: note.report,
+            request_json: assembly.request_json.into(),
+        })
+    }
+
+    /// Assembles the context once more, by the pipeline that is compiled in and the configuration that is given.
+    pub async fn assemble(&self, config: &Config) -> Result<(Context, ContextReport), AsOfError> {
+        let missing = |what: String| AsOfError::Config { digest: self.config.clone(), why: what };
+        let persona = config.personas.get(&self.persona);
+        let persona = persona.ok_or_else(|| missing(format!("it has no persona `{}`", self.persona)))?;
+        let profile = config.context.get(&self.profile);
+        let profile = profile.ok_or_else(|| missing(format!("it has no profile `{}`", self.profile)))?;
+        let sources = Sources { persona, reads: &self.reads, subject: &self.subject, now: self.now };
+        let (context, mut report) =
+            context::assemble(sources, (&self.profile, profile), self.allowed_tokens, self.budget_tokens)
+                .await?;
+        report.note.clone_from(&self.report.note);
+        Ok((context, report))
+    }
+
+    /// Assembles it once more and says who made it differ from what the run was told; `None`: it is the same, byte for
+    /// byte.
+    pub async fn culprit(&self, config: &Config) -> Result<Option<Culprit>, AsOfError> {
+        let (context, report) = match self.assemble(config).await {
+            Ok(assembled) => assembled,
+            Err(AsOfError::Resolve(ResolveError::NotRecorded { resolver, what })) => {
+                if let Some(earlier) = self.behind(config).await {
+                    return Ok(Some(earlier));
+                }
+                let what = format!("{what} was not read then");
+                return Ok(Some(self.explained(Culprit { resolver, source: String::new(), what })));
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(culprit) = self.report.culprit(&report) {
+            return Ok(Some(self.explained(culprit)));
+        }
+        let told = Told::read(&self.request_json)?;
+        let same = |then: &RawValue, now: serde_json::Result<String>| now.is_ok_and(|now| now == then.get());
+        let is_same = same(told.system, serde_json::to_string(&context.system()))
+            && same(told.messages, serde_json::to_string(&context.messages()));
+        Ok((!is_same).then(|| Culprit {
+            resolver: "assembly".to_owned(),
+            source: self.profile.clone(),
+            what: "every resolver gave the same, and it was put together otherwise".to_owned(),
+        }))
+    }
+
+    /// Who made a resolver look for other words: the letter itself, say.
+    async fn behind(&self, config: &Config) -> Option<Culprit> {
+        let lenient = AsOf { reads: self.reads.leniently(), ..self.clone() };
+        let (_, report) = lenient.assemble(config).await.ok()?;
+        self.report.culprit(&report).map(|culprit| self.explained(culprit))
+    }
+
+    /// With what is known to be damaged of its source.
+    fn explained(&self, mut culprit: Culprit) -> Culprit {
+        let concerns = |of: &str| match culprit.resolver.as_str() {
+            "thread-history" => of.starts_with("message number") || of == "tool traces",
+            _ => culprit.source.contains(of) || culprit.what.contains(of),
+        };
+        let damage = self.reads.damages().iter().find(|damage| concerns(&damage.of));
+        if let Some(damage) = damage {
+            culprit.what = format!("{}; {}: {}", culprit.what, damage.of, damage.what);
+        }
+        culprit
+    }
+}
+
+/// What of a normalised request the context gave.
+#[derive(Deserialize)]
+struct Told<'j> {
+    #[serde(borrow)]
+    system: &'j RawValue,
+    #[serde(borrow)]
+    messages: &'j RawValue,
+}
+
+impl<'j> Told<'j> {
+    fn read(json: &'j str) -> Result<Self, StoreError> {
+        serde_json::from_str(json).map_err(|_| StoreError::Unreadable { what: "context of a run" })
+    }
+}

@@ -1,0 +1,57 @@
+//! Configurations of the past, each read once.
+
+use super::AsOfError;
+use crate::config::{Config, Snapshot, Vocabulary, load_snapshot};
+use crate::store::PersonaStore;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Reads configurations by their digests, and remembers them: thousands of runs were told the same.
+pub struct Configs {
+    /// The folder that the paths of a configuration are below today.
+    workspace: PathBuf,
+    vocabulary: Vocabulary,
+    known: Mutex<BTreeMap<String, Arc<Config>>>,
+}
+
+impl Configs {
+    pub fn new(workspace: PathBuf, vocabulary: Vocabulary) -> Self {
+        Self { workspace, vocabulary, known: Mutex::default() }
+    }
+
+    /// The configuration of that digest, without secrets.
+    ///
+    /// Errors: [`AsOfError::Config`], when it is not kept, was changed, or is none to this version of the program.
+    pub async fn get(&self, store: &PersonaStore, digest: &str) -> Result<Arc<Config>, AsOfError> {
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(config) = known().get(digest) {
+            return Ok(config.clone());
+        }
+        let config = Arc::new(self.settle(digest, &Self::snapshot(store, digest).await?)?);
+        known().insert(digest.to_owned(), config.clone());
+        Ok(config)
+    }
+
+    /// What a snapshot means; `digest` is for the error.
+    pub fn settle(&self, digest: &str, snapshot: &Snapshot) -> Result<Config, AsOfError> {
+        load_snapshot(&self.workspace, &self.vocabulary, snapshot)
+            .map_err(|errors| AsOfError::Config { digest: digest.to_owned(), why: errors.to_string() })
+    }
+
+    /// The files of a configuration as they were.
+    pub async fn snapshot(store: &PersonaStore, digest: &str) -> Result<Snapshot, AsOfError> {
+        let unusable = |why: String| AsOfError::Config { digest: digest.to_owned(), why };
+        let index = store.texts(&[digest]).await?.remove(digest);
+        let index = index.ok_or_else(|| unusable("it is not kept any more".to_owned()))?;
+        let no_index = |_| unusable("its list of files was changed in the database".to_owned());
+        let digests = Snapshot::digests(&index.text).map_err(no_index)?;
+        let texts = store.texts(&digests.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+        if index.is_damaged || texts.values().any(|text| text.is_damaged) {
+            return Err(unusable("it was changed in the database".to_owned()));
+        }
+        let texts = texts.into_iter().map(|(digest, stored)| (digest, stored.text)).collect();
+        let gone = |files: Vec<String>| unusable(format!("{} is not kept any more", files.join(", ")));
+        Snapshot::from_index(&index.text, &texts).map_err(gone)
+    }
+}

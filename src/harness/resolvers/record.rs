@@ -1,0 +1,114 @@
+//! What the resolvers of one assembly read, small enough to be kept with every run: texts by their digests, rows by
+//! their numbers with whatever of them may change.
+
+use super::reads::Place;
+use crate::domain::{RunId, sha256_hex};
+use crate::store::{KnowledgeHit, PastMessage, PastStep};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One read: what was asked for, and what came.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "read", rename_all = "snake_case")]
+pub enum Read {
+    File {
+        place: Place,
+        path: String,
+        /// Of the text as it was read; `None`: there was no such file.
+        sha256: Option<String>,
+    },
+    /// Found by an index that all files of the persona rank in, so the hits are kept and not looked for again.
+    Knowledge { terms: Vec<String>, limit: u32, hits: Vec<Hit> },
+    PastMessages {
+        thread: String,
+        before_seq: i64,
+        limit: u32,
+        chars_max: u32,
+        /// Oldest first.
+        messages: Vec<PastRow>,
+    },
+    /// Traces grow at their end: of each run the first so many steps were there.
+    PastSteps { chars_max: u32, runs: Vec<(String, u32)> },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hit {
+    pub path: String,
+    pub heading: String,
+    /// Of its text.
+    pub sha256: String,
+    /// As Rust writes a float, which is exact; a JSON number would be read by whatever rule its reader has.
+    pub rank: String,
+}
+
+/// A message of the past: its text never changes, this does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PastRow {
+    pub seq: i64,
+    pub disposition: String,
+    /// Whom it did not reach.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
+}
+
+/// Everything that was read so far.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub reads: Vec<Read>,
+    /// By digest.
+    pub texts: BTreeMap<String, Arc<str>>,
+    /// A file is read once for a context, so that it cannot say two things in it.
+    files: BTreeMap<(Place, String), Option<Arc<str>>>,
+}
+
+impl Seen {
+    pub fn known_file(&self, place: Place, path: &str) -> Option<Option<Arc<str>>> {
+        self.files.get(&(place, path.to_owned())).cloned()
+    }
+
+    pub fn file(&mut self, place: Place, path: &str, text: Option<&Arc<str>>) {
+        let sha256 = text.map(|text| self.keep(text.clone()));
+        self.reads.push(Read::File { place, path: path.to_owned(), sha256 });
+        self.files.insert((place, path.to_owned()), text.cloned());
+    }
+
+    pub fn knowledge(&mut self, terms: &[String], limit: u32, hits: &[KnowledgeHit]) {
+        let mut hit = |hit: &KnowledgeHit| Hit {
+            path: hit.path.clone(),
+            heading: hit.heading.clone(),
+            sha256: self.keep(hit.body.as_str().into()),
+            rank: hit.rank.to_string(),
+        };
+        let hits = hits.iter().map(&mut hit).collect();
+        self.reads.push(Read::Knowledge { terms: terms.to_vec(), limit, hits });
+    }
+
+    pub fn past_messages(
+        &mut self,
+        (thread, before_seq): (&str, i64),
+        (limit, chars_max): (u32, u32),
+        found: &[PastMessage],
+    ) {
+        let row = |found: &PastMessage| PastRow {
+            seq: found.seq,
+            disposition: found.disposition.clone(),
+            lost: found.lost.clone(),
+        };
+        let (thread, messages) = (thread.to_owned(), found.iter().map(row).collect());
+        self.reads.push(Read::PastMessages { thread, before_seq, limit, chars_max, messages });
+    }
+
+    pub fn past_steps(&mut self, chars_max: u32, found: &[PastStep]) {
+        let mut counts: BTreeMap<&RunId, u32> = BTreeMap::new();
+        found.iter().for_each(|step| *counts.entry(&step.run).or_default() += 1);
+        let runs = counts.into_iter().map(|(run, count)| (run.to_string(), count)).collect();
+        self.reads.push(Read::PastSteps { chars_max, runs });
+    }
+
+    fn keep(&mut self, text: Arc<str>) -> String {
+        let digest = sha256_hex(&[text.as_bytes()]);
+        self.texts.insert(digest.clone(), text);
+        digest
+    }
+}
