@@ -1,5 +1,7 @@
 //! The real binary is killed in the middle of its work, again and again, while letters come in: what got a yes is
 //! stored once, worked on once and answered once, and a mail that came twice was announced as a possible duplicate.
+//!
+//! `ATTACHE_KILLS=1000` is the long form.
 
 use crate::app::audit;
 use serde_json::json;
@@ -16,6 +18,8 @@ use std::time::Duration;
 
 /// Letters that get a yes between two kills.
 const LETTERS_BETWEEN_KILLS: [usize; 8] = [1, 13, 2, 29, 5, 17, 3, 8];
+/// How many kills there are instead: the long form.
+const KILLS_VARIABLE: &str = "ATTACHE_KILLS";
 const CLIENTS: usize = 4;
 
 /// A mail server that takes everything and remembers how often it took which reply: In-Reply-To -> the mails.
@@ -183,6 +187,15 @@ fn workspace(sink: u16) -> tempfile::TempDir {
     dir
 }
 
+/// One to seven letters, as a fixed disorder has it, for as many kills as the environment asks for.
+fn letters_between_kills() -> Vec<usize> {
+    let Some(kills) = std::env::var(KILLS_VARIABLE).ok().and_then(|kills| kills.parse().ok()) else {
+        return LETTERS_BETWEEN_KILLS.to_vec();
+    };
+    let next = |seed: &u64| Some(seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+    std::iter::successors(Some(7), next).take(kills).map(|seed| 1 + (seed >> 33) as usize % 7).collect()
+}
+
 /// Kills the engine after so many letters, every time; gives the letters that got a yes.
 fn under_fire(folder: &Path) -> Vec<String> {
     let door = Arc::new(Door::default());
@@ -194,7 +207,7 @@ fn under_fire(folder: &Path) -> Vec<String> {
     };
     let clients: Vec<_> = (0..CLIENTS).map(client).collect();
     let mut taken = Vec::new();
-    for letters in LETTERS_BETWEEN_KILLS {
+    for letters in letters_between_kills() {
         for _ in 0..letters {
             taken.push(told.recv_timeout(Duration::from_secs(30)).expect("letters get a yes"));
         }
@@ -238,6 +251,13 @@ async fn letters_that_got_a_yes_are_answered_once_however_often_the_engine_is_ki
         WHERE d.possible_duplicate = 1";
     let flagged = column(&mut rows, flagged).await;
     let came = sink.0.lock().expect("a lock");
+    let twice = taken.iter().filter(|id| came.get(*id).is_some_and(|mails| mails.len() > 1)).count();
+    println!(
+        "{} kills: {} letters got a yes, all stored and run once; {twice} answers came twice, {} deliveries are flagged",
+        letters_between_kills().len(),
+        taken.len(),
+        flagged.len()
+    );
     for id in &taken {
         let mails = came.get(id).map(Vec::as_slice).unwrap_or_default();
         let once = mails.len() == 1 || mails.len() > 1 && flagged.contains(id);
