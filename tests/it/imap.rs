@@ -1,7 +1,7 @@
 //! IMAP mailboxes, against a server that fails on demand. `tests/peers/dovecot.sh` has one that nobody here wrote.
 
 mod login;
-mod server;
+pub mod server;
 mod sweeps;
 mod trouble;
 mod waiting;
