@@ -23,6 +23,15 @@ macro_rules! crash_point {
 }
 pub(crate) use crash_point;
 
+/// Whether a test wants the control of the power cuts: an engine that says yes before the disk does
+/// (`ATTACHE_CHAOS_SYNCHRONOUS=NORMAL`). A plain build never is one (decision D-37).
+pub fn is_careless() -> bool {
+    #[cfg(feature = "chaos")]
+    return std::env::var("ATTACHE_CHAOS_SYNCHRONOUS").is_ok_and(|value| value == "NORMAL");
+    #[cfg(not(feature = "chaos"))]
+    false
+}
+
 #[cfg(feature = "chaos")]
 pub use armed::{POINTS, meet};
 
