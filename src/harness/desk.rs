@@ -162,6 +162,9 @@ pub enum RunError {
     /// Trying again would give the same.
     #[error("{message}")]
     Fatal { class: ErrorClass, message: String },
+    /// The machine lacks something now, such as a file descriptor; a later try may find it.
+    #[error("{message}")]
+    Machine { message: String },
     /// A purse cannot pay the next call.
     #[error("{0}")]
     Purse(Box<EmptyPurse>),
@@ -177,6 +180,7 @@ impl RunError {
         match self {
             RunError::Provider { source, .. } => source.class,
             RunError::Fatal { class, .. } => *class,
+            RunError::Machine { .. } => ErrorClass::Transient,
             RunError::Store(_) => ErrorClass::Store,
             RunError::Purse(_) => ErrorClass::Budget,
             RunError::Cancelled => ErrorClass::Cancelled,
@@ -188,6 +192,9 @@ impl From<super::resolvers::ResolveError> for RunError {
     fn from(error: super::resolvers::ResolveError) -> Self {
         match error {
             super::resolvers::ResolveError::Store(error) => RunError::Store(error),
+            passing @ super::resolvers::ResolveError::Machine { .. } => {
+                RunError::Machine { message: passing.to_string() }
+            }
             other => RunError::Fatal { class: ErrorClass::Config, message: other.to_string() },
         }
     }

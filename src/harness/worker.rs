@@ -220,7 +220,7 @@ async fn settle(desk: &Desk, run: &ClaimedRun, error: RunError, worked: Duration
     let class = error.class();
     let retry_in = match &error {
         RunError::Provider { retry_in, .. } => *retry_in,
-        RunError::Store(_) => Some(RUN_RETRY_WAITS[0]),
+        RunError::Store(_) | RunError::Machine { .. } => Some(RUN_RETRY_WAITS[0]),
         RunError::Fatal { .. } | RunError::Purse(_) | RunError::Cancelled => None,
     };
     let may_retry = run.attempt < desk.config.inference.run_attempts_max && class != ErrorClass::Cancelled;

@@ -6,7 +6,7 @@ use super::gate::{self, Gate, Verdict};
 use super::ledger::{Answer, Assembled, CallOrder, Hands, Ledger, Order};
 use super::resolvers::knowledge::KnowledgeSync;
 use super::resolvers::live::Live;
-use super::resolvers::reads::{Folders, read_text};
+use super::resolvers::reads::{Folders, is_passing, read_text};
 use crate::clock::Clock;
 use crate::domain::{ErrorClass, PersonaId, ThreadId, Withheld};
 use crate::store::{
@@ -42,10 +42,16 @@ impl Workshop {
 
     /// Errors: class `Config`, when the persona's folder is gone.
     fn folder(&self, persona: &PersonaId) -> Result<Dir, RunError> {
-        self.workspace.open_dir(format!("personas/{persona}")).map_err(|error| RunError::Fatal {
-            class: ErrorClass::Config,
-            message: format!("folder of persona `{persona}`: {error}"),
-        })
+        let folder = self.workspace.open_dir(format!("personas/{persona}"));
+        folder.map_err(|error| unread(&format!("folder of persona `{persona}`"), &error))
+    }
+}
+
+fn unread(what: &str, error: &std::io::Error) -> RunError {
+    let message = format!("{what}: {error}");
+    match is_passing(error) {
+        true => RunError::Machine { message },
+        false => RunError::Fatal { class: ErrorClass::Config, message },
     }
 }
 
@@ -162,8 +168,11 @@ impl Hands for Workshop {
 
     fn persona_text(&self, run: &ClaimedRun) -> Result<String, RunError> {
         let folder = self.folder(&run.persona)?;
-        let text = read_text(&folder, "PERSONA.md", PERSONA_TEXT_BYTES_MAX).ok().flatten();
-        Ok(text.unwrap_or_default())
+        match read_text(&folder, "PERSONA.md", PERSONA_TEXT_BYTES_MAX) {
+            // Whoever acts without being told who they are is somebody else.
+            Err(error) if is_passing(&error) => Err(unread("PERSONA.md", &error)),
+            text => Ok(text.ok().flatten().unwrap_or_default()),
+        }
     }
 
     fn call<'a>(

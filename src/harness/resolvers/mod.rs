@@ -132,6 +132,9 @@ pub enum ResolveError {
     /// The operator must change a file; the run fails with class `config`.
     #[error("resolver `{resolver}`: {problem}")]
     Config { resolver: String, problem: String },
+    /// The machine could not read it now; the run is tried again later.
+    #[error("resolver `{resolver}`: {problem}")]
+    Machine { resolver: String, problem: String },
     #[error("the store failed")]
     Store(#[from] StoreError),
     /// A past context is assembled again, and its record does not say what the resolver wants to know.

@@ -67,6 +67,9 @@ impl ReadError {
         match self {
             ReadError::File(error) => {
                 let problem = if what.is_empty() { error.to_string() } else { format!("{what}: {error}") };
+                if is_passing(&error) {
+                    return ResolveError::Machine { resolver: resolver.into(), problem };
+                }
                 ResolveError::Config { resolver: resolver.into(), problem }
             }
             ReadError::Store(error) => ResolveError::Store(error),
@@ -92,6 +95,15 @@ impl Files for Folders<'_> {
     }
 }
 
+/// Whether it is the machine that failed, out of descriptors or memory for example, and not something about the file:
+/// then nobody has to change anything, and a later try may succeed.
+pub(in crate::harness) fn is_passing(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let passing =
+        [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS, Errno::AGAIN, Errno::NOSPC, Errno::IO];
+    passing.into_iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
 /// Reads a text file through a folder's capability, as [`Files::text`] says.
 pub(in crate::harness) fn read_text(folder: &Dir, path: &str, bytes_max: u64) -> io::Result<Option<String>> {
     use std::io::Read;
@@ -108,4 +120,22 @@ pub(in crate::harness) fn read_text(folder: &Dir, path: &str, bytes_max: u64) ->
         return Err(io::Error::other(format!("larger than {bytes_max} bytes")));
     }
     Ok(Some(String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').replace("\r\n", "\n")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What becomes of a file that is read when the operating system says `errno`.
+    fn read(errno: i32) -> ResolveError {
+        ReadError::from(io::Error::from_raw_os_error(errno)).of("persona", "PERSONA.md")
+    }
+
+    #[test]
+    fn a_machine_without_descriptors_is_nothing_that_an_operator_must_change() {
+        let full = read(rustix::io::Errno::MFILE.raw_os_error());
+        assert!(matches!(full, ResolveError::Machine { .. }), "{full}");
+        let forbidden = read(rustix::io::Errno::ACCESS.raw_os_error());
+        assert!(matches!(forbidden, ResolveError::Config { .. }), "{forbidden}");
+    }
 }
