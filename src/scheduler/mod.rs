@@ -98,15 +98,41 @@ impl Scheduler {
                 () = shutdown.cancelled() => break,
                 () = heartbeat.next() => {}
             }
-            let later = self.times();
-            if log_drift(times, later) {
+            let stepped;
+            (times, stepped) = self.mind_clock(times).await;
+            if stepped {
                 // The ticker plans its beats by the wall clock.
                 heartbeat.stop().await;
                 heartbeat = Heartbeat::start().await;
             }
-            times = later;
         }
         heartbeat.stop().await;
+    }
+
+    /// The wall clock and the monotonic one.
+    pub fn times(&self) -> (Timestamp, Duration) {
+        (self.clock.now(), self.clock.monotonic())
+    }
+
+    /// Sees whether the wall clock was set since `before`; gives what to compare with next time, and whether it was.
+    /// What waits for an instant is brought forward by what it was set back. Slots need nothing done: cursor and row
+    /// decide them.
+    pub async fn mind_clock(&self, before: (Timestamp, Duration)) -> ((Timestamp, Duration), bool) {
+        let after = self.times();
+        let expected = before.0.plus(after.1.saturating_sub(before.1));
+        let back = expected.since(after.0);
+        let stepped = back.max(after.0.since(expected)) > DRIFT_LOGGED;
+        if !stepped {
+            return (after, false);
+        }
+        tracing::warn!(%expected, found = %after.0, "the wall clock was set");
+        if !back.is_zero()
+            && let Err(error) = self.store.bring_forward(back).await
+        {
+            tracing::error!(%error, "what waits for the clock cannot be brought forward; trying again");
+            return (before, true);
+        }
+        (after, true)
     }
 
     /// Fires what is due now, each responsibility for itself. Calling it again, or elsewhere, fires nothing twice.
@@ -292,10 +318,6 @@ impl Scheduler {
         problems
     }
 
-    fn times(&self) -> (Timestamp, Duration) {
-        (self.clock.now(), self.clock.monotonic())
-    }
-
     fn lock_known(&self) -> MutexGuard<'_, Option<BTreeMap<sync::Key, sync::Stamp>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -304,15 +326,4 @@ impl Scheduler {
 /// Path below the workspace, for people.
 fn path(row: &StoredResponsibility) -> String {
     format!("personas/{}/{}", row.persona, row.file)
-}
-
-/// True when the wall clock stepped. Slots need nothing done: they are decided by cursor and row.
-fn log_drift(before: (Timestamp, Duration), after: (Timestamp, Duration)) -> bool {
-    let expected = before.0.plus(after.1.saturating_sub(before.1));
-    let drift = expected.since(after.0).max(after.0.since(expected));
-    let stepped = drift > DRIFT_LOGGED;
-    if stepped {
-        tracing::warn!(%expected, found = %after.0, "the wall clock was set");
-    }
-    stepped
 }

@@ -22,6 +22,7 @@ mod search;
 mod knowledge;
 mod deliveries;
 mod delivery_state;
+mod clock_steps;
 mod transport;
 mod outbox;
 mod notices;

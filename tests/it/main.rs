@@ -8,6 +8,7 @@ mod asof;
 mod corpora;
 mod crash_points;
 mod crashes;
+mod clock_steps;
 mod dkim;
 mod kills;
 mod money;

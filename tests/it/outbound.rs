@@ -4,7 +4,7 @@ mod folder;
 mod faults;
 mod flow;
 mod garbage;
-mod house;
+pub mod house;
 mod operators;
 mod recovery;
 mod resting;

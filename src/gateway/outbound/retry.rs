@@ -14,6 +14,8 @@ const WAITS: [Duration; 7] = [
     Duration::from_secs(2 * 60 * 60),
     Duration::from_secs(4 * 60 * 60),
 ];
+/// Longer than any wait. What waits longer was told so by a clock that was wrong.
+pub const WAIT_MAX: Duration = Duration::from_secs(5 * 60 * 60);
 /// Share of a wait that chance may add or take, so that a mail jam does not come back as one.
 const JITTER_SHARE: f64 = 0.2;
 

@@ -3,7 +3,7 @@
 //! It looks at its table; a wake-up is only a hint. Absent on purpose: SMTP (a [`Transport`]'s affair), notices to the
 //! owner.
 
-use super::retry::{jitter, next_attempt_after};
+use super::retry::{WAIT_MAX, jitter, next_attempt_after};
 use super::{Attempt, Health, PointOfNoReturn, Transport, Verdict};
 use crate::clock::Clock;
 use crate::config::{OnUnknown, RetryPolicy};
@@ -160,6 +160,13 @@ impl Outbound {
     async fn recover(&self) -> Result<()> {
         let hold = self.retry.on_unknown == OnUnknown::Hold;
         let found = self.store.recover_deliveries(hold).await?;
+        let mistimed = self.store.bound_delivery_waits(WAIT_MAX).await?;
+        if mistimed > 0 {
+            tracing::warn!(
+                mails = mistimed,
+                "the clock was set back meanwhile: mails that waited for it are due now"
+            );
+        }
         let health = self.store.transport_health().await?;
         *lock(&self.noted) = health.map_or(TransportState::Well, |health| health.state);
         if found.unsent + found.possible_duplicates > 0 {
