@@ -119,6 +119,10 @@ fn verdict(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<St
                 "`data/attache.db` must be a database of attache in a folder in which this user may write";
             Some((Exit::TryAgain, Some(hint.to_owned())))
         }
+        OpenError::Damaged { .. } => {
+            let hint = "keep a copy of `data` as it is, and put a backup in its place; SQLite's `.recover` saves what can be read";
+            Some((Exit::BadData, Some(hint.to_owned())))
+        }
         OpenError::Newer(_) => {
             let hint = "use the attache that was here last, or a copy of `data` from before";
             Some((Exit::Failed, Some(hint.to_owned())))

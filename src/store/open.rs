@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// Readers that may run at once.
 const READERS_MAX: u32 = 4;
+/// Size up to which the database is looked over at every start; that takes less than a second.
+const LOOKED_OVER_BYTES_MAX: i64 = 256 * 1024 * 1024;
 /// Prepared statements kept per connection; more than there are SQL constants.
 const STATEMENTS_CACHED: usize = 256;
 
@@ -36,13 +38,27 @@ pub enum OpenError {
     },
     #[error("the database runs with {pragma} = {found}, and promises need {wanted}")]
     Unsafe { pragma: &'static str, found: String, wanted: &'static str },
+    /// SQLite cannot follow it from page to page; `found` is where it gave up.
+    #[error("the database is damaged: {found}")]
+    Damaged { found: String },
     #[error("cannot open the database")]
-    Sql(#[from] sqlx::Error),
+    Sql(#[source] sqlx::Error),
     #[error("cannot bring the database up to date")]
     Migrate(#[source] MigrateError),
     /// It has a migration that we do not know; the number is its.
     #[error("the database was written by a newer attache (it has migration {0})")]
     Newer(i64),
+}
+
+impl From<sqlx::Error> for OpenError {
+    fn from(error: sqlx::Error) -> Self {
+        // SQLITE_CORRUPT and SQLITE_NOTADB, in the low byte of every code that extends them.
+        let code = error.as_database_error().and_then(|error| error.code()?.parse::<i64>().ok());
+        match code.map(|code| code & 0xff) {
+            Some(11 | 26) => OpenError::Damaged { found: error.to_string() },
+            _ => OpenError::Sql(error),
+        }
+    }
 }
 
 /// The engine's database. Cheap to clone; the last clone dropped closes it and frees the workspace.
@@ -105,6 +121,9 @@ impl Store {
         let options = connect_options(data);
         let mut conn = options.connect().await?;
         read_back(&mut conn).await?;
+        if lock.is_some() {
+            look_over(&mut conn).await?;
+        }
         // `run` would take the connection by sqlx's `Acquire`, which makes this future `Send` for one lifetime only.
         sqlx::migrate!("./migrations").run_direct(None, &mut conn, false).await.map_err(
             |error| match error {
@@ -174,6 +193,8 @@ impl Store {
     }
 }
 
+pub(super) const DATABASE_BYTES: &str =
+    "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
 pub(super) const RAISE_EPOCH: &str =
     "UPDATE engine SET epoch = epoch + 1 WHERE id = 1 RETURNING epoch, loop_key";
 /// Who only looks writes nothing, so that it can look at a full disk.
@@ -220,6 +241,18 @@ fn acquire(path: &Path) -> std::result::Result<File, OpenError> {
         file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
     written.map_err(failed)?;
     Ok(file)
+}
+
+/// Refuses a damaged database before anything is written into it. A large one is not looked over at every start
+/// (300 MB/s, decision D-37): `attache doctor` does that beside a serving engine.
+async fn look_over(conn: &mut SqliteConnection) -> std::result::Result<(), OpenError> {
+    let bytes: i64 = sqlx::query_scalar(DATABASE_BYTES).fetch_one(&mut *conn).await?;
+    if bytes > LOOKED_OVER_BYTES_MAX {
+        tracing::debug!(bytes, "the database is not looked over at the start: it is too large");
+        return Ok(());
+    }
+    let found: String = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&mut *conn).await?;
+    if found == "ok" { Ok(()) } else { Err(OpenError::Damaged { found }) }
 }
 
 /// Takes a lock whoever has it: a new file gets its name, and the old lock stays with a file that nobody finds any more.
