@@ -2,6 +2,7 @@
 and what must hold of the database afterwards. Used by the tests of the machine's faults (powercut, disk, machine)."""
 
 import collections
+import contextlib
 import email
 import hashlib
 import json
@@ -48,7 +49,7 @@ INVARIANTS = {
 
 
 class Smarthost:
-    """A mail server that takes everything and keeps the bytes; `busy` false makes it hang up on everybody."""
+    """A mail server that takes everything and keeps the bytes; `is_open` false makes it hang up on everybody."""
 
     def __init__(self):
         self.mails, self.lock, self.is_open = [], threading.Lock(), True
@@ -68,7 +69,7 @@ class Smarthost:
                 if not host.is_open:
                     return
                 self.say("220 sink.test")
-                while line := self.rfile.readline():
+                while (line := self.rfile.readline()) and host.is_open:
                     verb = line[:4].upper()
                     if verb == b"QUIT":
                         return self.say("221 bye")
@@ -204,10 +205,8 @@ class House:
 
     def rows(self, sql, *values):
         """Reads the database beside the engine, without leaving a trace."""
-        with sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=10) as connection:
-            found = connection.execute(sql, values).fetchall()
-        connection.close()
-        return found
+        with contextlib.closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=10)) as connection:
+            return connection.execute(sql, values).fetchall()
 
     def column(self, sql, *values):
         return [row[0] for row in self.rows(sql, *values)]
@@ -222,6 +221,13 @@ class House:
         """`books`, and what the engine itself has to say about its database."""
         wrong = self.books()
         check(f"{what}: the books are in order", not wrong, wrong)
+        if self.has_audit():
+            self.run("doctor", "--audit", seconds=120)
+        else:
+            print(f"SKIPPED: {what}: this binary has no `attache doctor`; only the checks of household.py were made")
+
+    def has_audit(self):
+        return self.ask("doctor", "--help")[0] == 0
 
     def probe(self, what, seconds=PROBE_SECONDS):
         """A letter goes in and its answer comes out."""

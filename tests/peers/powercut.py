@@ -30,13 +30,20 @@ class Outage:
         self.disk, self.smarthost, self.label = LoopDisk(scratch), Smarthost(), label
         self.house = House(binary, self.disk.path / "house", self.smarthost, environment=environment)
         self.taken, self.cuts, self.lost, self.damage = [], 0, [], []
+        # A cut is to strike an engine at work, not a database that is just being made.
+        self.house.start()
+        self.house.stop()
         os.sync()
 
     def cut(self, chance):
         self.cuts += 1
         self.house.start()
         writers = Writers(self.house, f"{self.label}-{self.cuts}", pause=0.005)
-        time.sleep(chance.uniform(0.1, 0.6))
+        # Among letters, however slow the machine is, and anywhere between two of them.
+        letters, deadline = chance.randint(1, 30), time.monotonic() + 5
+        while len(writers.taken()) < letters and time.monotonic() < deadline:
+            time.sleep(0.002)
+        time.sleep(chance.uniform(0, 0.03))
         self.house.freeze()
         self.disk.cut_power()
         self.house.kill()
