@@ -151,11 +151,11 @@ class House:
     def json(self, *args):
         return json.loads(self.run(*args, "--json"))
 
-    def start(self, wrapper=(), environment=None, seconds=20.0, may_fail=False):
+    def start(self, wrapper=(), environment=None, seconds=20.0, may_fail=False, flags=()):
         """Starts `attache serve`, under `wrapper` if there is one, and waits until it listens; `None` if it does not and
         need not."""
         log = open(self.log_path, "a")
-        self.process = subprocess.Popen([*wrapper, *self.command("--log", "warn", "serve")], stdout=subprocess.PIPE, stderr=log,
+        self.process = subprocess.Popen([*wrapper, *self.command("--log", "warn", "serve", *flags)], stdout=subprocess.PIPE, stderr=log,
                                         env={**self.environment, **(environment or {})}, start_new_session=True)
         with selectors.DefaultSelector() as heard:
             heard.register(self.process.stdout, selectors.EVENT_READ)

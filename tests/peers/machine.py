@@ -154,6 +154,39 @@ def deadline_passes_while_frozen(binary, scratch):
         house.close()
 
 
+def replaced_while_frozen(binary, scratch):
+    """An engine that is stopped in the middle of a run, replaced, and then goes on: it stores nothing, sends nothing, ends."""
+    script = {"turns": [{"call": [{"tool": "list_files", "args": {}}]}, {"say": "From seven to ten.", "delay_ms": 1500}]}
+    smarthost = Smarthost()
+    house = House(binary, pathlib.Path(scratch) / "replaced", smarthost, script=script)
+    zombie = None
+    try:
+        house.start()
+        with Client(house.port) as client:
+            check("a letter is taken", client.send("replaced@traveller.example").startswith("250"), client.replies)
+        wait_for("its run to wait for an answer", lambda: house.rows("SELECT 1 FROM thread_tool_events WHERE event_type = 'tool_result'"))
+        house.freeze()
+        zombie, house.process = house.process, None
+        house.start(flags=["--take-over"])
+        wait_for("the second engine to answer", lambda: smarthost.answered("replaced@traveller.example"), 10)
+        wait_for("it to be noted as sent", lambda: not house.json("outbox", "list"))
+        before = house.rows("SELECT state, attempt, epoch FROM runs")
+        zombie.send_signal(signal.SIGCONT)
+        code = zombie.wait(timeout=10)
+        check("the first engine ends with 78 when it goes on", code == 78, [code, house.said()])
+        check("it wrote nothing", house.rows("SELECT state, attempt, epoch FROM runs") == before, before)
+        house.probe("after the first engine has ended")
+        house.stop()
+        house.work_off()
+        check("it sent nothing", house.judge([], "after an engine was replaced") == 0 and len(smarthost.mails) == 2, len(smarthost.mails))
+        return print("ok: an engine that was stopped in a run and replaced ends with 78 when it goes on; one mail, by the second", flush=True)
+    finally:
+        if zombie and zombie.poll() is None:
+            zombie.kill()
+            zombie.wait()
+        house.close()
+
+
 def a_long_reader(house):
     """Somebody holds a snapshot while letters come. The log grows past what checkpoints can give back, which is refused to
     none of them; when the reader leaves, the log is given back, too."""
@@ -270,7 +303,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--attache", required=True)
     args = parser.parse_args()
-    for story in (one_house, deadline_passes_while_frozen, clock_is_set):
+    for story in (one_house, deadline_passes_while_frozen, replaced_while_frozen, clock_is_set):
         with tempfile.TemporaryDirectory(prefix="attache-machine-") as scratch:
             story(args.attache, scratch)
 
