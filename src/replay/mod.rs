@@ -6,6 +6,7 @@
 mod load;
 pub mod select;
 pub mod timeline;
+pub mod sweep;
 pub mod html;
 
 pub use load::{load_run, load_thread};

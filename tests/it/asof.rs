@@ -5,3 +5,4 @@ mod culprits;
 mod edits;
 mod house;
 mod keeping;
+mod sweep;

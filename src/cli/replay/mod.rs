@@ -3,6 +3,7 @@
 //! `attache replay ID` alone is `attache replay show ID`.
 
 mod show;
+mod sweep;
 
 pub use show::print;
 
@@ -15,7 +16,7 @@ use futures_util::future::BoxFuture;
 pub struct ReplayCommand;
 
 /// Every subcommand, in the order of `--help`.
-static SUBCOMMANDS: &[&dyn Command] = &[&show::Show];
+static SUBCOMMANDS: &[&dyn Command] = &[&show::Show, &sweep::SweepCommand];
 
 /// The word for the run that was queued last.
 const LAST: &str = "last";

@@ -105,18 +105,7 @@ impl Recorded {
         Self { is_lenient: true, ..self.clone() }
     }
 
-    /// The same reads, with another text for one file; whether that file was looked for at all.
-    pub fn replace_file(&mut self, place: Place, path: &str, text: Option<&str>) -> bool {
-        match self.files.get_mut(&(place, path.to_owned())) {
-            Some(then) => {
-                *then = text.map_or(Text::NoFile, |text| Text::Is(text.into()));
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// Lets a file be read that was not looked for then.
+    /// Another text for a file, be it that it was read then or not.
     pub fn add_file(&mut self, place: Place, path: &str, text: &str) {
         self.files.insert((place, path.to_owned()), Text::Is(text.into()));
     }
