@@ -1,12 +1,21 @@
-//! How fast the road is: letters accepted over SMTP, replies with the scripted provider, context at thread lengths.
+//! How fast the road is: letters accepted over SMTP, replies with the scripted provider, context at thread lengths, and
+//! beside them the disk, a reference server and a long history.
 //!
-//! `cargo bench` prints a table; every figure comes from this run on this machine. Beside ours stands the disk's own
-//! rate of durable commits, because that is what a durable accept costs at least; ratios travel between machines,
-//! figures do not.
+//! `cargo bench` prints the first three; `cargo bench -- postfix` and `cargo bench -- growth [MESSAGES]` take minutes and
+//! run only when they are named. Every figure comes from this run on this machine; ratios travel between machines,
+//! figures do not. CPU time is that of the whole process, clients included.
 
 #[path = "../tests/it/app/mod.rs"]
 #[expect(dead_code, reason = "the test harness has more than a bench needs")]
 mod app;
+#[path = "road/client.rs"]
+mod client;
+#[path = "road/growth.rs"]
+mod growth;
+#[path = "road/meter.rs"]
+mod meter;
+#[path = "road/postfix.rs"]
+mod postfix;
 
 use app::{Workspace, note};
 use attache::app::Engine;
@@ -16,17 +25,13 @@ use attache::harness::context::{self, Sources};
 use attache::harness::resolvers::Subject;
 use attache::harness::resolvers::live::Live;
 use attache::harness::resolvers::reads::Folders;
+use client::{LETTER_BYTES, Listener, open, send_all, workspace};
+use meter::{cpu_time, disk_commits_per_second, percentile};
 use serde_json::json;
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
-use tokio_util::sync::CancellationToken;
 
 const LETTERS: usize = 4_000;
 const REPLIES: usize = 2_000;
-const LETTER_BYTES: usize = 2_048;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -46,6 +51,17 @@ fn main() {
             println!("\nreplies with the scripted provider, letter to outbox folder:");
             replies().await;
         }
+        if wanted.as_deref() == Some("postfix") {
+            println!(
+                "\nletters of {LETTER_BYTES} bytes taken for good, beside Postfix taking them into its queue:"
+            );
+            postfix::side_by_side().await;
+        }
+        if wanted.as_deref() == Some("growth") {
+            let many = std::env::args().find_map(|arg| arg.parse().ok()).unwrap_or(1_000_000);
+            println!("\nwith 1000 messages stored -> with {many}:");
+            growth::growth(many).await;
+        }
         if wants("context") {
             println!("\ncontext assembled, by messages in the thread:");
             let short = context_at(10).await;
@@ -57,94 +73,21 @@ fn main() {
     });
 }
 
-fn workspace() -> Workspace {
-    Workspace::new(&json!({ "rules": [{ "say": "Thank you, noted." }] })).talkative()
-}
-
-async fn open(workspace: &Workspace) -> Engine {
-    let config =
-        attache::config::load(workspace.path(), &attache::cli::vocabulary()).expect("a configuration");
-    Engine::open(config, Arc::new(SystemClock::new())).await.expect("an engine")
-}
-
-/// fdatasync after each small append: the floor under every durable accept.
-fn disk_commits_per_second() -> f64 {
-    use std::io::Write;
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut file = std::fs::File::create(folder.path().join("probe")).expect("a file");
-    let began = Instant::now();
-    let mut commits = 0;
-    while began.elapsed() < Duration::from_secs(1) {
-        file.write_all(&[0; 4096]).expect("a write");
-        file.sync_data().expect("a sync");
-        commits += 1;
-    }
-    f64::from(commits) / began.elapsed().as_secs_f64()
-}
-
 async fn accept(connections: usize, commits: f64) {
     let workspace = workspace();
     let engine = open(&workspace).await;
-    let mut listeners = engine.bind().await.expect("a port");
-    let address = listeners[0].tcp_address().expect("an address");
-    let stop = CancellationToken::new();
-    // The listener alone: no worker competes, so this is the rate of acceptance and nothing else.
-    let serving = attache::gateway::ingress::smtp::serve(listeners.remove(0), engine.door(), stop.clone());
-    let serving = tokio::spawn(serving);
-    let began = Instant::now();
-    let mut clients = tokio::task::JoinSet::new();
-    for client in 0..connections {
-        clients.spawn(send(address, client, LETTERS / connections));
-    }
-    let mut waits: Vec<Duration> = clients.join_all().await.into_iter().flatten().collect();
+    let listener = Listener::of(&engine).await;
+    let (began, cpu) = (Instant::now(), cpu_time());
+    let mut waits = send_all(listener.address, "accept", connections, LETTERS).await;
     let rate = waits.len() as f64 / began.elapsed().as_secs_f64();
-    waits.sort();
-    let percentile = |p: usize| waits[(waits.len() - 1) * p / 100].as_secs_f64() * 1e3;
+    let cost = (cpu_time() - cpu).as_secs_f64() * 1e6 / waits.len() as f64;
     println!(
-        "  {connections:>2} connections: {rate:>6.0}/s (×{:.1} the disk's commits), p50 {:.1} ms, p99 {:.1} ms",
+        "  {connections:>2} connections: {rate:>6.0}/s (×{:.1} the disk's commits), p50 {:.1} ms, p99 {:.1} ms, {cost:.0} µs of CPU each",
         rate / commits,
-        percentile(50),
-        percentile(99)
+        percentile(&mut waits, 50),
+        percentile(&mut waits, 99)
     );
-    stop.cancel();
-    serving.await.expect("served");
-}
-
-/// Sends letters one after the other over one connection; gives the time from MAIL to 250 of each.
-async fn send(address: SocketAddr, client: usize, letters: usize) -> Vec<Duration> {
-    let stream = TcpStream::connect(address).await.expect("connected");
-    stream.set_nodelay(true).expect("no delay");
-    let mut stream = BufReader::new(stream);
-    reply(&mut stream, "220").await;
-    stream.get_mut().write_all(b"EHLO bench.example\r\n").await.expect("sent");
-    reply(&mut stream, "250").await;
-    let mut waits = Vec::with_capacity(letters);
-    for number in 0..letters {
-        let body = "A line of a letter that is neither short nor long.\n".repeat(LETTER_BYTES / 51);
-        let letter = note(&format!("{client}.{number}@guest.example"), "", &body).replace('\n', "\r\n");
-        let began = Instant::now();
-        let envelope = "MAIL FROM:<bob@guest.example>\r\nRCPT TO:<ada@engine.test>\r\nDATA\r\n";
-        stream.get_mut().write_all(envelope.as_bytes()).await.expect("sent");
-        for code in ["250", "250", "354"] {
-            reply(&mut stream, code).await;
-        }
-        stream.get_mut().write_all(format!("{letter}.\r\n").as_bytes()).await.expect("sent");
-        reply(&mut stream, "250").await;
-        waits.push(began.elapsed());
-    }
-    waits
-}
-
-async fn reply(stream: &mut BufReader<TcpStream>, code: &str) {
-    let mut line = String::new();
-    loop {
-        line.clear();
-        stream.read_line(&mut line).await.expect("a reply");
-        assert!(line.starts_with(code), "{line:?} instead of {code}");
-        if line.as_bytes().get(3) != Some(&b'-') {
-            return;
-        }
-    }
+    listener.stop().await;
 }
 
 async fn replies() {
@@ -159,11 +102,13 @@ async fn replies() {
         let eml = note(&format!("{number}@guest.example"), "", "When is breakfast?");
         engine.door().accept(app::letter(&eml)).await.expect("taken");
     }
-    let began = Instant::now();
+    let (began, cpu) = (Instant::now(), cpu_time());
     let drained = engine.drain().await.expect("drained");
     let took = began.elapsed();
     assert_eq!((drained.runs, workspace.sent().len()), (REPLIES, REPLIES));
-    println!("  {REPLIES} letters, 32 runs at once: {:.0}/s", REPLIES as f64 / took.as_secs_f64());
+    let cost = (cpu_time() - cpu).as_secs_f64() * 1e6 / REPLIES as f64;
+    let rate = REPLIES as f64 / took.as_secs_f64();
+    println!("  {REPLIES} letters, 32 runs at once: {rate:.0}/s, {cost:.0} µs of CPU each");
 }
 
 /// Median time of the pipeline for a letter at the end of a thread of that many messages.
@@ -175,9 +120,22 @@ async fn context_at(length: usize) -> Duration {
     fill(&workspace, &accepted.copies[0].message, length).await;
     let last = note("last@guest.example", "References: <0@guest.example>\n", "And now?");
     let accepted = engine.door().accept(app::letter(&last)).await.expect("taken");
+    let mut times = context_times(&workspace, &engine, &accepted.copies[0].message, 200).await;
+    let median = percentile(&mut times, 50);
+    println!("  {length:>7} messages: median {median:.2} ms");
+    times[100]
+}
+
+/// How long the pipeline takes for a message, so many times.
+async fn context_times(
+    workspace: &Workspace,
+    engine: &Engine,
+    message: &MessageId,
+    rounds: usize,
+) -> Vec<Duration> {
     let persona_id = PersonaId::parse("ada").expect("an id");
     let store = engine.store.persona(&persona_id);
-    let message = store.message(&accepted.copies[0].message).await.expect("a message");
+    let message = store.message(message).await.expect("a message");
     let subject = Subject { trigger: Trigger::Email, message, attachments: Vec::new(), has_past: true };
     let root = cap_std::fs_utf8::Dir::open_ambient_dir(
         workspace.path().to_str().expect("a path"),
@@ -194,15 +152,13 @@ async fn context_at(length: usize) -> Duration {
     };
     let profile = ("thread", &engine.config.context["thread"]);
     let mut times = Vec::new();
-    for _ in 0..200 {
+    for _ in 0..rounds {
         let began = Instant::now();
         let (context, _) = context::assemble(sources, profile, 32_000, 32_000).await.expect("a context");
         times.push(began.elapsed());
         assert!(!context.history.is_empty());
     }
-    times.sort();
-    println!("  {length:>7} messages: median {:.2} ms", times[100].as_secs_f64() * 1e3);
-    times[100]
+    times
 }
 
 /// Copies the first message until the thread has that many.

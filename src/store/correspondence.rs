@@ -117,8 +117,6 @@ pub(super) const SENT: &str = "
         WHERE persona_id = $1 AND counterparty = value AND minute >= $4) AS n FROM json_each($2))), 0),
       coalesce((SELECT sum(mails) FROM correspondence
         WHERE persona_id = $1 AND minute >= $4 AND counterparty = 'thread:' || $5), 0)";
-pub(super) const OWNER_WROTE: &str = "
-    DELETE FROM correspondence WHERE persona_id = $1 AND counterparty = 'thread:' || $2";
 pub(super) const OWN_MAIL: &str = "
     SELECT m.persona_id, m.hops, (SELECT json_group_array(r.recipient) FROM deliveries d
       JOIN delivery_recipients r ON r.delivery_id = d.id WHERE d.message_id = m.id)
@@ -163,16 +161,6 @@ pub(super) async fn reserve(
         back.bind(run).bind(thread).execute(conn).await?;
     }
     Ok(over)
-}
-
-/// A verified owner wrote into a thread: its alternations count from there.
-pub(super) async fn owner_wrote(
-    conn: &mut SqliteConnection,
-    persona: &PersonaId,
-    thread: &ThreadId,
-) -> Result<()> {
-    sqlx::query(OWNER_WROTE).bind(persona.as_str()).bind(thread.as_str()).execute(conn).await?;
-    Ok(())
 }
 
 impl Store {

@@ -2,7 +2,7 @@
 //! were imported.
 
 use super::messages::{self, NewInbound, StoredInbound};
-use super::threads::{self, Placed, json_list};
+use super::threads::{self, json_list};
 use super::{Result, Store};
 use crate::domain::{MessageId, ThreadId, Timestamp};
 use sqlx::SqliteConnection;
@@ -55,7 +55,7 @@ async fn import(conn: &mut SqliteConnection, copy: &NewInbound, way: ArchivedWay
             return Ok(StoredInbound::Duplicate { message: MessageId::new(id) });
         }
     }
-    let Placed { thread, .. } = threads::place(conn, &placing).await?;
+    let thread = threads::place(conn, &placing).await?;
     insert(conn, copy, way, &thread).await?;
     for attachment in &copy.attachments {
         messages::insert_attachment(conn, &copy.persona, &copy.id, attachment).await?;

@@ -1,10 +1,9 @@
-//! Messages: letters on their way in, synthetic prompts, and what a persona sends.
+//! Messages: what a letter brings, synthetic prompts, and what a persona sends. How letters are stored is in `arrivals`.
 
-use super::correspondence::{self, DAY, HOUR, Quota, Sent, since};
-use super::mailboxes;
-use super::reports::{self, NewReport};
+use super::correspondence::Quota;
+use super::reports::NewReport;
 use super::runs::{self, NewRun};
-use super::threads::{self, Placed, Placing, json_list};
+use super::threads::{self, Placing, json_list};
 use super::{PersonaStore, Result, Store};
 use crate::domain::{
     AttachmentId, ConversationId, MailboxUid, MessageId, PersonaId, RawLetterId, RunId, ThreadId, Timestamp,
@@ -58,9 +57,19 @@ pub struct NewInbound {
 }
 
 impl NewInbound {
+    /// Every key of the letter.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.also_known_as.iter().chain([&self.dedup_key]).map(String::as_str)
+    }
+
     /// Every key of the letter, as a JSON array.
     pub(super) fn known_as(&self) -> String {
-        json_list(self.also_known_as.iter().chain([&self.dedup_key]).map(String::as_str))
+        json_list(self.keys())
+    }
+
+    /// Bytes that it stores, roughly.
+    pub(super) fn size(&self) -> usize {
+        self.bytes.len() + self.attachments.iter().map(|attachment| attachment.bytes.len()).sum::<usize>()
     }
 }
 
@@ -126,17 +135,6 @@ pub enum StoredInbound {
     Duplicate { message: MessageId },
 }
 
-/// What is known of a letter before it is stored: the same letter, what its sender was sent of late, and the conversations it is linked to.
-pub(super) const ARRIVAL: &str = "
-    SELECT
-      (SELECT id FROM messages WHERE persona_id = $1 AND dedup_key IN (SELECT value FROM json_each($3)) AND received_at >= $4
-         AND (ack_confirmed = 0 OR $5) ORDER BY seq DESC LIMIT 1),
-      (SELECT coalesce(sum(mails), 0) FROM correspondence
-         WHERE persona_id = $1 AND counterparty = $6 AND minute >= $7),
-      (SELECT coalesce(sum(mails), 0) FROM correspondence
-         WHERE persona_id = $1 AND counterparty = $6 AND minute >= $8),
-      (SELECT json_group_array(conversation_id) FROM (SELECT DISTINCT conversation_id FROM message_links
-         WHERE persona_id = $1 AND rfc_message_id IN (SELECT value FROM json_each($2)) ORDER BY 1))";
 /// A message with its raw bytes, if it has any. One that a run adds to its own thread (`$2` is NULL) takes the thread
 /// from the run, and brings its Message-ID into the conversation and its recipients into the thread.
 pub(super) const INSERT_MESSAGE: &str = "
@@ -163,28 +161,6 @@ pub(super) const AUDIT: &str = "
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
 
 impl Store {
-    /// Stores one letter for every addressed persona, each with its queued run, in one commit. A copy that is
-    /// already here is left alone.
-    pub async fn accept_letter(&self, copies: Vec<NewInbound>) -> Result<Vec<StoredInbound>> {
-        let now = self.clock().now();
-        self.write(move |conn| {
-            Box::pin(async move {
-                let mut stored = Vec::with_capacity(copies.len());
-                for copy in &copies {
-                    stored.push(accept_copy(conn, copy, now).await?);
-                }
-                for copy in copies.iter().take(1) {
-                    if let Some(from) = &copy.fetched_from {
-                        mailboxes::note_taken(conn, from, &copy.sha256, now).await?;
-                    }
-                }
-                crate::crash::crash_point!("I3");
-                Ok(stored)
-            })
-        })
-        .await
-    }
-
     /// Notes that the peer saw our yes for these messages.
     pub async fn confirm_ack(&self, messages: &[MessageId]) -> Result<()> {
         let ids = json_list(messages.iter().map(MessageId::as_str));
@@ -196,68 +172,6 @@ impl Store {
         })
         .await
     }
-}
-
-async fn accept_copy(
-    conn: &mut SqliteConnection,
-    copy: &NewInbound,
-    now: Timestamp,
-) -> Result<StoredInbound> {
-    let (stamp, today) = (copy.received_at.to_string(), since(now, DAY));
-    let placing = placing(&copy.persona, &copy.place, &copy.content, (&stamp, &today));
-    let arrival = sqlx::query(ARRIVAL).bind(copy.persona.as_str()).bind(placing.ids()).bind(copy.known_as());
-    let arrival = arrival.bind(copy.duplicates_since.to_string()).bind(copy.has_own_id);
-    let arrival = arrival.bind(copy.quota.as_ref().map(|quota| quota.counterparty.as_str()));
-    let arrival = arrival.bind(since(now, HOUR)).bind(since(now, DAY)).fetch_one(&mut *conn).await?;
-    if let Some(id) = arrival.get::<Option<String>, _>(0) {
-        return Ok(StoredInbound::Duplicate { message: MessageId::new(id) });
-    }
-    let Placed { thread, answers } = threads::place_among(conn, &placing, arrival.get(3)).await?;
-    if copy.from_owner {
-        correspondence::owner_wrote(conn, &copy.persona, &thread).await?;
-    }
-    let sent = Sent { in_hour: arrival.get(1), in_day: arrival.get(2), in_thread: answers };
-    let over = copy.quota.as_ref().and_then(|quota| quota.bounds.exceeded_by(sent.one_more()));
-    let run = copy.run.as_ref().filter(|_| over.is_none());
-    let disposition = over.map_or_else(|| copy.disposition.clone(), |rule| format!("filed:{rule}"));
-    let row = MessageRow {
-        id: &copy.id,
-        thread: Some(&thread),
-        persona: &copy.persona,
-        direction: "inbound",
-        content: &copy.content,
-        raw: Some(RawRow {
-            id: &copy.raw_id,
-            sha256: &copy.sha256,
-            envelope_json: &copy.envelope_json,
-            trace: Some(&copy.trace),
-            bytes: &copy.bytes,
-        }),
-        run: None,
-        dedup_key: Some(&copy.dedup_key),
-        ack_confirmed: copy.ack_confirmed,
-        disposition: &disposition,
-        hops: copy.hops,
-        joining: &[],
-    };
-    insert_message(conn, &row, copy.received_at).await?;
-    for attachment in &copy.attachments {
-        insert_attachment(conn, &copy.persona, &copy.id, attachment).await?;
-    }
-    if let Some(report) = &copy.report {
-        reports::record(conn, &copy.persona, &copy.id, report, now).await?;
-    }
-    match run {
-        Some(run) => runs::insert(conn, run, &copy.persona, &thread, &copy.id, now).await?,
-        None => {
-            audit(conn, Some(&copy.persona), ("message", copy.id.as_str()), &disposition, now).await?;
-        }
-    }
-    for decision in &copy.decisions {
-        audit(conn, Some(&copy.persona), ("message", copy.id.as_str()), decision, now).await?;
-    }
-    let run = run.map(|run| run.id.clone());
-    Ok(StoredInbound::New { message: copy.id.clone(), run, disposition })
 }
 
 pub(super) fn placing<'a>(
@@ -291,7 +205,7 @@ pub(super) async fn place_message(
     now: Timestamp,
 ) -> Result<ThreadId> {
     let now = now.to_string();
-    Ok(threads::place(conn, &placing(persona, place, content, (&now, &now))).await?.thread)
+    threads::place(conn, &placing(persona, place, content, (&now, &now))).await
 }
 
 /// A row of `messages`, whichever way it travels.

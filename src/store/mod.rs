@@ -6,9 +6,12 @@
 
 mod open;
 mod writer;
+mod log;
 mod imports;
 mod mailboxes;
 mod messages;
+mod bulk;
+mod arrivals;
 mod threads;
 mod correspondence;
 mod runs;

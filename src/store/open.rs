@@ -1,7 +1,8 @@
 //! Opening a workspace's database: the lock, the pragmas read back, the migrations, the epoch.
 
 use super::Result;
-use super::writer::Writer;
+use super::log::Log;
+use super::writer::{Job, Writer};
 use crate::clock::Clock;
 use crate::crash::is_careless;
 use crate::domain::LoopKey;
@@ -17,6 +18,7 @@ use std::io::{Read, Seek, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// Readers that may run at once.
 const READERS_MAX: u32 = 4;
@@ -141,8 +143,10 @@ impl Store {
             .min_connections(0)
             // A local file does not hang up: no ping before each read.
             .test_before_acquire(false)
-            .connect_lazy_with(options.pragma("query_only", "ON"));
-        let writer = Writer::start(conn, lock.is_some().then_some(epoch));
+            .connect_lazy_with(options.clone().pragma("query_only", "ON"));
+        let is_engine = lock.is_some();
+        let log = Log::new(is_engine.then_some(options));
+        let writer = Writer::start(conn, is_engine.then_some(epoch), log);
         Ok(Self { inner: Arc::new(Inner { writer, readers, clock, epoch, loop_key, _lock: lock }) })
     }
 
@@ -153,6 +157,11 @@ impl Store {
         F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
     {
         self.inner.writer.write(work).await
+    }
+
+    /// Hands a write of another kind to the writer, and waits for its answer.
+    pub(super) async fn submit<T>(&self, job: Box<dyn Job>, answer: oneshot::Receiver<T>) -> Result<T> {
+        self.inner.writer.submit(job, answer).await
     }
 
     /// Arms a power cut, for tests of recovery: the store acts as if the machine went off at that commit. Every later
@@ -210,8 +219,13 @@ fn connect_options(data: &Path) -> SqliteConnectOptions {
         .busy_timeout(Duration::from_secs(5))
         .pragma("trusted_schema", "OFF")
         .pragma("cell_size_check", "ON")
-        .pragma("journal_size_limit", "67108864")
+        // A log that began anew keeps its first 16 MiB, because writing over a file costs less than making it longer.
+        .pragma("journal_size_limit", "16777216")
+        // The log is copied back beside the writer (`log.rs`); this is the bound if that does not work: 48 MiB.
+        .pragma("wal_autocheckpoint", "12288")
         .pragma("cache_size", "-8192")
+        // The undo list of a savepoint is a temporary file as soon as it is longer than 64 KiB.
+        .pragma("temp_store", "MEMORY")
         .statement_cache_capacity(STATEMENTS_CACHED)
         .disable_statement_logging()
 }

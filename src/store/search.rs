@@ -14,6 +14,14 @@ const WORDS_MAX: usize = 32;
 /// Characters of one word that count.
 const WORD_CHARS_MAX: usize = 64;
 
+/// Hits that are ranked; older ones are not looked at.
+const HITS_MAX: i64 = 256;
+/// Characters of an excerpt, and of those at most how many stand before the first hit.
+const EXCERPT_CHARS: usize = 300;
+const EXCERPT_BEFORE: usize = 80;
+/// Messages among which the first look is taken.
+const LAST_MESSAGES: i64 = 10_000;
+
 /// What to look for; filters that are `None` do not filter.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MessageSearch {
@@ -52,19 +60,38 @@ pub struct FoundMessage {
     pub snippet: String,
 }
 
-/// Best first: a hit in the subject weighs four times, one in the sender twice as much as one in the body.
-pub(super) const SEARCH_MESSAGES_BY_WORDS: &str = "
-SELECT m.id, m.thread_id, m.direction, m.sender, m.recipients_json, m.subject, m.received_at, m.disposition,
-       substr(snippet(messages_fts, 2, '', '', ' … ', 40), 1, 600) AS snippet
-FROM messages_fts JOIN messages m ON m.seq = messages_fts.rowid
-WHERE messages_fts MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound') AND m.disposition <> 'notice'
-  AND ($3 IS NULL OR m.received_at >= $3)
-  AND ($4 IS NULL OR m.received_at < $4)
+/// The newest messages with the words, after `$6` in the order of arrival. Full text is walked backwards and only until
+/// there are enough: how many messages have the words makes no difference.
+pub(super) const NEWEST_HITS: &str = "
+SELECT m.seq, m.subject, m.sender
+FROM messages_fts f CROSS JOIN messages m ON m.seq = f.rowid
+WHERE f.messages_fts MATCH $1 AND f.rowid > $6 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
+  AND m.disposition <> 'notice'
+  AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND ($5 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
         SELECT 1 FROM json_each($5) reader WHERE NOT EXISTS (SELECT 1 FROM thread_participants p
           WHERE p.thread_id = m.thread_id AND p.address = reader.value))))
-ORDER BY bm25(messages_fts, 4.0, 2.0, 1.0), m.seq DESC
-LIMIT $6";
+ORDER BY f.rowid DESC LIMIT $7";
+
+/// The same among all messages. Walked forwards, because only so does FTS5 leap to the next message that a rare word is in.
+pub(super) const ALL_HITS: &str = "
+SELECT m.seq, m.subject, m.sender
+FROM messages_fts f CROSS JOIN messages m ON m.seq = f.rowid
+WHERE f.messages_fts MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
+  AND m.disposition <> 'notice'
+  AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
+  AND ($5 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
+        SELECT 1 FROM json_each($5) reader WHERE NOT EXISTS (SELECT 1 FROM thread_participants p
+          WHERE p.thread_id = m.thread_id AND p.address = reader.value))))
+ORDER BY +f.rowid DESC LIMIT $6";
+
+/// What is shown of hits, in the order that was asked for.
+pub(super) const SHOW_HITS: &str = "
+SELECT m.id, m.thread_id, m.direction, m.sender, m.recipients_json, m.subject, m.received_at, m.disposition,
+       substr(m.text_body, 1, 20000) AS snippet
+FROM json_each($1) hit CROSS JOIN messages m ON m.seq = hit.value ORDER BY hit.key";
+
+pub(super) const LAST_SEQ: &str = "SELECT coalesce(max(seq), 0) FROM messages";
 
 /// Newest first.
 pub(super) const SEARCH_MESSAGES_BY_DATE: &str = "
@@ -72,8 +99,7 @@ SELECT m.id, m.thread_id, m.direction, m.sender, m.recipients_json, m.subject, m
        substr(m.text_body, 1, 600) AS snippet
 FROM messages m
 WHERE m.persona_id = $1 AND m.direction IN ('inbound', 'outbound') AND m.disposition <> 'notice'
-  AND ($2 IS NULL OR m.received_at >= $2)
-  AND ($3 IS NULL OR m.received_at < $3)
+  AND m.received_at >= coalesce($2, '') AND m.received_at < coalesce($3, '~')
   AND ($4 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
         SELECT 1 FROM json_each($4) reader WHERE NOT EXISTS (SELECT 1 FROM thread_participants p
           WHERE p.thread_id = m.thread_id AND p.address = reader.value))))
@@ -94,9 +120,14 @@ impl PersonaStore {
         let rows = match match_text(search) {
             MatchText::Impossible => return Ok(Vec::new()),
             MatchText::Words(words) => {
-                let query = sqlx::query(SEARCH_MESSAGES_BY_WORDS).bind(words).bind(self.persona.as_str());
-                let query = query.bind(since).bind(before).bind(visible_to).bind(search.limit);
-                query.fetch_all(self.store.readers()).await?
+                let times = (since.as_deref(), before.as_deref());
+                let hits = self.hits(&words, times, visible_to.as_deref(), search.limit).await?;
+                let show = sqlx::query(SHOW_HITS).bind(ranked(hits, search));
+                let rows = show.fetch_all(self.store.readers()).await?;
+                let mut found = rows.iter().map(found_message).collect::<Result<Vec<_>>>()?;
+                let words = search.query.as_deref().unwrap_or_default();
+                found.iter_mut().for_each(|found| found.snippet = excerpt(&found.snippet, words));
+                return Ok(found);
             }
             MatchText::Anything => {
                 let query = sqlx::query(SEARCH_MESSAGES_BY_DATE).bind(self.persona.as_str());
@@ -106,6 +137,85 @@ impl PersonaStore {
         };
         rows.iter().map(found_message).collect()
     }
+}
+
+impl PersonaStore {
+    /// The newest messages with the words. Words that many messages have are found among the last ones.
+    async fn hits(
+        &self,
+        words: &str,
+        (since, before): (Option<&str>, Option<&str>),
+        visible_to: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Hit>> {
+        let readers = self.store.readers();
+        let last: i64 = sqlx::query_scalar(LAST_SEQ).fetch_one(readers).await?;
+        let newest =
+            sqlx::query(NEWEST_HITS).bind(words).bind(self.persona.as_str()).bind(since).bind(before);
+        let newest =
+            newest.bind(visible_to).bind(last - LAST_MESSAGES).bind(HITS_MAX).fetch_all(readers).await?;
+        // Letters of an archive have numbers below 0.
+        if newest.len() >= limit as usize {
+            return Ok(newest.iter().map(hit).collect());
+        }
+        let all = sqlx::query(ALL_HITS).bind(words).bind(self.persona.as_str()).bind(since).bind(before);
+        let all = all.bind(visible_to).bind(HITS_MAX).fetch_all(readers).await?;
+        Ok(all.iter().map(hit).collect())
+    }
+}
+
+struct Hit {
+    seq: i64,
+    subject: String,
+    sender: String,
+}
+
+fn hit(row: &SqliteRow) -> Hit {
+    Hit { seq: row.get(0), subject: row.get(1), sender: row.get(2) }
+}
+
+/// The best hits, as a JSON array of their numbers: a word in the subject weighs four times, one in the sender twice as
+/// much as one in the body; of equals the newest comes first.
+fn ranked(mut hits: Vec<Hit>, search: &MessageSearch) -> String {
+    let query = search.query.as_deref().unwrap_or_default().to_lowercase();
+    let words: Vec<&str> = query.split_whitespace().take(WORDS_MAX).collect();
+    let weight = |hit: &Hit| -> u32 {
+        let (subject, sender) = (hit.subject.to_lowercase(), hit.sender.to_lowercase());
+        let weight_of = |word: &&str| match (subject.contains(word), sender.contains(word)) {
+            (true, _) => 4,
+            (false, true) => 2,
+            (false, false) => 1,
+        };
+        words.iter().map(weight_of).sum()
+    };
+    hits.sort_by_cached_key(|hit| std::cmp::Reverse((weight(hit), hit.seq)));
+    let best = hits.iter().take(search.limit as usize).map(|hit| hit.seq);
+    serde_json::Value::from_iter(best).to_string()
+}
+
+/// Text around the first of the words that occurs, or the beginning. FTS5's own `snippet` would begin the search anew for
+/// every message, from the first one that has the words.
+fn excerpt(text: &str, words: &str) -> String {
+    let lower = |c: char| c.to_lowercase().next().unwrap_or(c);
+    let (text, small): (Vec<char>, Vec<char>) = text.chars().map(|c| (c, lower(c))).unzip();
+    // Words are found in other forms too, so their beginnings count when they do not occur as they are.
+    let stem = |word: &str, cut: usize| -> Vec<char> {
+        let word: Vec<char> = word.chars().filter(|c| c.is_alphanumeric()).map(lower).collect();
+        let kept = word.len().saturating_sub(cut).max(word.len().min(4));
+        word[..kept].to_vec()
+    };
+    let occurs = |cut: usize| {
+        let stems = words.split_whitespace().map(|word| stem(word, cut)).filter(|stem| !stem.is_empty());
+        stems.filter_map(|stem| small.windows(stem.len()).position(|piece| piece == stem)).min()
+    };
+    let at = occurs(0).or_else(|| occurs(3)).unwrap_or(0);
+    let begins =
+        |from: usize| text[from..at].iter().position(|c| c.is_whitespace()).map_or(at, |n| from + n + 1);
+    let start = if at <= EXCERPT_BEFORE { 0 } else { begins(at - EXCERPT_BEFORE) };
+    let end = text.len().min(start + EXCERPT_CHARS);
+    let piece: String = text[start..end].iter().collect();
+    let mark = |is_cut: bool| if is_cut { " … " } else { "" };
+    format!("{}{piece}{}", mark(start > 0), mark(end < text.len()))
 }
 
 fn found_message(row: &SqliteRow) -> Result<FoundMessage> {
@@ -203,6 +313,17 @@ mod tests {
         assert_eq!(both, MatchText::Words(wanted.to_owned()));
         assert_eq!(match_text(&search(Some("?!"), Some("carol"))), MatchText::Impossible);
         assert_eq!(match_text(&search(None, None)), MatchText::Anything);
+    }
+
+    #[test]
+    fn an_excerpt_begins_near_the_first_word_or_another_form_of_it() {
+        let long = format!("{} rooms with a view {}", "before ".repeat(40), "after ".repeat(80));
+        let cut = excerpt(&long, "ROOM");
+        assert!(cut.starts_with(" … before") && cut.contains("rooms with") && cut.ends_with(" … "), "{cut}");
+        assert_eq!(cut.chars().count(), EXCERPT_CHARS + 6);
+        assert!(excerpt(&long, "viewing").contains("a view"));
+        assert_eq!(excerpt("short für alle", "nothing"), "short für alle");
+        assert_eq!(excerpt("", "x"), "");
     }
 
     #[test]

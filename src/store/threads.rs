@@ -36,10 +36,10 @@ pub(super) struct Placing<'a> {
     pub new_thread: ThreadId,
 }
 
-/// The conversations that some Message-IDs are linked to, as a JSON array, oldest first.
+/// The conversations that some Message-IDs are linked to, as a JSON array.
 pub(super) const LINKED_CONVERSATIONS: &str = "
-    SELECT json_group_array(conversation_id) FROM (SELECT DISTINCT conversation_id FROM message_links
-      WHERE persona_id = $1 AND rfc_message_id IN (SELECT value FROM json_each($2)) ORDER BY 1)";
+    SELECT json_group_array(DISTINCT conversation_id) FROM message_links
+    WHERE persona_id = $1 AND rfc_message_id IN (SELECT value FROM json_each($2))";
 /// The thread that a message joins, and how often it was answered there of late.
 pub(super) const FIND_THREAD: &str = "
     SELECT id, (SELECT coalesce(sum(mails), 0) FROM correspondence
@@ -82,48 +82,63 @@ pub(super) const FOLD_MEMORY: &str = "DELETE FROM thread_memory WHERE thread_id 
 pub(super) const FOLD_PARTICIPANTS: &str = "DELETE FROM thread_participants WHERE thread_id = $1";
 pub(super) const FOLD_THREAD: &str = "DELETE FROM threads WHERE id = $1";
 
-/// Where a message was put.
-pub(super) struct Placed {
-    pub thread: ThreadId,
-    /// Answers in that thread within a day, since its owner last wrote.
-    pub answers: i64,
+/// Where a message belongs.
+pub(super) struct Found {
+    pub conversation: String,
+    /// The thread that it joins, and the answers there within a day, since its owner last wrote.
+    pub thread: Option<(String, i64)>,
 }
 
 /// Finds or makes the conversation and the thread of a message, joining conversations that it ties together.
-pub(super) async fn place(conn: &mut SqliteConnection, placing: &Placing<'_>) -> Result<Placed> {
-    let found = sqlx::query_scalar(LINKED_CONVERSATIONS).bind(placing.persona).bind(placing.ids());
-    let found: String = found.fetch_one(&mut *conn).await?;
-    place_among(conn, placing, &found).await
+pub(super) async fn place(conn: &mut SqliteConnection, placing: &Placing<'_>) -> Result<ThreadId> {
+    let linked = sqlx::query_scalar(LINKED_CONVERSATIONS).bind(placing.persona).bind(placing.ids());
+    let linked: String = linked.fetch_one(&mut *conn).await?;
+    let Found { conversation, thread } = find(conn, placing, &conversations(&linked)?).await?;
+    let joining = placing.joining(thread.is_some());
+    let thread = thread.map_or_else(|| placing.new_thread.as_str().to_owned(), |(thread, _)| thread);
+    let place = sqlx::query(PLACE).bind(placing.persona).bind(placing.ids()).bind(conversation);
+    let place = place.bind(placing.subject).bind(placing.root()).bind(placing.now).bind(&thread);
+    place.bind(joining).bind(placing.replaces).execute(conn).await?;
+    Ok(ThreadId::new(thread))
 }
 
-/// As [`place`], when the linked conversations are known already, as [`LINKED_CONVERSATIONS`] gives them.
-pub(super) async fn place_among(
+/// Where a message belongs that is linked to these conversations, which become one.
+pub(super) async fn find(
     conn: &mut SqliteConnection,
     placing: &Placing<'_>,
-    linked_json: &str,
-) -> Result<Placed> {
-    let linked: Vec<String> =
-        serde_json::from_str(linked_json).map_err(|_| StoreError::Unreadable { what: "message links" })?;
-    let (conversation, thread) = match linked.split_first() {
-        None => (placing.new_conversation.as_str().to_owned(), None),
-        Some((oldest, younger)) => {
-            if !younger.is_empty() {
-                // Ids are ordered by time: the oldest conversation keeps its name.
-                join(conn, oldest, younger).await?;
-            }
-            (oldest.clone(), existing_thread(conn, placing, oldest).await?)
-        }
+    linked: &[String],
+) -> Result<Found> {
+    let Some((oldest, younger)) = linked.split_first() else {
+        return Ok(Found { conversation: placing.new_conversation.as_str().to_owned(), thread: None });
     };
-    let joining = if thread.is_some() && !placing.vouched { &[] } else { placing.participants };
-    let (thread, answers) = thread.unwrap_or_else(|| (placing.new_thread.as_str().to_owned(), 0));
-    let root = placing.mentioned.first().map_or(placing.own_id, String::as_str);
-    let place = sqlx::query(PLACE).bind(placing.persona).bind(placing.ids()).bind(conversation);
-    let place = place.bind(placing.subject).bind(root).bind(placing.now).bind(&thread);
-    place.bind(json_list(joining.iter().map(String::as_str))).bind(placing.replaces).execute(conn).await?;
-    Ok(Placed { thread: ThreadId::new(thread), answers })
+    if !younger.is_empty() {
+        // Ids are ordered by time: the oldest conversation keeps its name.
+        join(conn, oldest, younger).await?;
+    }
+    let thread = existing_thread(conn, placing, oldest).await?;
+    Ok(Found { conversation: oldest.clone(), thread })
+}
+
+/// Reads a list of conversations; the oldest comes first.
+pub(super) fn conversations(linked_json: &str) -> Result<Vec<String>> {
+    let linked: Option<Vec<String>> = serde_json::from_str(linked_json).ok();
+    let mut linked = linked.ok_or(StoreError::Unreadable { what: "message links" })?;
+    linked.sort();
+    Ok(linked)
 }
 
 impl Placing<'_> {
+    /// Who becomes a participant by it, as a JSON array.
+    pub(super) fn joining(&self, exists: bool) -> String {
+        let joining = if exists && !self.vouched { &[] } else { self.participants };
+        json_list(joining.iter().map(String::as_str))
+    }
+
+    /// The oldest Message-ID that is known of its conversation.
+    pub(super) fn root(&self) -> &str {
+        self.mentioned.first().map_or(self.own_id, String::as_str)
+    }
+
     /// Every Message-ID that the message bears or mentions, as a JSON array.
     pub(super) fn ids(&self) -> String {
         json_list(self.mentioned.iter().map(String::as_str).chain([self.own_id]))

@@ -9,14 +9,17 @@
 //! ends the writer for good: after a failed `fsync` nobody knows what is on disk, and the next one may succeed without
 //! having written anything (the PostgreSQL wiki's page "Fsync Errors").
 
+use super::log::Log;
 use super::{Result, StoreError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::{Row, SqliteConnection};
+use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// Writes that may wait at once; more callers wait for a place, which is the store's back-pressure.
@@ -32,10 +35,18 @@ pub(super) const BEGIN_ANEW: &str =
 pub(super) const CHECKPOINT: &str = "PRAGMA busy_timeout = 500; PRAGMA wal_checkpoint(TRUNCATE)";
 
 /// A write, as a closure over the connection inside the group's transaction. It must not await anything else.
-pub(super) trait Job: Send {
+pub(super) trait Job: Any + Send {
     fn run<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> BoxFuture<'a, Outcome>;
     /// Called once, after the group's commit succeeded or failed.
     fn answer(self: Box<Self>, committed: Result<()>);
+    /// Takes over a write that came later and can be done by the same statements; gives back any other.
+    fn absorb(&mut self, next: Box<dyn Job>) -> Option<Box<dyn Job>> {
+        Some(next)
+    }
+    /// Whether another one may absorb it.
+    fn is_absorbable(&self) -> bool {
+        false
+    }
 }
 
 /// Whether a job's savepoint is kept.
@@ -110,7 +121,7 @@ where
             let result = work(conn).await;
             let outcome = match &result {
                 Ok(_) => Outcome::Keep,
-                Err(StoreError::Sql(error)) if is_one_of(error, &[IO_ERROR]) => Outcome::Broken,
+                Err(error) if is_broken(error) => Outcome::Broken,
                 Err(_) => Outcome::RollBack,
             };
             self.result = Some(result);
@@ -133,11 +144,11 @@ where
 impl Writer {
     /// Takes over the only write connection and works until it is closed or every handle is dropped; for an engine, with
     /// the epoch that must stand in the database.
-    pub(super) fn start(conn: SqliteConnection, epoch: Option<i64>) -> Self {
+    pub(super) fn start(conn: SqliteConnection, epoch: Option<i64>, log: Log) -> Self {
         let (queue, waiting) = mpsc::channel(QUEUE_LENGTH_MAX);
         let (power_cut, closing) = (Arc::new(Mutex::new(None)), CancellationToken::new());
         let (halted, halt) = watch::channel(None);
-        let work = Work { conn, epoch, power_cut: power_cut.clone(), closing: closing.clone(), halted };
+        let work = Work { conn, log, epoch, power_cut: power_cut.clone(), closing: closing.clone(), halted };
         let working = Arc::new(Mutex::new(Some(tokio::spawn(work.run(waiting)))));
         Self { queue, working, power_cut, closing, halt }
     }
@@ -179,10 +190,14 @@ impl Writer {
         F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let job = Box::new(Write { work: Some(work), result: None, reply });
+        self.submit(Box::new(Write { work: Some(work), result: None, reply }), answer).await?
+    }
+
+    /// Hands a write over and waits for its answer.
+    pub(super) async fn submit<T>(&self, job: Box<dyn Job>, answer: oneshot::Receiver<T>) -> Result<T> {
         self.queue.send(job).await.map_err(|_| self.closed())?;
         // A write that panicked is dropped without an answer, and the writer lives on.
-        answer.await.map_err(|_| self.closed())?
+        answer.await.map_err(|_| self.closed())
     }
 }
 
@@ -204,6 +219,7 @@ impl From<sqlx::Error> for GroupEnd {
 /// What works in the background.
 struct Work {
     conn: SqliteConnection,
+    log: Log,
     epoch: Option<i64>,
     power_cut: Arc<Mutex<Option<PowerCut>>>,
     closing: CancellationToken,
@@ -212,7 +228,8 @@ struct Work {
 
 impl Work {
     async fn run(mut self, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
-        let mut group = Vec::with_capacity(GROUP_SIZE_MAX);
+        let (mut arrived, mut group) =
+            (Vec::with_capacity(GROUP_SIZE_MAX), Vec::with_capacity(GROUP_SIZE_MAX));
         let mut commits = 0;
         loop {
             let closing = self.closing.clone();
@@ -223,13 +240,18 @@ impl Work {
                     waiting.close();
                     continue;
                 }
-                came = waiting.recv_many(&mut group, GROUP_SIZE_MAX) => came,
+                came = timeout(self.log.patience(), waiting.recv_many(&mut arrived, GROUP_SIZE_MAX)) => came,
+            };
+            let Ok(came) = came else {
+                self.log.rest();
+                continue;
             };
             match came {
                 0 if closing.is_cancelled() => return self.leave().await,
                 0 => return self.close().await,
                 _ => commits += 1,
             }
+            arrived.drain(..).for_each(|job| gather(&mut group, 0, job));
             let cut = *self.power_cut.lock().unwrap_or_else(PoisonError::into_inner);
             let cut = cut.filter(|cut| cut.strikes(commits));
             let ended = self.commit_group(&mut group, &mut waiting, cut).await;
@@ -259,7 +281,7 @@ impl Work {
                 });
             }
             match halt {
-                None => {}
+                None => self.log.after_group(&mut self.conn).await,
                 Some(Halt::Fenced { .. }) => return self.close().await,
                 // To close it would be to try the disk once more: the last connection copies the log.
                 Some(Halt::Failed(_)) => return std::mem::forget(self.conn),
@@ -308,7 +330,8 @@ impl Work {
     ) -> std::result::Result<(), GroupEnd> {
         self.execute(if self.epoch.is_some() { BEGIN } else { "BEGIN IMMEDIATE" }).await?;
         let mut in_savepoint = false;
-        let mut done = 0;
+        // Absorbed writes count too, so that nobody waits for a group without end.
+        let (mut done, mut taken) = (0, group.len());
         while done < group.len() {
             let ran = AssertUnwindSafe(group[done].run(&mut self.conn)).catch_unwind().await;
             let outcome = ran.unwrap_or_else(|_bug| {
@@ -318,11 +341,13 @@ impl Work {
             });
             done += 1;
             // Whoever arrived meanwhile rides along: one fsync for all.
-            if done == group.len()
-                && group.len() < GROUP_SIZE_MAX
-                && let Ok(job) = waiting.try_recv()
-            {
-                group.push(job);
+            if done == group.len() {
+                while taken < GROUP_SIZE_MAX
+                    && let Ok(job) = waiting.try_recv()
+                {
+                    taken += 1;
+                    gather(group, done, job);
+                }
             }
             let is_last = done == group.len();
             let between = match (outcome, in_savepoint, is_last) {
@@ -360,13 +385,15 @@ impl Work {
 
     /// An orderly end leaves no log behind, unless somebody still reads it.
     async fn leave(mut self) {
+        self.log.close().await;
         if let Err(error) = sqlx::raw_sql(CHECKPOINT).execute(&mut self.conn).await {
             tracing::warn!(%error, "the log stays beside the database; the next start reads it");
         }
         self.close().await;
     }
 
-    async fn close(self) {
+    async fn close(mut self) {
+        self.log.close().await;
         if let Err(error) = sqlx::Connection::close(self.conn).await {
             tracing::warn!(%error, "closing the database");
         }
@@ -377,6 +404,24 @@ impl Work {
 const IO_ERROR: i32 = 10;
 /// After these a commit has certainly not happened, and a later one may: busy, locked, no memory, disk full, constraint.
 const NOTHING_STORED: &[i32] = &[5, 6, 7, 13, 19];
+
+/// Adds a write to the group: to one like it that has not begun, or as the last.
+fn gather(group: &mut Vec<Box<dyn Job>>, begun: usize, mut job: Box<dyn Job>) {
+    if job.is_absorbable() {
+        for earlier in &mut group[begun..] {
+            match earlier.absorb(job) {
+                None => return,
+                Some(other) => job = other,
+            }
+        }
+    }
+    group.push(job);
+}
+
+/// Whether the disk failed a statement.
+pub(super) fn is_broken(error: &StoreError) -> bool {
+    matches!(error, StoreError::Sql(error) if is_one_of(error, &[IO_ERROR]))
+}
 
 fn is_one_of(error: &sqlx::Error, primary: &[i32]) -> bool {
     let code = error
@@ -394,7 +439,7 @@ mod tests {
     #[tokio::test]
     async fn a_write_that_panics_is_undone_alone_and_the_writer_lives_on() {
         let conn = SqliteConnection::connect("sqlite::memory:").await.expect("a database");
-        let writer = Writer::start(conn, None);
+        let writer = Writer::start(conn, None, Log::new(None));
         let run = async |sql: &'static str| {
             writer
                 .write(move |conn| {
@@ -421,7 +466,7 @@ mod tests {
     #[tokio::test]
     async fn a_commit_that_stored_nothing_for_certain_is_refused_and_the_next_one_is_not() {
         let conn = SqliteConnection::connect("sqlite::memory:").await.expect("a database");
-        let writer = Writer::start(conn, None);
+        let writer = Writer::start(conn, None, Log::new(None));
         let run = async |sql: &'static str| {
             let write = writer.write(move |conn| {
                 Box::pin(async move { Ok(sqlx::raw_sql(sql).execute(conn).await.map(|_| ())?) })

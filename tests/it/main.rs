@@ -32,6 +32,7 @@ mod sql;
 mod structured;
 mod survival;
 mod threading;
+mod together;
 mod tools;
 mod config;
 mod cli;

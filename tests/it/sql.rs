@@ -14,7 +14,10 @@ use tempfile::TempDir;
 
 /// Statements that run for every letter, tick or turn, as `file::CONST`, and the indexes that must serve them.
 const HOT: &[(&str, &[&str])] = &[
-    ("messages::ARRIVAL", &["messages_by_dedup", "PRIMARY KEY"]),
+    (
+        "arrivals::ARRIVALS",
+        &["messages_by_dedup", "PRIMARY KEY", "threads_by_conversation", "messages_by_rfc_id"],
+    ),
     ("threads::FIND_THREAD", &["threads_by_conversation", "messages_by_rfc_id"]),
     ("runs::CLAIM_RUNS", &["runs_ready", "runs_running"]),
     ("runs::OPEN_RUNS", &["runs_open"]),
@@ -42,6 +45,10 @@ const HOT: &[(&str, &[&str])] = &[
     ("schedules::DUE_RESPONSIBILITIES", &["responsibilities_due"]),
     ("notices::DUE_CAUSES", &["notices_untold", "notices_told", "INTEGER PRIMARY KEY"]),
     ("notices::UNTOLD", &["notices_untold"]),
+    ("search::SEARCH_MESSAGES_BY_DATE", &["messages_by_time"]),
+    ("search::NEWEST_HITS", &["INTEGER PRIMARY KEY"]),
+    ("search::ALL_HITS", &["INTEGER PRIMARY KEY"]),
+    ("search::SHOW_HITS", &["INTEGER PRIMARY KEY"]),
     ("facts::DELAYED_DELIVERIES", &["deliveries_open", "sqlite_autoindex_notices_2"]),
 ];
 
@@ -68,6 +75,8 @@ const WALKS: &[(&str, &str)] = &[
         "planned for the foreign key of `raw_letters`, skipped while no key is broken",
     ),
     ("imports::INSERT_IMPORTED", "as for `messages::INSERT_MESSAGE`"),
+    ("arrivals::STORE_LETTER", "as for `messages::INSERT_MESSAGE`"),
+    ("search::LAST_SEQ", "the last row, found in one step"),
 ];
 
 /// Indexes that hold only rows that somebody still works on: walking one whole is bounded by the work at hand.

@@ -1,0 +1,74 @@
+//! One text for many rows. Every call to SQLite costs two changes of threads (decision D-19), so rows that wait together
+//! are stored by one call; the texts come in a few sizes, so that each is prepared once.
+
+use std::fmt::Write;
+
+/// Most rows of one text.
+pub(super) const ROWS_MAX: usize = 64;
+/// Texts for 1, 2, 4 … [`ROWS_MAX`] rows.
+const SIZES: usize = ROWS_MAX.ilog2() as usize + 1;
+
+/// A text in its sizes.
+pub(super) struct Bulk {
+    texts: [String; SIZES],
+}
+
+impl Bulk {
+    /// `one_row` holds lists `VALUES ($1, …)` that stand for one row; parameters of the next rows are numbered on. A text
+    /// may have more rows than it is given: nothing is bound to them, so they are NULL, and `one_row` must pass over them.
+    pub fn of(one_row: &str) -> Self {
+        let width = numbers(one_row).max().unwrap_or(0);
+        Self { texts: std::array::from_fn(|size| repeated(one_row, 1 << size, width)) }
+    }
+
+    /// The smallest text for so many rows, which are at most [`ROWS_MAX`].
+    pub fn text(&self, rows: usize) -> &str {
+        let size = rows.next_power_of_two().ilog2() as usize;
+        &self.texts[size.min(SIZES - 1)]
+    }
+}
+
+fn repeated(one_row: &str, rows: usize, width: usize) -> String {
+    let mut pieces = one_row.split("VALUES (");
+    let mut text = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let (list, rest) = piece.split_once(')').unwrap_or((piece, ""));
+        text.push_str("VALUES ");
+        for row in 0..rows {
+            text.push_str(if row == 0 { "(" } else { ",(" });
+            for (place, number) in numbers(list).enumerate() {
+                let comma = if place == 0 { "" } else { "," };
+                // Writing to a `String` cannot fail.
+                let _infallible = write!(text, "{comma}${}", number + row * width);
+            }
+            text.push(')');
+        }
+        text.push_str(rest);
+    }
+    text
+}
+
+/// The numbers of the parameters in a text, in their order.
+fn numbers(text: &str) -> impl Iterator<Item = usize> {
+    let digits = |piece: &str| piece.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
+    text.split('$').skip(1).filter_map(digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rows_of_a_text_are_numbered_on_in_every_list() {
+        let bulk =
+            Bulk::of("INSERT INTO a SELECT * FROM (VALUES ($1, $3)); DELETE FROM b WHERE c IN (VALUES ($2))");
+        assert_eq!(
+            bulk.text(1),
+            "INSERT INTO a SELECT * FROM (VALUES ($1,$3)); DELETE FROM b WHERE c IN (VALUES ($2))"
+        );
+        let two = "INSERT INTO a SELECT * FROM (VALUES ($1,$3),($4,$6)); DELETE FROM b WHERE c IN (VALUES ($2),($5))";
+        assert_eq!(bulk.text(2), two);
+        assert!(bulk.text(3).contains("($10,$12)") && !bulk.text(3).contains("$13"));
+        assert_eq!(bulk.text(64), bulk.text(33));
+    }
+}
