@@ -127,6 +127,10 @@ fn verdict(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<St
             let hint = "use the attache that was here last, or a copy of `data` from before";
             Some((Exit::Failed, Some(hint.to_owned())))
         }
+        OpenError::Archive => {
+            let hint = "`attache replay show|diff` work there; name another workspace with --workspace";
+            Some((Exit::Workspace, Some(hint.to_owned())))
+        }
         _ => Some((Exit::Failed, None)),
     }
 }

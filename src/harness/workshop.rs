@@ -26,6 +26,8 @@ pub struct Workshop {
     clock: Arc<dyn Clock>,
     /// The workspace as a capability.
     workspace: Arc<Dir>,
+    /// The folder of the one persona that is worked for, where that is another than the workspace's.
+    sandbox: Option<Arc<Dir>>,
     /// Keeps the index of knowledge files up to date.
     knowledge: Arc<KnowledgeSync>,
 }
@@ -33,7 +35,15 @@ pub struct Workshop {
 impl Workshop {
     pub fn new(store: Store, workspace: Dir) -> Self {
         let clock = store.clock().clone();
-        Self { store, clock, workspace: Arc::new(workspace), knowledge: Arc::default() }
+        Self { store, clock, workspace: Arc::new(workspace), sandbox: None, knowledge: Arc::default() }
+    }
+
+    /// Hands for one persona whose folder is a copy: what is done there is done to nobody's memory. Only its folder is given,
+    /// so nothing else of a workspace can be read or written.
+    pub fn in_sandbox(store: Store, folder: Dir) -> Self {
+        let folder = Arc::new(folder);
+        let clock = store.clock().clone();
+        Self { store, clock, workspace: folder.clone(), sandbox: Some(folder), knowledge: Arc::default() }
     }
 
     fn rows(&self, run: &ClaimedRun) -> PersonaStore {
@@ -42,7 +52,10 @@ impl Workshop {
 
     /// Errors: class `Config`, when the persona's folder is gone.
     fn folder(&self, persona: &PersonaId) -> Result<Dir, RunError> {
-        let folder = self.workspace.open_dir(format!("personas/{persona}"));
+        let folder = match &self.sandbox {
+            Some(folder) => folder.try_clone(),
+            None => self.workspace.open_dir(format!("personas/{persona}")),
+        };
         folder.map_err(|error| unread(&format!("folder of persona `{persona}`"), &error))
     }
 }

@@ -226,7 +226,7 @@ fn delivery(delivery: &Delivery) -> DeliveryRecord {
     }
 }
 
-fn usage(usage: Usage) -> UsageRecord {
+pub(super) fn usage(usage: Usage) -> UsageRecord {
     UsageRecord {
         input_tokens: usage.input_tokens,
         cache_read_tokens: usage.cache_read_tokens,

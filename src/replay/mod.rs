@@ -4,6 +4,9 @@
 //! in itself: its JSON form reads back as the same record.
 
 mod load;
+pub mod diff;
+pub mod parcel;
+pub mod fork;
 pub mod select;
 pub mod timeline;
 pub mod sweep;

@@ -3,9 +3,11 @@
 //! Pure: values in, lines out. Escape sequences are the printer's affair.
 
 mod page;
+mod sides;
 
 pub(super) use page::inline;
 pub use page::{Line, Span, Tone};
+pub use sides::comparison;
 
 use super::{
     CallRecord, ContextRecord, DeliveryRecord, MailRecord, MessageRecord, RunFacts, RunRecord, ThreadRecord,

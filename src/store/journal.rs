@@ -190,6 +190,24 @@ impl PersonaStore {
     }
 }
 
+impl PersonaStore {
+    /// Queues a mail that a fork of this run wrote, because somebody asked for it. It goes the way of the run's own mails.
+    pub async fn send_of_fork(&self, run: &RunId, mail: NewOutbound) -> Result<()> {
+        let trigger_message = self.store.run_summary(run).await?.trigger_message;
+        let key = RunKey { run: run.clone(), trigger_message };
+        let (persona, epoch, clock) = (self.persona.clone(), self.store.epoch(), self.store.clock().clone());
+        let now = clock.now();
+        self.store
+            .write(move |conn| {
+                Box::pin(async move {
+                    let scribe = Scribe { persona, key, epoch, now, stamp: now.to_string(), clock };
+                    scribe.mail(conn, &mail).await
+                })
+            })
+            .await
+    }
+}
+
 struct Scribe {
     persona: PersonaId,
     key: RunKey,

@@ -40,12 +40,15 @@ mod reports;
 mod steer;
 mod providers;
 mod outputs;
+mod parcels;
+mod forks;
 
 pub use browse::{ID_PREFIX_CHARS_MIN, RunFilter, RunSummary, ThreadFilter, ThreadMessage, ThreadSummary};
 pub use contents::{Assembly, NewSources, StoredText};
 pub use correspondence::{Bounds, Quota, Reservation, Sent};
 pub use deliveries::{ClaimedDelivery, DeliveryOutcome, NewDelivery, RecipientOutcome, RecoveredDeliveries};
 pub use delivery_state::{DeliveryKind, DeliveryState, RecipientState};
+pub use forks::{ForkMoney, NewFork, StoredFork};
 pub use history::{AttachmentInfo, PastMessage, PastStep, StoredMessage, TriggerMessage};
 pub use imports::ArchivedWay;
 pub use journal::{
@@ -63,6 +66,7 @@ pub use notices::{EarlierMail, NewNotice, Notice, NoticeFold, NoticeMail, Told, 
 pub use open::{OpenError, Store};
 pub use outbox::{Delivery, DeliveryFilter, DeliveryRecipient, FrozenDelivery};
 pub use outputs::{NewOutput, StoredOutput};
+pub use parcels::ParcelRow;
 pub use providers::ProviderCalls;
 pub use record::StoredTurn;
 pub use reports::{DeliveryReport, NewReport};

@@ -50,6 +50,9 @@ pub enum OpenError {
     /// It has a migration that we do not know; the number is its.
     #[error("the database was written by a newer attache (it has migration {0})")]
     Newer(i64),
+    /// It was filled by `attache replay import`.
+    #[error("this workspace holds runs that were brought from elsewhere; no engine works there")]
+    Archive,
 }
 
 impl From<sqlx::Error> for OpenError {
@@ -136,7 +139,7 @@ impl Store {
         let engine = if lock.is_some() { RAISE_EPOCH } else { READ_EPOCH };
         // To its end: a commit that fails is told after the row, and an epoch that is not on disk is nobody's.
         let engine = sqlx::query(engine).fetch_all(&mut conn).await?;
-        let engine = engine.first().ok_or(sqlx::Error::RowNotFound)?;
+        let engine = engine.first().ok_or(OpenError::Archive)?;
         let (epoch, loop_key) = (engine.get(0), LoopKey::new(engine.get(1)));
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS_MAX)
@@ -204,8 +207,10 @@ impl Store {
 
 pub(super) const DATABASE_BYTES: &str =
     "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
-pub(super) const RAISE_EPOCH: &str =
-    "UPDATE engine SET epoch = epoch + 1 WHERE id = 1 RETURNING epoch, loop_key";
+/// No engine has an epoch in an archive, so nothing there is ever claimed, called or mailed.
+pub(super) const RAISE_EPOCH: &str = "
+    UPDATE engine SET epoch = epoch + 1 WHERE id = 1 AND NOT EXISTS (SELECT 1 FROM archive)
+    RETURNING epoch, loop_key";
 /// Who only looks writes nothing, so that it can look at a full disk.
 pub(super) const READ_EPOCH: &str = "SELECT epoch, loop_key FROM engine WHERE id = 1";
 

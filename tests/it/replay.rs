@@ -4,14 +4,17 @@
 //! value) and the timeline that must come of it, `NAME.txt`, with ids and instants normalised; the clock is a manual
 //! one. `ATTACHE_BLESS=1 cargo test --test it replay::` writes the timelines anew.
 
+mod apart;
+mod fork;
 mod page;
+mod parcel;
 mod part;
 
 use crate::app::{TestApp, Workspace, note};
 use attache::domain::{RunId, ThreadId};
 use attache::replay::{RunRecord, ThreadRecord, load_run, load_thread, timeline};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/replay").join(name)
@@ -30,6 +33,15 @@ async fn play(case: &Value) -> (TestApp, RunRecord) {
     app.drain().await;
     let record = load_run(&app.engine.store, &RunId::new(run)).await.expect("the run");
     (app, record)
+}
+
+/// Runs the program beside the engine; gives its exit code, stdout and stderr.
+fn attache(workspace: &Path, args: &[&str]) -> (i32, String, String) {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_attache"));
+    command.env_remove("ATTACHE_LOG").env("ATTACHE_WORKSPACE", workspace).args(args);
+    let output = command.output().expect("the binary runs");
+    let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
+    (output.status.code().expect("no signal"), text(output.stdout), text(output.stderr))
 }
 
 /// UUIDs as `<id 1>`, `<id 2>`, … in the order in which they appear, instants as `<time>`.

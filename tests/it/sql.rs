@@ -54,6 +54,9 @@ const HOT: &[(&str, &[&str])] = &[
 
 /// Statements that may walk a whole table that grows, and why.
 const WALKS: &[(&str, &str)] = &[
+    ("forks::FORKS", "newest first, ends at its limit"),
+    ("open::RAISE_EPOCH", "an archive has one row, and any other database none"),
+    ("parcels::IS_EMPTY", "asked of a database that was made a moment ago; ends at the first row"),
     ("browse::LATEST_THREADS", "newest first, ends at its limit"),
     ("usage::USAGE", "a person asked, once per command"),
     ("usage::THREADS_THAT_SPEND", "a person asked, once per command"),

@@ -4,11 +4,17 @@
 
 mod show;
 mod sweep;
+mod diff;
+mod export;
+mod import;
+mod fork;
+mod forks;
 
 pub use show::print;
 
 use super::{Command, Context, Exit, Failure};
 use crate::domain::{RunId, ThreadId};
+use crate::replay::{RunRecord, load_run};
 use crate::store::{ID_PREFIX_CHARS_MIN, Store, StoreError};
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
@@ -16,7 +22,17 @@ use futures_util::future::BoxFuture;
 pub struct ReplayCommand;
 
 /// Every subcommand, in the order of `--help`.
-static SUBCOMMANDS: &[&dyn Command] = &[&show::Show, &sweep::SweepCommand];
+static SUBCOMMANDS: &[&dyn Command] = &[
+    &show::Show,
+    &diff::Diff,
+    // Taken elsewhere.
+    &export::Export,
+    &import::Import,
+    // Gone on otherwise.
+    &fork::Fork,
+    &forks::Forks,
+    &sweep::SweepCommand,
+];
 
 /// The word for the run that was queued last.
 const LAST: &str = "last";
@@ -49,13 +65,17 @@ const NO_RUN_YET: &str = "there is no run yet";
 
 /// What an id stands for.
 enum Named {
-    Run(RunId),
+    /// Of a run or of a fork.
+    Run(Box<RunRecord>),
     Thread(ThreadId),
 }
 
 async fn named(store: &Store, id: &str) -> anyhow::Result<Named> {
     match find_run(store, id).await {
-        Ok(run) => Ok(Named::Run(run)),
+        Ok(run) => Ok(Named::Run(Box::new(load_run(store, &run).await?))),
+        Err(StoreError::Missing { .. }) if store.find_fork(id).await.is_ok() => {
+            Ok(Named::Run(Box::new(record_of(store, id).await?)))
+        }
         Err(of_runs) => match (&of_runs, store.find_thread(id).await) {
             (StoreError::Missing { .. }, Ok(thread)) => Ok(Named::Thread(thread)),
             (StoreError::Missing { .. }, Err(StoreError::Missing { .. })) => {
@@ -68,6 +88,22 @@ async fn named(store: &Store, id: &str) -> anyhow::Result<Named> {
             (StoreError::Missing { .. }, Err(of_threads)) => Err(of_threads.into()),
             _ => Err(of_runs.into()),
         },
+    }
+}
+
+/// The record of a run or of a fork that is named.
+async fn record_of(store: &Store, id: &str) -> anyhow::Result<RunRecord> {
+    let missing = match find_run(store, id).await {
+        Ok(run) => return Ok(load_run(store, &run).await?),
+        Err(error) => error,
+    };
+    match store.find_fork(id).await {
+        Ok(fork) => {
+            let record = store.fork_record(&fork).await?;
+            Ok(serde_json::from_str(&record)?)
+        }
+        Err(StoreError::Missing { .. }) => Err(not_found(missing, "`attache runs list`")),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::cli::runs::instant;
 use crate::cli::{Command, Context, Exit, Failure};
 use crate::replay::select::Selection;
 use crate::replay::timeline::{self, Line, Tone};
-use crate::replay::{RunRecord, ThreadRecord, TurnRecord, html, load_run, load_thread};
+use crate::replay::{RunRecord, ThreadRecord, TurnRecord, html, load_thread};
 use anstyle::{AnsiColor, Style};
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -67,7 +67,7 @@ impl Command for Show {
             let store = context.store_beside().await?;
             let selection = selection(args)?;
             match named(&store, id).await? {
-                Named::Run(run) => show_run(context, args, &selection, &load_run(&store, &run).await?)?,
+                Named::Run(record) => show_run(context, args, &selection, &record)?,
                 Named::Thread(thread) => {
                     let record = load_thread(&store, &thread, MESSAGES_MAX, RUNS_MAX).await?;
                     show_thread(context, args, &selection, &record)?;

@@ -1,0 +1,51 @@
+//! `attache replay diff A B`: the first thing in which two runs went apart, then turn by turn.
+
+use super::record_of;
+use super::show::print;
+use crate::cli::{Command, Context, Exit};
+use crate::replay::diff::compare;
+use crate::replay::timeline;
+use clap::{Arg, ArgAction, ArgMatches};
+use futures_util::future::BoxFuture;
+
+pub struct Diff;
+
+impl Command for Diff {
+    fn clap(&self) -> clap::Command {
+        let run = |name: &'static str| {
+            Arg::new(name)
+                .value_name("RUN")
+                .required(true)
+                .help("An id of a run or of a fork, its first characters, or `last`")
+        };
+        let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+        clap::Command::new("diff")
+            .about(
+                "Compare two runs: where they went apart first, then turn by turn; exit code 1 if they did",
+            )
+            .args([run("a"), run("b")])
+            .arg(flag("exact").help("Ids and instants count too"))
+            .arg(flag("full").help("Show every difference of a stage, not only the first"))
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            let store = context.store_beside().await?;
+            let [a, b] = ["a", "b"].map(|name| args.get_one::<String>(name).map_or("", String::as_str));
+            let (a, b) = (record_of(&store, a).await?, record_of(&store, b).await?);
+            let comparison = compare(&a, &b, args.get_flag("exact"));
+            match context.json() {
+                true => {
+                    context.screen.json(&serde_json::json!({
+                        "a": a.run.id, "b": b.run.id, "same": comparison.same, "first": comparison.first,
+                        "stages": comparison.stages,
+                    }))?;
+                }
+                false => {
+                    let runs = (a.run.id.as_str(), b.run.id.as_str());
+                    print(&context.screen, &timeline::comparison(runs, &comparison, args.get_flag("full")))?;
+                }
+            }
+            Ok(if comparison.same { Exit::Ok } else { Exit::Failed })
+        })
+    }
+}

@@ -1,0 +1,78 @@
+//! `attache replay export RUN… FILE`: one file with everything a maintainer needs to reproduce runs.
+
+use super::show::write_new;
+use super::{find_run, not_found};
+use crate::cli::output::remark;
+use crate::cli::{Command, Context, Exit, Failure};
+use crate::clock::{Clock, SystemClock};
+use crate::replay::parcel::{self, Label};
+use clap::{Arg, ArgAction, ArgMatches};
+use futures_util::future::BoxFuture;
+use std::path::PathBuf;
+
+pub struct Export;
+
+impl Command for Export {
+    fn clap(&self) -> clap::Command {
+        clap::Command::new("export")
+            .about(
+                "Write runs into one file with which a maintainer can look at them; it holds the mails' text",
+            )
+            .arg(
+                Arg::new("id")
+                    .value_name("RUN")
+                    .required(true)
+                    .action(ArgAction::Append)
+                    .num_args(1..)
+                    .help("Ids, their first characters, or `last`"),
+            )
+            .arg(
+                Arg::new("file")
+                    .value_name("FILE")
+                    .required(true)
+                    .value_parser(clap::value_parser!(PathBuf))
+                    .help("The file, which must not exist yet"),
+            )
+            .arg(
+                Arg::new("rename")
+                    .long("rename")
+                    .action(ArgAction::SetTrue)
+                    .help("Give people and addresses other names, and leave out the mails' raw bytes"),
+            )
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            // For the secrets that must not be in the file: without them nothing is written.
+            let config = context.config()?;
+            let store = context.store_beside().await?;
+            let mut runs = Vec::new();
+            for id in args.get_many::<String>("id").into_iter().flatten() {
+                let found = find_run(&store, id).await;
+                runs.push(found.map_err(|error| not_found(error, "`attache runs list`"))?);
+            }
+            let label = Label {
+                engine: env!("CARGO_PKG_VERSION").to_owned(),
+                schema: store.schema_version().await?,
+                made_at: SystemClock::new().now().to_string(),
+                runs: runs.iter().map(ToString::to_string).collect(),
+            };
+            let rows = store.rows_of_runs(&runs).await?;
+            let written = parcel::write(label, rows, &config.secrets, args.get_flag("rename"));
+            let (header, bytes) =
+                written.map_err(|error| Failure::new(Exit::BadData, "nothing was written").because(error))?;
+            let file = args.get_one::<PathBuf>("file").cloned().unwrap_or_default();
+            write_new(&file, &bytes)?;
+            match context.json() {
+                true => context.screen.json(&serde_json::json!({
+                    "file": file, "size_bytes": bytes.len(), "runs": header.runs, "masked": header.masked,
+                    "renamed": header.renamed,
+                }))?,
+                false => {
+                    context.screen.line(format!("{} bytes written to {}", bytes.len(), file.display()))?;
+                }
+            }
+            remark(&format!("{}; {} secrets were taken out", header.beware, header.masked));
+            Ok(Exit::Ok)
+        })
+    }
+}

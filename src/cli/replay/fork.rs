@@ -1,0 +1,195 @@
+//! `attache replay fork RUN --at-turn N …`: the same run from there on, with one thing changed. Nothing is mailed unless asked.
+
+use super::show::print;
+use super::{find_run, not_found};
+use crate::cli::{Command, Context, Exit, Failure};
+use crate::replay::fork::{Change, ForkError, Forked, fork};
+use crate::replay::{load_run, timeline};
+use crate::store::Store;
+use clap::{Arg, ArgAction, ArgMatches};
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use std::io::Read;
+use std::path::Path;
+use tokio_util::sync::CancellationToken;
+
+pub struct Fork;
+
+/// Bytes of a file that is given to a fork.
+const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+impl Command for Fork {
+    fn clap(&self) -> clap::Command {
+        let text = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
+        clap::Command::new("fork")
+            .about("Go on from a turn of a run with one thing changed; costs what it asks, mails nothing")
+            .arg(
+                Arg::new("id")
+                    .value_name("RUN")
+                    .required(true)
+                    .help("An id, its first characters, or `last`"),
+            )
+            .arg(
+                text("at-turn", "N")
+                    .value_parser(clap::value_parser!(u32))
+                    .required_unless_present_any(["edit-result", "persona-file"])
+                    .help("The first turn that is asked anew; what was before it stays"),
+            )
+            .arg(text("provider", "NAME").help("Ask this provider instead"))
+            .arg(text("model", "NAME").help("Ask this model instead"))
+            .arg(
+                text("edit-result", "CALL").num_args(2).value_names(["CALL", "FILE"]).help(
+                    "Give this call (such as c1_0) the result in FILE, and go on from the turn after it",
+                ),
+            )
+            .arg(
+                text("persona-file", "FILE")
+                    .conflicts_with("edit-result")
+                    .help("Take this text instead of PERSONA.md, from turn 0"),
+            )
+            .arg(
+                Arg::new("send")
+                    .long("send")
+                    .action(ArgAction::SetTrue)
+                    .requires("yes")
+                    .help("Mail its final reply into the thread; needs --yes"),
+            )
+            .arg(
+                Arg::new("yes")
+                    .long("yes")
+                    .action(ArgAction::SetTrue)
+                    .help("Somebody has thought about what --send does"),
+            )
+            .arg(
+                Arg::new("full")
+                    .long("full")
+                    .action(ArgAction::SetTrue)
+                    .help("Show long texts and values whole"),
+            )
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
+            let config = context.config()?;
+            let store = context.store_beside().await?;
+            let run = find_run(&store, id).await.map_err(|error| not_found(error, "`attache runs list`"))?;
+            let change = change(args)?;
+            let at_turn = at_turn(&store, args, &run, &change).await?;
+            let cancel = CancellationToken::new();
+            let working = fork(&store, config, &run, at_turn, &change, &cancel);
+            tokio::pin!(working);
+            let forked = tokio::select! {
+                forked = &mut working => forked,
+                // What it has used is booked before the command ends.
+                _interrupted = tokio::signal::ctrl_c() => {
+                    cancel.cancel();
+                    working.await
+                }
+            };
+            let forked = forked.map_err(explained)?;
+            let sent = if args.get_flag("send") { send(&store, &run, &forked).await? } else { None };
+            match context.json() {
+                true => context
+                    .screen
+                    .json(&json!({ "run": run.as_str(), "fork": forked.record, "sent": sent }))?,
+                false => {
+                    let lines = timeline::run(&forked.record, args.get_flag("full"));
+                    print(&context.screen, &lines)?;
+                    let fork = &forked.record.run.id;
+                    context
+                        .screen
+                        .line(format!("`attache replay diff {run} {fork}` compares it with its run"))?;
+                    if let Some(sent) = sent {
+                        context.screen.line(format!("its reply is queued as <{sent}>"))?;
+                    }
+                }
+            }
+            Ok(if forked.record.run.state == "succeeded" { Exit::Ok } else { Exit::Failed })
+        })
+    }
+}
+
+fn change(args: &ArgMatches) -> anyhow::Result<Change> {
+    let text = |name: &str| args.get_one::<String>(name).cloned();
+    let edited: Vec<&String> = args.get_many::<String>("edit-result").into_iter().flatten().collect();
+    let result = match edited.as_slice() {
+        [call, file] => Some(((*call).clone(), payload(&read(Path::new(file.as_str()))?))),
+        _ => None,
+    };
+    let persona_text = text("persona-file").map(|file| read(Path::new(&file))).transpose()?;
+    Ok(Change { provider: text("provider"), model: text("model"), result, persona_text })
+}
+
+/// What stands in the file: a whole result (`{"ok": …}`), another JSON value, or plain text.
+fn payload(text: &str) -> Value {
+    match serde_json::from_str::<Value>(text) {
+        Ok(Value::Object(mut members)) if members.contains_key("ok") => {
+            // The first member tells a failure (`gate::is_failure`).
+            let ok = members.remove("ok").unwrap_or_default();
+            let mut payload = serde_json::Map::from_iter([("ok".to_owned(), ok)]);
+            payload.extend(members);
+            Value::Object(payload)
+        }
+        Ok(value) => json!({ "ok": true, "result": value }),
+        Err(_) => json!({ "ok": true, "result": text.trim_end() }),
+    }
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    let failed =
+        |source| Failure::new(Exit::NoInput, format!("cannot read `{}`", file.display())).because(source);
+    let mut text = String::new();
+    let opened = std::fs::File::open(file).map_err(failed)?;
+    opened.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
+    Ok(text)
+}
+
+/// The turn that was named, or that follows from the change.
+async fn at_turn(
+    store: &Store,
+    args: &ArgMatches,
+    run: &crate::domain::RunId,
+    change: &Change,
+) -> anyhow::Result<u32> {
+    if let Some(turn) = args.get_one::<u32>("at-turn") {
+        return Ok(*turn);
+    }
+    let Some((id, _)) = &change.result else { return Ok(0) };
+    let record = load_run(store, run).await?;
+    let call = record.calls.iter().find(|call| call.id == *id);
+    match call.and_then(|call| call.turn_index) {
+        Some(turn) => Ok(turn + 1),
+        None => {
+            let there = record.calls.iter().map(|call| call.id.clone()).collect();
+            Err(explained(ForkError::NoResult { id: id.clone(), there }))
+        }
+    }
+}
+
+/// Queues the final reply of the fork, as the run itself would have.
+async fn send(store: &Store, run: &crate::domain::RunId, forked: &Forked) -> anyhow::Result<Option<String>> {
+    let Some(reply) = &forked.reply else {
+        return Err(Failure::new(Exit::Failed, "the fork has no reply to send").into());
+    };
+    let persona = store.run_summary(run).await?.persona;
+    store.persona(&persona).send_of_fork(run, reply.clone()).await?;
+    Ok(Some(reply.content.rfc_message_id.clone()))
+}
+
+fn explained(error: ForkError) -> anyhow::Error {
+    let exit = match &error {
+        ForkError::NoTurn(_) | ForkError::NoResult { .. } => Exit::NoInput,
+        ForkError::NotEnded | ForkError::PersonaLater | ForkError::Agent(_) => Exit::Usage,
+        ForkError::Provider { .. } => Exit::BadData,
+        ForkError::Sandbox(_) => Exit::CannotCreate,
+        _ => return error.into(),
+    };
+    let hint = match &error {
+        ForkError::NotEnded => "wait for its end, or `attache runs cancel` it",
+        ForkError::Agent(_) => "name a model API with --provider and --model",
+        ForkError::PersonaLater => "leave --at-turn out",
+        ForkError::NoTurn(_) => "`attache replay show` lists its turns",
+        _ => return Failure::new(exit, error.to_string()).because(error).into(),
+    };
+    Failure::new(exit, error.to_string()).hint(hint).into()
+}

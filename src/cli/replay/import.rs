@@ -1,0 +1,100 @@
+//! `attache replay import FILE DIR`: runs of another engine, in a workspace of their own in which nothing is ever done.
+
+use crate::cli::output::quoted;
+use crate::cli::{Command, Context, Exit, Failure};
+use crate::clock::SystemClock;
+use crate::replay::parcel;
+use crate::store::Store;
+use clap::{Arg, ArgMatches};
+use futures_util::future::BoxFuture;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub struct Import;
+
+impl Command for Import {
+    fn clap(&self) -> clap::Command {
+        let path = |name: &'static str, value: &'static str, help: &'static str| {
+            let parser = clap::value_parser!(PathBuf);
+            Arg::new(name).value_name(value).required(true).value_parser(parser).help(help)
+        };
+        clap::Command::new("import")
+            .about("Open a file of `replay export` in a new workspace in which no engine runs")
+            .arg(path("file", "FILE", "The file"))
+            .arg(path("dir", "DIR", "The new workspace, which must not exist yet"))
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            let path = |name: &str| args.get_one::<PathBuf>(name).cloned().unwrap_or_default();
+            let (file, dir) = (path("file"), path("dir"));
+            let bytes = bytes_of(&file)?;
+            // Looked at before anything is made, so that a bad file leaves no folder.
+            let of_file = |error| {
+                Failure::new(Exit::BadData, format!("cannot read `{}`", file.display())).because(error)
+            };
+            parcel::read(&bytes, i64::MAX).map_err(of_file)?;
+            make_workspace(&dir)?;
+            let opened = fill(&dir, &bytes).await;
+            let header = match opened {
+                Ok(header) => header,
+                Err(error) => {
+                    // Made a moment ago, by us, and of no use.
+                    let _left = std::fs::remove_dir_all(&dir);
+                    return Err(error.context(format!("cannot read `{}`", file.display())));
+                }
+            };
+            match context.json() {
+                true => context.screen.json(&serde_json::json!({ "workspace": dir, "header": header }))?,
+                false => {
+                    let (count, place) = (header.runs.len(), quoted(&dir.display().to_string()));
+                    context
+                        .screen
+                        .line(format!("{count} runs of attache {} from {}", header.engine, header.made_at))?;
+                    for run in &header.runs {
+                        context.screen.line(format!("attache --workspace {place} replay show {run}"))?;
+                    }
+                }
+            }
+            Ok(Exit::Ok)
+        })
+    }
+}
+
+fn bytes_of(file: &Path) -> Result<Vec<u8>, Failure> {
+    let failed =
+        |source| Failure::new(Exit::NoInput, format!("cannot read `{}`", file.display())).because(source);
+    let mut bytes = Vec::new();
+    let opened = std::fs::File::open(file).map_err(failed)?;
+    opened.take(parcel::BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    Ok(bytes)
+}
+
+fn make_workspace(dir: &Path) -> Result<(), Failure> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt;
+        builder.mode(0o700);
+    }
+    // `create` fails where something is, so that what is removed after an error is ours.
+    builder.create(dir).and_then(|()| builder.create(dir.join("configs"))).map_err(|source| {
+        let message = format!("cannot make the workspace `{}`", dir.display());
+        Failure::new(Exit::CannotCreate, message)
+            .hint("name a folder that does not exist yet")
+            .because(source)
+    })
+}
+
+async fn fill(dir: &Path, bytes: &[u8]) -> anyhow::Result<parcel::Header> {
+    let store = Store::open_beside(dir, Arc::new(SystemClock::new())).await?;
+    let read = parcel::read(bytes, store.schema_version().await?);
+    let (header, rows) = read.map_err(|error| Failure::new(Exit::BadData, error.to_string()))?;
+    let json = serde_json::to_string(&header)?;
+    let filled = store.fill_archive(rows, json).await;
+    store.close().await;
+    filled.map_err(|error| {
+        Failure::new(Exit::BadData, "its rows are none that a database takes").because(error)
+    })?;
+    Ok(header)
+}

@@ -1,0 +1,239 @@
+//! Two runs side by side: the first thing in which they went apart, then everything else, stage by stage. Pure.
+//!
+//! What must differ between two runs (ids, instants, how long something took) is taken out first, unless everything counts
+//! (`exact`). The order of the stages is the order of causes: a request can only differ because something before it did.
+
+mod normal;
+
+use super::{CallRecord, ContextEntry, RunRecord, TurnRecord};
+use normal::Normal;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// Characters of a difference that are shown of each side.
+const EXCERPT_CHARS: usize = 160;
+/// Characters before the first that differs.
+const LEAD_CHARS: usize = 40;
+
+/// How two runs compare.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Comparison {
+    pub same: bool,
+    /// The first stage that differs, and what in it.
+    pub first: Option<Difference>,
+    /// Every stage of either run, in order.
+    pub stages: Vec<Stage>,
+}
+
+/// One step of both runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Stage {
+    /// `letter`, `context`, `turn 1 request`, `turn 1 answer`, `turn 1 call c1_0`, `turn 1 result c1_0`, `mail 1`,
+    /// `output`, `end`
+    pub name: String,
+    /// What differs; empty when nothing does.
+    pub differences: Vec<Difference>,
+}
+
+/// One value that is not the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// The stage.
+    pub stage: String,
+    /// The place in it: a resolver, or a path of JSON such as `messages[2].content`.
+    pub place: String,
+    /// Around the first character that differs; `None` where that run has nothing there.
+    pub a: Option<String>,
+    pub b: Option<String>,
+}
+
+/// Compares two runs. `exact`: ids, instants and spans count too.
+pub fn compare(a: &RunRecord, b: &RunRecord, exact: bool) -> Comparison {
+    let (mut of_a, mut of_b) = (Normal::of(a, exact), Normal::of(b, exact));
+    let mut sheet = Sheet { stages: Vec::new() };
+    sheet.values("letter", Some(of_a.value(letter(a))), Some(of_b.value(letter(b))));
+    sheet.context(a, b, &mut of_a, &mut of_b);
+    let indices =
+        |record: &RunRecord| record.turns.iter().map(|turn| turn.turn_index).collect::<BTreeSet<_>>();
+    for index in indices(a).union(&indices(b)) {
+        sheet.turn(*index, (a, &mut of_a), (b, &mut of_b));
+    }
+    for (position, (mail_a, mail_b)) in pairs(a.mails.len(), b.mails.len()).enumerate() {
+        let mail = |record: &RunRecord, of: &mut Normal, index: Option<usize>| {
+            index.map(|index| {
+                let message = &record.mails[index].message;
+                of.value(json!({
+                    "text": message.text, "subject": message.subject, "recipients": message.recipients,
+                    "sender": message.sender, "disposition": fate(&message.disposition),
+                }))
+            })
+        };
+        let (mail_a, mail_b) = (mail(a, &mut of_a, mail_a), mail(b, &mut of_b, mail_b));
+        sheet.values(&format!("mail {}", position + 1), mail_a, mail_b);
+    }
+    let output = |record: &RunRecord| record.output.as_ref().map(|output| output.value.clone());
+    if a.output.is_some() || b.output.is_some() {
+        let (output_a, output_b) = (output(a), output(b));
+        sheet.values("output", output_a.map(|v| of_a.value(v)), output_b.map(|v| of_b.value(v)));
+    }
+    sheet.values("end", Some(of_a.value(end(a))), Some(of_b.value(end(b))));
+    let first = sheet.stages.iter().find_map(|stage| stage.differences.first()).cloned();
+    Comparison { same: first.is_none(), first, stages: sheet.stages }
+}
+
+fn letter(record: &RunRecord) -> Value {
+    let message = &record.trigger;
+    json!({
+        "sender": message.sender, "recipients": message.recipients, "subject": message.subject,
+        "text": message.text, "trust": message.trust,
+    })
+}
+
+fn end(record: &RunRecord) -> Value {
+    let run = &record.run;
+    let class = run.error.as_ref().map(|error| error.class.as_str());
+    json!({ "state": run.state, "stop_reason": run.stop_reason, "error": class })
+}
+
+/// A fork writes drafts where its run sent mails.
+fn fate(disposition: &str) -> &str {
+    if disposition == "draft" { "sent" } else { disposition }
+}
+
+/// Places of two lists beside each other.
+fn pairs(a: usize, b: usize) -> impl Iterator<Item = (Option<usize>, Option<usize>)> {
+    (0..a.max(b)).map(move |index| ((index < a).then_some(index), (index < b).then_some(index)))
+}
+
+struct Sheet {
+    stages: Vec<Stage>,
+}
+
+impl Sheet {
+    fn values(&mut self, stage: &str, a: Option<Value>, b: Option<Value>) {
+        let mut differences = Vec::new();
+        differ(stage, "", a.as_ref(), b.as_ref(), &mut differences);
+        self.stages.push(Stage { name: stage.to_owned(), differences });
+    }
+
+    /// What each resolver contributed, by its place in the profile.
+    fn context(&mut self, a: &RunRecord, b: &RunRecord, of_a: &mut Normal, of_b: &mut Normal) {
+        let stage = "context";
+        let entries = |record: &RunRecord| {
+            record.context.as_ref().map(|context| context.entries.clone()).unwrap_or_default()
+        };
+        let (in_a, in_b) = (entries(a), entries(b));
+        let mut differences = Vec::new();
+        for (at_a, at_b) in pairs(in_a.len(), in_b.len()) {
+            let (entry_a, entry_b) = (at_a.map(|at| &in_a[at]), at_b.map(|at| &in_b[at]));
+            let name = entry_a.or(entry_b).map(|entry| entry.resolver.clone()).unwrap_or_default();
+            let (said_a, said_b) =
+                (entry_a.map(|e| of_a.text(&told(e))), entry_b.map(|e| of_b.text(&told(e))));
+            if said_a != said_b {
+                differences.push(Difference { stage: stage.into(), place: name, a: said_a, b: said_b });
+            }
+        }
+        self.stages.push(Stage { name: stage.into(), differences });
+    }
+
+    fn turn(
+        &mut self,
+        index: u32,
+        (a, of_a): (&RunRecord, &mut Normal),
+        (b, of_b): (&RunRecord, &mut Normal),
+    ) {
+        let (turn_a, turn_b) = (last_try(a, index), last_try(b, index));
+        let request = |turn: Option<&TurnRecord>, of: &mut Normal| {
+            turn.map(|turn| {
+                of.value(json!({
+                    "provider": turn.provider, "model": turn.model, "body": turn.request,
+                }))
+            })
+        };
+        self.values(&format!("turn {index} request"), request(turn_a, of_a), request(turn_b, of_b));
+        let answer = |turn: Option<&TurnRecord>, of: &mut Normal| {
+            turn.map(|turn| {
+                of.value(json!({
+                    "state": turn.state, "error": turn.error.as_ref().map(|error| error.class.clone()),
+                    "stop": turn.response.as_ref().map(|response| response["stop"].clone()),
+                    "blocks": turn.response.as_ref().map(|response| response["blocks"].clone()),
+                }))
+            })
+        };
+        self.values(&format!("turn {index} answer"), answer(turn_a, of_a), answer(turn_b, of_b));
+        let (calls_a, calls_b) = (calls(a, index), calls(b, index));
+        for (at_a, at_b) in pairs(calls_a.len(), calls_b.len()) {
+            let (call_a, call_b) = (at_a.map(|at| calls_a[at]), at_b.map(|at| calls_b[at]));
+            let id = call_a.or(call_b).map(|call| call.id.clone()).unwrap_or_default();
+            let asked = |call: Option<&CallRecord>, of: &mut Normal| {
+                call.map(|call| of.value(json!({ "tool": call.tool, "call": call.call })))
+            };
+            self.values(&format!("turn {index} call {id}"), asked(call_a, of_a), asked(call_b, of_b));
+            let result = |call: Option<&CallRecord>, of: &mut Normal| {
+                call.map(|call| of.value(call.result.clone().unwrap_or_default()))
+            };
+            self.values(&format!("turn {index} result {id}"), result(call_a, of_a), result(call_b, of_b));
+        }
+    }
+}
+
+/// A resolver's line in the report; sizes follow from ids and dates too, so only a change of what was done counts there.
+fn told(entry: &ContextEntry) -> String {
+    let ContextEntry { resolver, source, bytes, outcome, why, .. } = entry;
+    let why = why.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
+    // These two give a file as it is; in the others' texts are ids and days.
+    let is_as_it_is = ["persona", "active-memory"].contains(&resolver.as_str());
+    let text = entry.sha256.as_deref().filter(|_| is_as_it_is).map(|text| format!(", text {text:.8}"));
+    format!("{resolver} {source}: {bytes} bytes{}, {outcome}{why}", text.unwrap_or_default())
+}
+
+/// The answered try of a turn, or its last one. Failed tries before an answer are weather, not a difference.
+fn last_try(record: &RunRecord, index: u32) -> Option<&TurnRecord> {
+    let tries = || record.turns.iter().filter(|turn| turn.turn_index == index);
+    tries().find(|turn| turn.state == "answered").or_else(|| tries().next_back())
+}
+
+fn calls(record: &RunRecord, index: u32) -> Vec<&CallRecord> {
+    record.calls.iter().filter(|call| call.turn_index == Some(index)).collect()
+}
+
+/// Every leaf of JSON that differs, in order.
+fn differ(stage: &str, place: &str, a: Option<&Value>, b: Option<&Value>, found: &mut Vec<Difference>) {
+    match (a, b) {
+        (Some(Value::Object(of_a)), Some(Value::Object(of_b))) => {
+            let only_b = of_b.keys().filter(|key| !of_a.contains_key(*key));
+            for key in of_a.keys().chain(only_b) {
+                let place = if place.is_empty() { key.clone() } else { format!("{place}.{key}") };
+                differ(stage, &place, of_a.get(key), of_b.get(key), found);
+            }
+        }
+        (Some(Value::Array(of_a)), Some(Value::Array(of_b))) => {
+            for index in 0..of_a.len().max(of_b.len()) {
+                differ(stage, &format!("{place}[{index}]"), of_a.get(index), of_b.get(index), found);
+            }
+        }
+        (a, b) if a == b => {}
+        (a, b) => {
+            let (a, b) = (a.map(spelled), b.map(spelled));
+            let start = match (&a, &b) {
+                (Some(a), Some(b)) => a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count(),
+                _ => 0,
+            };
+            let (stage, place) = (stage.to_owned(), place.to_owned());
+            let [a, b] = [a, b].map(|text| text.map(|text| excerpt(&text, start)));
+            found.push(Difference { stage, place, a, b });
+        }
+    }
+}
+
+fn spelled(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn excerpt(text: &str, first: usize) -> String {
+    let start = first.saturating_sub(LEAD_CHARS);
+    let shown: String = text.chars().skip(start).take(EXCERPT_CHARS).collect();
+    let (before, after) = (start > 0, text.chars().count() > start + EXCERPT_CHARS);
+    format!("{}{shown}{}", if before { "…" } else { "" }, if after { "…" } else { "" })
+}

@@ -1,0 +1,304 @@
+//! A run that goes on otherwise from one of its turns: another model, another result of a call, another persona text.
+//!
+//! It is the loop itself (`harness/execute.rs`) that works on it, as on a run that is taken up after a crash: its ledger
+//! answers the past from the record, up to the turn at which it forks, and then the provider is asked. Nothing that it does
+//! reaches anybody: its tools work in a copy of the persona's folder, its mails are drafts in its own record, and its journal is
+//! a document of its own (`store/forks.rs`). Only its money is real.
+
+mod ledger;
+mod sandbox;
+mod sheet;
+
+use super::{RunRecord, load_run};
+use crate::config::{Config, Persona, Personas};
+use crate::domain::{RunId, ThreadBudget, Timestamp, sha256_hex};
+use crate::harness::desk::{self, Bench, RunError};
+use crate::harness::execute::execute;
+use crate::harness::providers::{LoopOwner, Provider, ProviderError};
+use crate::harness::standings::Standings;
+use crate::harness::workshop::Workshop;
+use crate::store::{
+    ClaimedRun, Executor, JournalSoFar, NewFork, NewOutbound, Step, StepKind, Store, StoreError,
+};
+use ledger::ForkLedger;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// What is other than in the run.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    pub provider: Option<String>,
+    pub model: Option<String>,
+    /// The id of a call, and the payload that its result has instead: `{"ok": …}`.
+    pub result: Option<(String, Value)>,
+    /// Instead of `PERSONA.md`; the context is assembled anew, and the fork begins at turn 0.
+    pub persona_text: Option<String>,
+}
+
+/// Why there is no fork.
+#[derive(Debug, thiserror::Error)]
+pub enum ForkError {
+    #[error("the run has not ended")]
+    NotEnded,
+    #[error("the run did not come to turn {0}")]
+    NoTurn(u32),
+    #[error("the run has no result of a call `{id}`; there are: {}", there.join(", "))]
+    NoResult { id: String, there: Vec<String> },
+    #[error("another persona text changes the run from its beginning: fork it at turn 0")]
+    PersonaLater,
+    #[error("the persona text cannot be changed: {0}")]
+    PersonaText(&'static str),
+    #[error("`{0}` works with hands of its own, which a fork cannot hold back")]
+    Agent(String),
+    #[error("provider `{provider}` cannot be used")]
+    Provider {
+        provider: String,
+        #[source]
+        source: Box<ProviderError>,
+    },
+    #[error("the persona's folder cannot be copied")]
+    Sandbox(#[source] std::io::Error),
+    #[error("the record of the run cannot be read")]
+    Unreadable(#[source] serde_json::Error),
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A fork that has ended.
+pub struct Forked {
+    pub record: RunRecord,
+    /// Its final reply, as it would have been sent.
+    pub reply: Option<NewOutbound>,
+}
+
+/// Forks a run at a turn and works on it until it ends. A failure of the model's is the end of the fork, not an error.
+pub async fn fork(
+    store: &Store,
+    mut config: Config,
+    run: &RunId,
+    at_turn: u32,
+    change: &Change,
+    cancel: &CancellationToken,
+) -> Result<Forked, ForkError> {
+    let record = load_run(store, run).await?;
+    if record.run.finished_at.is_none() {
+        return Err(ForkError::NotEnded);
+    }
+    let rows = store.persona(&store.run_summary(run).await?.persona);
+    let whole = rows.journal_so_far(run).await?;
+    let past = past_of(&record, whole, at_turn, change)?;
+    let clock = store.clock().clone();
+    let id = clock.new_id();
+    let begun = sheet::begin(&record, &id, at_turn, &past, &clock.now().to_string());
+    let claimed = claimed(&record, &id, store, clock.now()).await?;
+    choose(&mut config, &claimed, change);
+    let config = Arc::new(config);
+    let providers = providers(&config, &claimed)?;
+    let persona_dir = sandbox::copy(&config.workspace, record.run.persona.as_str(), &id)?;
+    store
+        .begin_fork(NewFork {
+            id: id.clone(),
+            run: run.clone(),
+            persona: claimed.persona.clone(),
+            at_turn,
+            change_json: told(change).to_string(),
+            record_json: serde_json::to_string(&begun).map_err(ForkError::Unreadable)?,
+        })
+        .await?;
+    let ledger = ForkLedger::new(store.clone(), run.clone(), id, past, begun);
+    let hands = Workshop::in_sandbox(store.clone(), persona_dir);
+    let bench = Bench {
+        config,
+        clock: clock.clone(),
+        providers,
+        ledger: Box::new(ledger.clone()),
+        hands: Box::new(hands),
+        circumstances: Box::new(Standings::new(clock)),
+        loop_key: store.loop_key().clone(),
+        mail_queued: Arc::new(Notify::new()),
+        given_back: Notify::new(),
+    };
+    if let Err(error) = execute(&bench, &claimed, cancel).await {
+        ledger.give_up(&error).await?;
+    }
+    Ok(ledger.finished())
+}
+
+/// What the run had done before the turn, with what is changed of it.
+fn past_of(
+    record: &RunRecord,
+    mut whole: JournalSoFar,
+    at_turn: u32,
+    change: &Change,
+) -> Result<JournalSoFar, ForkError> {
+    let answered = u32::try_from(whole.answers.len()).unwrap_or(u32::MAX);
+    let asked = record.turns.iter().map(|turn| turn.turn_index + 1).max().unwrap_or(0);
+    if at_turn > answered || at_turn >= asked.max(answered + u32::from(has_open_end(record, answered))) {
+        return Err(ForkError::NoTurn(at_turn));
+    }
+    let started =
+        record.turns.iter().find(|turn| turn.turn_index == at_turn).map(|turn| turn.started_at.as_str());
+    let is_before = |call: &str| {
+        let call = record.calls.iter().find(|known| known.id == call);
+        call.is_some_and(|call| call.turn_index.is_some_and(|turn| turn < at_turn))
+    };
+    whole.answers.retain(|(turn, _)| *turn < at_turn);
+    whole.steps.retain(|step| is_before(&step.tool_call_id));
+    whole.attempts.clear();
+    let last = record.turns.iter().rfind(|turn| turn.turn_index < at_turn && turn.state == "answered");
+    whole.answered_by = last.map(|turn| (turn.provider.clone(), turn.model.clone()));
+    if change.provider.is_some() || change.model.is_some() {
+        whole.answered_by = None;
+    }
+    let is_past = |at: &str| started.is_some_and(|started| at < started);
+    let sent = || {
+        let sent = record.mails.iter().filter(|mail| mail.message.disposition == "sent");
+        sent.filter(|mail| is_past(&mail.message.received_at))
+    };
+    whole.mails = u32::try_from(sent().count()).unwrap_or(u32::MAX);
+    let letter = &record.trigger.rfc_message_id;
+    whole.replied = sent().any(|mail| mail.message.in_reply_to.as_ref() == Some(letter));
+    if let Some((id, payload)) = &change.result {
+        change_result(&mut whole.steps, id, payload)?;
+    }
+    if change.persona_text.is_some() {
+        if at_turn > 0 {
+            return Err(ForkError::PersonaLater);
+        }
+        return change_persona(whole, record, change);
+    }
+    match whole.first_request_json {
+        Some(_) => Ok(whole),
+        None => Err(ForkError::NoTurn(at_turn)),
+    }
+}
+
+/// Whether another turn would have followed the last answer: its calls all have results, and nothing came after them.
+fn has_open_end(record: &RunRecord, answered: u32) -> bool {
+    let mut last = record.calls.iter().filter(|call| call.turn_index == answered.checked_sub(1)).peekable();
+    last.peek().is_some() && last.all(|call| call.result.is_some())
+}
+
+fn change_result(steps: &mut [Step], id: &str, payload: &Value) -> Result<(), ForkError> {
+    let is_result = |step: &&mut Step| step.kind == StepKind::Result && step.executor == Executor::Engine;
+    match steps.iter_mut().filter(is_result).find(|step| step.tool_call_id == id) {
+        Some(step) => {
+            step.payload_json = payload.to_string();
+            Ok(())
+        }
+        None => {
+            let there = steps.iter().filter(|step| step.kind == StepKind::Result);
+            let there = there.map(|step| step.tool_call_id.clone()).collect();
+            Err(ForkError::NoResult { id: id.to_owned(), there })
+        }
+    }
+}
+
+/// The first request with another persona text. Every resolver's text is a part of its own there, and the report says how
+/// long the persona's was; everything else stays as it was assembled then.
+fn change_persona(
+    mut past: JournalSoFar,
+    record: &RunRecord,
+    change: &Change,
+) -> Result<JournalSoFar, ForkError> {
+    let text = change.persona_text.as_deref().unwrap_or_default().trim_end();
+    let entries = record.context.as_ref().map(|context| context.entries.as_slice()).unwrap_or_default();
+    let entry = entries.iter().find(|entry| entry.resolver == "persona" && entry.outcome == "used");
+    let entry = entry.ok_or(ForkError::PersonaText("the run's context has no part from `PERSONA.md`"))?;
+    let first = past.first_request_json.as_deref().unwrap_or_default();
+    let mut kept: Value = serde_json::from_str(first).map_err(ForkError::Unreadable)?;
+    let parts = kept["system"].as_array_mut();
+    let is_it = |part: &&mut Value| {
+        part.as_str().is_some_and(|part| match &entry.sha256 {
+            Some(digest) => sha256_hex(&[part.as_bytes()]) == *digest,
+            // Of a run from before reports had digests.
+            None => part.len() as u64 == entry.bytes,
+        })
+    };
+    let mut found: Vec<&mut Value> = parts.into_iter().flatten().filter(is_it).collect();
+    match found.as_mut_slice() {
+        [part] => **part = Value::String(text.to_owned()),
+        _ => return Err(ForkError::PersonaText("its part of the run's context cannot be told from others")),
+    }
+    past.first_request_json = Some(kept.to_string());
+    Ok(past)
+}
+
+/// The fork as the loop knows it: a run of its own, with the bounds of the one that it comes from.
+async fn claimed(
+    record: &RunRecord,
+    id: &str,
+    store: &Store,
+    now: Timestamp,
+) -> Result<ClaimedRun, ForkError> {
+    let run = RunId::new(&record.run.id);
+    let summary = store.run_summary(&run).await?;
+    let thread_budget: ThreadBudget = store.thread_budget(&summary.thread).await?;
+    Ok(ClaimedRun {
+        id: RunId::new(id),
+        persona: summary.persona,
+        thread: summary.thread,
+        trigger: summary.trigger,
+        trigger_message: summary.trigger_message,
+        profile: summary.profile,
+        attempt: 1,
+        has_journal: true,
+        worked: Duration::ZERO,
+        created_at: now,
+        is_retried: true,
+        budget_micros: store.budget_of_run(&run).await?,
+        thread_budget,
+    })
+}
+
+/// Sets what the fork is asked of. A model that is chosen has nobody to stand in for it: the answer is to be its own.
+fn choose(config: &mut Config, run: &ClaimedRun, change: &Change) {
+    if change.provider.is_none() && change.model.is_none() {
+        return;
+    }
+    let Config { personas, inference, .. } = config;
+    let changed = personas.iter().cloned().map(|mut persona: Persona| {
+        if persona.id == run.persona {
+            let model = persona.model.clone().unwrap_or_else(|| inference.model.clone());
+            persona.provider = change.provider.clone().or(persona.provider);
+            persona.model = change.model.clone().or(Some(model));
+            persona.fallback = Some(Vec::new());
+        }
+        persona
+    });
+    // They were all here before, with the addresses that they had.
+    if let Ok(changed) = Personas::new(changed.collect()) {
+        *personas = changed;
+    }
+}
+
+/// The adapters that the fork may ask. Agents are none: they act by themselves.
+fn providers(config: &Config, run: &ClaimedRun) -> Result<BTreeMap<String, Box<dyn Provider>>, ForkError> {
+    let mut providers = BTreeMap::new();
+    let persona = config.personas.get(&run.persona);
+    for choice in persona.into_iter().flat_map(|persona| config.inference.choices_for(persona)) {
+        let built = desk::build_provider(config, &choice.provider);
+        let provider = built.map_err(|source| ForkError::Provider {
+            provider: choice.provider.clone(),
+            source: Box::new(source),
+        })?;
+        if provider.capabilities(&choice.model).loop_owner == LoopOwner::Agent {
+            return Err(ForkError::Agent(choice.provider));
+        }
+        providers.insert(choice.provider, provider);
+    }
+    Ok(providers)
+}
+
+/// The change as it is kept.
+fn told(change: &Change) -> Value {
+    let Change { provider, model, result, persona_text } = change;
+    let result = result.as_ref().map(|(id, payload)| json!({ "call": id, "payload": payload }));
+    json!({ "provider": provider, "model": model, "result": result, "persona_text": persona_text })
+}

@@ -1,0 +1,62 @@
+//! The folder in which a fork's tools work: a copy of the persona's, below `data/forks/ID/`.
+//!
+//! Only files and folders are copied, through a directory capability: a link leads nowhere, a pipe holds nobody up.
+
+use super::ForkError;
+use cap_std::ambient_authority;
+use cap_std::fs_utf8::Dir;
+use std::io;
+use std::path::Path;
+
+/// Files of a persona's folder, and bytes of all of them together.
+const FILES_MAX: usize = 10_000;
+const BYTES_MAX: u64 = 512 * 1024 * 1024;
+/// Folders in folders.
+const DEPTH_MAX: usize = 16;
+
+/// Copies a persona's folder for the fork of that id, and opens the copy.
+pub(super) fn copy(workspace: &Path, persona: &str, fork: &str) -> Result<Dir, ForkError> {
+    copied(workspace, persona, fork).map_err(ForkError::Sandbox)
+}
+
+fn copied(workspace: &Path, persona: &str, fork: &str) -> io::Result<Dir> {
+    let workspace =
+        workspace.to_str().ok_or_else(|| io::Error::other("the workspace's path is not UTF-8"))?;
+    let workspace = Dir::open_ambient_dir(workspace, ambient_authority())?;
+    let from = workspace.open_dir(format!("personas/{persona}"))?;
+    let place = format!("data/forks/{fork}/persona");
+    workspace.create_dir_all(&place)?;
+    let to = workspace.open_dir(&place)?;
+    let mut left = Left { files: FILES_MAX, bytes: BYTES_MAX };
+    left.fill(&from, &to, DEPTH_MAX)?;
+    Ok(to)
+}
+
+/// What may still be copied.
+struct Left {
+    files: usize,
+    bytes: u64,
+}
+
+impl Left {
+    fn fill(&mut self, from: &Dir, to: &Dir, depth: usize) -> io::Result<()> {
+        let depth = depth.checked_sub(1).ok_or_else(|| io::Error::other("it is too deep"))?;
+        for entry in from.entries()? {
+            let entry = entry?;
+            let (name, kind) = (entry.file_name()?, entry.file_type()?);
+            if kind.is_dir() {
+                to.create_dir(&name)?;
+                self.fill(&from.open_dir(&name)?, &to.open_dir(&name)?, depth)?;
+            } else if kind.is_file() {
+                let size = entry.metadata()?.len();
+                let (Some(files), Some(bytes)) = (self.files.checked_sub(1), self.bytes.checked_sub(size))
+                else {
+                    return Err(io::Error::other("it has too many files or bytes"));
+                };
+                (self.files, self.bytes) = (files, bytes);
+                from.copy(&name, to, &name)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,175 @@
+//! Runs as one file that a maintainer can open: lines of JSON, first what it is, then row by row, last how many lines there
+//! were and their hash. Pure: rows in, bytes out, and back.
+//!
+//! Absent on purpose: names of files and anything to execute. Whoever reads one fills tables with it and nothing else.
+
+mod mask;
+
+pub use mask::Names;
+
+use crate::harness::providers::ScrubError;
+use crate::store::ParcelRow;
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+const FORMAT: &str = "attache-runs";
+/// Raised when what a line means changes.
+const VERSION: u32 = 1;
+/// Bytes of a file that is read; an engine's limits on letters and answers keep an honest one far below.
+pub const BYTES_MAX: u64 = 512 * 1024 * 1024;
+const LINES_MAX: usize = 1_000_000;
+/// What whoever passes the file on must know.
+const BEWARE: &str = "this file holds the text of mails, of what the model was told and of what it wrote";
+
+/// The first line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    pub format: String,
+    pub version: u32,
+    /// Version of the engine that wrote it.
+    pub engine: String,
+    /// Number of its newest migration.
+    pub schema: i64,
+    pub made_at: String,
+    /// The runs that are here whole; others are only what these saw of their threads.
+    pub runs: Vec<String>,
+    /// Places from which a secret was taken out.
+    pub masked: u32,
+    /// Addresses and the names beside them are others, the same ones everywhere.
+    pub renamed: bool,
+    pub beware: String,
+}
+
+/// The last line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Trailer {
+    rows: usize,
+    sha256: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RowLine {
+    table: String,
+    row: Map<String, Value>,
+}
+
+/// Why a file cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ParcelError {
+    #[error("a secret stands in pieces in `{table}.{column}`, where it cannot be taken out")]
+    InPieces { table: String, column: String },
+    #[error("this is no file of `attache replay export`")]
+    Foreign,
+    #[error("the file is of version {found}; this attache reads version {VERSION}")]
+    Version { found: u32 },
+    #[error("the file was written by a newer attache (it has migration {found}, this one {known})")]
+    Newer { found: i64, known: i64 },
+    #[error("the file is larger than {BYTES_MAX} bytes or longer than {LINES_MAX} lines")]
+    TooLarge,
+    #[error("the file is cut off or was changed: its last line does not fit the others")]
+    Damaged,
+    #[error("line {number} is none of this format")]
+    Line { number: usize },
+}
+
+/// What is written about all rows.
+pub struct Label {
+    pub engine: String,
+    pub schema: i64,
+    pub made_at: String,
+    pub runs: Vec<String>,
+}
+
+/// The file of some rows. Every secret of `secrets` and whatever looks like a key is masked; `rename` gives people and
+/// addresses other names.
+pub fn write(
+    label: Label,
+    mut rows: Vec<ParcelRow>,
+    secrets: &[SecretString],
+    rename: bool,
+) -> Result<(Header, Vec<u8>), ParcelError> {
+    let masked = mask::secrets(&mut rows, secrets)?;
+    if rename {
+        Names::of(&rows).rename(&mut rows);
+    }
+    let Label { engine, schema, made_at, runs } = label;
+    let header = Header {
+        format: FORMAT.into(),
+        version: VERSION,
+        engine,
+        schema,
+        made_at,
+        runs,
+        masked,
+        renamed: rename,
+        beware: BEWARE.into(),
+    };
+    let mut out = line(&header);
+    let count = rows.len();
+    for ParcelRow { table, cells } in rows {
+        out.push_str(&line(&RowLine { table, row: cells }));
+    }
+    let sha256 = hash(out.as_bytes());
+    out.push_str(&line(&Trailer { rows: count, sha256 }));
+    Ok((header, out.into_bytes()))
+}
+
+/// What a file says, when it is whole and of a version that is known. `schema`: the number of our newest migration.
+pub fn read(bytes: &[u8], schema: i64) -> Result<(Header, Vec<ParcelRow>), ParcelError> {
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(ParcelError::TooLarge);
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| ParcelError::Foreign)?;
+    let first = text.lines().next().unwrap_or_default();
+    // The version is looked at before the rest, which another version may spell otherwise.
+    let told: Value = serde_json::from_str(first).map_err(|_| ParcelError::Foreign)?;
+    match (told["format"].as_str(), told["version"].as_u64()) {
+        (Some(FORMAT), Some(version)) if version == u64::from(VERSION) => {}
+        (Some(FORMAT), Some(version)) => {
+            return Err(ParcelError::Version { found: u32::try_from(version).unwrap_or(u32::MAX) });
+        }
+        _ => return Err(ParcelError::Foreign),
+    }
+    let header: Header = serde_json::from_value(told).map_err(|_| ParcelError::Line { number: 1 })?;
+    if header.schema > schema {
+        return Err(ParcelError::Newer { found: header.schema, known: schema });
+    }
+    let body = text.strip_suffix('\n').ok_or(ParcelError::Damaged)?;
+    let end = body.rfind('\n').ok_or(ParcelError::Damaged)? + 1;
+    let trailer: Trailer = serde_json::from_str(&body[end..]).map_err(|_| ParcelError::Damaged)?;
+    if trailer.sha256 != hash(&text.as_bytes()[..end]) {
+        return Err(ParcelError::Damaged);
+    }
+    if trailer.rows > LINES_MAX {
+        return Err(ParcelError::TooLarge);
+    }
+    let mut rows = Vec::new();
+    for (index, line) in text[..end].lines().enumerate().skip(1) {
+        let of = |_| ParcelError::Line { number: index + 1 };
+        let RowLine { table, row } = serde_json::from_str(line).map_err(of)?;
+        rows.push(ParcelRow { table, cells: row });
+    }
+    match rows.len() == trailer.rows {
+        true => Ok((header, rows)),
+        false => Err(ParcelError::Damaged),
+    }
+}
+
+fn line(value: &impl Serialize) -> String {
+    // Our own structs always have a JSON form.
+    serde_json::to_string(value).unwrap_or_default() + "\n"
+}
+
+fn hash(bytes: &[u8]) -> String {
+    crate::domain::sha256_hex(&[bytes])
+}
+
+impl ParcelError {
+    fn in_pieces(table: &str, column: &str) -> impl Fn(ScrubError) -> Self {
+        move |ScrubError::InPieces| ParcelError::InPieces { table: table.into(), column: column.into() }
+    }
+}

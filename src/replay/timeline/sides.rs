@@ -1,0 +1,51 @@
+//! Two runs side by side, as lines. Pure.
+
+use super::page::{Line, Page, Tone, inline, span};
+use super::plural;
+use crate::replay::diff::{Comparison, Difference};
+
+/// A comparison, the first difference first. `full` shows every difference of a stage.
+pub fn comparison((a, b): (&str, &str), comparison: &Comparison, full: bool) -> Vec<Line> {
+    let mut page = Page::new(true);
+    page.line(vec![span(Tone::Faint, "a  "), span(Tone::Title, format!("run {a}"))]);
+    page.line(vec![span(Tone::Faint, "b  "), span(Tone::Title, format!("run {b}"))]);
+    match &comparison.first {
+        None => page.line(vec![span(Tone::Good, "they are the same")]),
+        Some(first) => {
+            page.line(vec![span(Tone::Bad, format!("they went apart first at: {}", place(first)))]);
+            write_sides(&mut page, first);
+        }
+    }
+    page.blank();
+    for stage in &comparison.stages {
+        let verdict = match stage.differences.len() {
+            0 => span(Tone::Good, "same"),
+            count => span(Tone::Bad, plural(count, "difference")),
+        };
+        page.line(vec![span(Tone::Plain, format!("{:<24}  ", inline(&stage.name))), verdict]);
+        let is_first = |difference: &Difference| comparison.first.as_ref() == Some(difference);
+        let shown = if full { stage.differences.len() } else { 1 };
+        for difference in stage.differences.iter().take(shown).filter(|of| full || !is_first(of)) {
+            page.inside(vec![span(Tone::Plain, inline(&difference.place))]);
+            write_sides(&mut page, difference);
+        }
+    }
+    page.into_lines()
+}
+
+fn place(difference: &Difference) -> String {
+    match difference.place.as_str() {
+        "" => inline(&difference.stage),
+        place => format!("{}, {}", inline(&difference.stage), inline(place)),
+    }
+}
+
+fn write_sides(page: &mut Page, difference: &Difference) {
+    for (label, side) in [("a", &difference.a), ("b", &difference.b)] {
+        let said = match side {
+            Some(text) => span(Tone::Plain, inline(text)),
+            None => span(Tone::Faint, "(nothing)"),
+        };
+        page.inside(vec![span(Tone::Faint, format!("  {label} | ")), said]);
+    }
+}

@@ -1,0 +1,206 @@
+//! Forks: runs that went on otherwise, for people to look at. A fork is a document beside the tables of the road, and the
+//! only rows of the road that it writes are those of the purses: what it asks of a model costs money like anything else.
+
+use super::journal::UsageRow;
+use super::money::{self, Advance, Billing};
+use super::{Result, Store, StoreError};
+use crate::domain::{PersonaId, RunId, Timestamp, UsageLine};
+use serde_json::Value;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+
+/// Calls of forks have numbers of their own among the tries of a run's turn: a million and up, a thousand for each fork.
+const TRIES_BEGIN: u32 = 1_000_000;
+const TRIES_PER_FORK: u32 = 1_000;
+
+/// A fork that begins.
+#[derive(Debug, Clone)]
+pub struct NewFork {
+    pub id: String,
+    pub run: RunId,
+    pub persona: PersonaId,
+    pub at_turn: u32,
+    /// What is other than in the run.
+    pub change_json: String,
+    pub record_json: String,
+}
+
+#[derive(Debug, Clone)]
+pub struct StoredFork {
+    pub id: String,
+    pub run: RunId,
+    pub persona: String,
+    pub at_turn: u32,
+    pub change_json: String,
+    pub state: String,
+    pub created_at: Timestamp,
+    pub finished_at: Option<String>,
+}
+
+/// What a step of a fork does to the purses. Turn and try are those of the fork.
+#[derive(Debug, Clone)]
+pub enum ForkMoney {
+    Begin { turn_index: u32, attempt: u32, advance: Option<Advance> },
+    Settle { turn_index: u32, attempt: u32, provider: String, lines: Vec<UsageLine> },
+    Lose { turn_index: u32, attempt: u32, provider: String, model: String, billing: Billing },
+}
+
+pub(super) const INSERT_FORK: &str = "
+    INSERT INTO forks (id, run_id, persona_id, at_turn, change_json, state, record_json, created_at)
+    VALUES ($1, $2, $3, $4, $5, 'running', $6, $7)";
+pub(super) const WRITE_FORK: &str = "
+    UPDATE forks SET record_json = $2, state = $3, finished_at = $4 WHERE id = $1 AND state = 'running'
+    RETURNING rowid, run_id, persona_id, (SELECT thread_id FROM runs WHERE runs.id = forks.run_id) AS thread_id";
+pub(super) const FORK_RECORD: &str = "SELECT record_json FROM forks WHERE id = $1";
+pub(super) const FORKS_LIKE: &str = "SELECT id FROM forks WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
+pub(super) const BUDGET_OF_RUN: &str = "SELECT budget_micros FROM runs WHERE id = $1";
+pub(super) const FORKS: &str = "
+    SELECT id, run_id, persona_id, at_turn, change_json, state, created_at, finished_at FROM forks
+    ORDER BY id DESC LIMIT $1";
+/// Before the purses are settled, because then nobody knows any more on which day they were opened.
+pub(super) const FORK_LEDGER: &str = "
+    INSERT INTO usage_ledger (run_id, turn_index, attempt, model, persona_id, provider, state, input_tokens,
+      cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, estimated, cost_micros, cost_source,
+      price_version, held_micros, day, created_at, fork_id)
+    SELECT $1, $2, $3, l.value ->> 'model', $5, $6, $7, l.value ->> 'input', l.value ->> 'cache_read',
+      l.value ->> 'cache_write', l.value ->> 'output', l.value ->> 'reasoning', l.value ->> 'estimated',
+      l.value ->> 'cost', l.value ->> 'source', l.value ->> 'version',
+      CASE WHEN l.value ->> 'cost' IS NULL THEN h.micros END, coalesce(h.day, substr($8, 1, 10)), $8, $9
+    FROM json_each($4) l
+    LEFT JOIN purse_reservations h ON h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3";
+
+impl Store {
+    /// Keeps a fork that begins.
+    pub async fn begin_fork(&self, fork: NewFork) -> Result<()> {
+        let now = self.clock().now().to_string();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let insert = sqlx::query(INSERT_FORK).bind(&fork.id).bind(fork.run.as_str());
+                let insert = insert.bind(fork.persona.as_str()).bind(fork.at_turn).bind(&fork.change_json);
+                insert.bind(&fork.record_json).bind(&now).execute(conn).await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// Keeps how far a fork has come, with what that did to the purses, in one commit.
+    ///
+    /// Errors: [`StoreError::EmptyPurse`], and then nothing is kept; [`StoreError::WrongState`] when it has ended.
+    pub async fn write_fork(
+        &self,
+        id: &str,
+        record_json: String,
+        state: &'static str,
+        money: Vec<ForkMoney>,
+    ) -> Result<()> {
+        let (id, now) = (id.to_owned(), self.clock().now().to_string());
+        self.write(move |conn| {
+            Box::pin(async move {
+                let ended = (state != "running").then(|| now.clone());
+                let write = sqlx::query(WRITE_FORK).bind(&id).bind(&record_json).bind(state).bind(ended);
+                let Some(row) = write.fetch_optional(&mut *conn).await? else {
+                    let (state, hint) = ("ended".to_owned(), "a fork goes on once");
+                    return Err(StoreError::WrongState { kind: "fork", id, state, hint });
+                };
+                let books = Books { id: &id, row, now: &now };
+                for step in &money {
+                    books.book(conn, step).await?;
+                }
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// Micro-dollars that its responsibility allowed a run.
+    pub async fn budget_of_run(&self, run: &RunId) -> Result<Option<i64>> {
+        let budget = sqlx::query_scalar(BUDGET_OF_RUN).bind(run.as_str()).fetch_optional(self.readers());
+        Ok(budget.await?.flatten())
+    }
+
+    /// The record of a fork, as it was kept.
+    pub async fn fork_record(&self, id: &str) -> Result<String> {
+        let record = sqlx::query_scalar(FORK_RECORD).bind(id).fetch_optional(self.readers()).await?;
+        record.ok_or_else(|| StoreError::Missing { kind: "fork", id: id.to_owned() })
+    }
+
+    /// The fork whose id is `piece` or is the only one that begins with it.
+    ///
+    /// Errors: [`StoreError::Missing`], [`StoreError::Ambiguous`].
+    pub async fn find_fork(&self, piece: &str) -> Result<String> {
+        self.find("fork", FORKS_LIKE, piece).await
+    }
+
+    /// The last forks, newest first.
+    pub async fn forks(&self, limit: u32) -> Result<Vec<StoredFork>> {
+        let rows = sqlx::query(FORKS).bind(limit).fetch_all(self.readers()).await?;
+        let fork = |row: &SqliteRow| {
+            Ok(StoredFork {
+                id: row.get(0),
+                run: RunId::new(row.get::<String, _>(1)),
+                persona: row.get(2),
+                at_turn: row.get(3),
+                change_json: row.get(4),
+                state: row.get(5),
+                created_at: super::history::timestamp(row, "created_at")?,
+                finished_at: row.get(7),
+            })
+        };
+        rows.iter().map(fork).collect()
+    }
+}
+
+/// The purses of the run that a fork came from, and the fork's place among the tries of its turns.
+struct Books<'a> {
+    id: &'a str,
+    row: SqliteRow,
+    now: &'a str,
+}
+
+impl Books<'_> {
+    async fn book(&self, conn: &mut SqliteConnection, step: &ForkMoney) -> Result<()> {
+        let run = RunId::new(self.row.get::<String, _>("run_id"));
+        match step {
+            ForkMoney::Begin { advance: None, .. } => Ok(()),
+            ForkMoney::Begin { turn_index, attempt, advance: Some(advance) } => {
+                let call = (&run, *turn_index, self.number(*attempt));
+                money::reserve(conn, call, self.row.get("thread_id"), advance).await
+            }
+            ForkMoney::Settle { turn_index, attempt, provider, lines } => {
+                let call = (&run, *turn_index, self.number(*attempt));
+                let rows = lines.iter().map(|line| UsageRow::from(line.usage).ledger_line(line)).collect();
+                self.ledger(conn, call, (provider, "answered"), &Value::Array(rows)).await?;
+                money::settle(conn, call, lines, self.now).await
+            }
+            ForkMoney::Lose { turn_index, attempt, provider, model, billing } => {
+                let call = (&run, *turn_index, self.number(*attempt));
+                if *billing == Billing::Unknown {
+                    let zero = serde_json::json!([{ "model": model, "input": 0, "cache_read": 0, "cache_write": 0,
+                        "output": 0, "reasoning": 0, "estimated": 0, "cost": null, "source": "unknown" }]);
+                    self.ledger(conn, call, (provider, "lost"), &zero).await?;
+                }
+                money::lose(conn, (run.as_str(), call.1, call.2), *billing, self.now).await
+            }
+        }
+    }
+
+    fn number(&self, attempt: u32) -> u32 {
+        let place = u32::try_from(self.row.get::<i64, _>("rowid")).unwrap_or(0);
+        TRIES_BEGIN.saturating_add(place.saturating_mul(TRIES_PER_FORK)).saturating_add(attempt)
+    }
+
+    async fn ledger(
+        &self,
+        conn: &mut SqliteConnection,
+        (run, turn_index, attempt): (&RunId, u32, u32),
+        (provider, state): (&str, &str),
+        lines: &Value,
+    ) -> Result<()> {
+        let insert = sqlx::query(FORK_LEDGER).bind(run.as_str()).bind(turn_index).bind(attempt);
+        let insert = insert.bind(lines.to_string()).bind(self.row.get::<String, _>("persona_id"));
+        let insert = insert.bind(provider.to_owned()).bind(state.to_owned()).bind(self.now.to_owned());
+        insert.bind(self.id.to_owned()).execute(conn).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,154 @@
+//! `replay diff`: two runs of the same thing are the same, and of two that are not, the first cause is named.
+
+use super::{attache, play};
+use crate::app::{TestApp, note};
+use attache::domain::RunId;
+use attache::replay::diff::{Comparison, compare};
+use attache::replay::load_run;
+use serde_json::{Value, json};
+
+fn case(reply: &str, path: &str) -> Value {
+    json!({
+        "letter": "When is breakfast?",
+        "script": { "turns": [
+            { "call": [{ "tool": "list_files", "args": { "path": path } }] },
+            { "say": reply },
+        ]},
+    })
+}
+
+async fn against(other: &Value) -> Comparison {
+    let (_a, a) = play(&case("At seven.", ".")).await;
+    let (_b, b) = play(other).await;
+    compare(&a, &b, false)
+}
+
+fn first(comparison: &Comparison) -> (String, String) {
+    let first = comparison.first.clone().expect("a difference");
+    assert!(!comparison.same);
+    (first.stage, first.place)
+}
+
+#[tokio::test]
+async fn two_runs_of_the_same_thing_are_the_same_but_for_ids_and_times() {
+    let (_a, a) = play(&case("At seven.", ".")).await;
+    let (_b, mut b) = play(&case("At seven.", ".")).await;
+    let comparison = compare(&a, &b, false);
+    assert!(comparison.same, "{:#?}", comparison.first);
+    let names: Vec<&str> = comparison.stages.iter().map(|stage| stage.name.as_str()).collect();
+    let expected = [
+        "letter",
+        "context",
+        "turn 0 request",
+        "turn 0 answer",
+        "turn 0 call c0_0",
+        "turn 0 result c0_0",
+        "turn 1 request",
+        "turn 1 answer",
+        "mail 1",
+        "end",
+    ];
+    assert_eq!(names, expected);
+    let json = serde_json::to_string(&b).expect("JSON");
+    let other = json.replace(&b.run.id, "019a0000-0000-7000-8000-0000000000ff");
+    let elsewhere =
+        serde_json::from_str(&other.replace(&b.run.thread, "019a0000-0000-7000-8000-0000000000fe"));
+    let elsewhere = elsewhere.expect("a record");
+    assert!(compare(&a, &elsewhere, false).same, "under other ids it is the same");
+    assert!(!compare(&a, &elsewhere, true).same, "exactly, their ids differ");
+    assert!(compare(&a, &a, true).same);
+    // One character of what a turn was asked is enough.
+    let body = b.turns[1].request["messages"][0]["blocks"][0]["text"].as_str().map(str::to_owned);
+    let text = body.unwrap_or_else(|| panic!("{:#}", b.turns[1].request));
+    b.turns[1].request["messages"][0]["blocks"][0]["text"] = json!(format!("{text}."));
+    let (stage, place) = first(&compare(&a, &b, false));
+    assert_eq!(stage, "turn 1 request");
+    assert!(place.ends_with("messages[0].blocks[0].text"), "{place}");
+}
+
+#[tokio::test]
+async fn the_first_cause_is_named_before_what_follows_from_it() {
+    let of_reply = against(&case("At eight.", ".")).await;
+    let (stage, place) = first(&of_reply);
+    assert_eq!((stage.as_str(), place.as_str()), ("turn 1 answer", "blocks[0].text"));
+    let found = of_reply.first.clone().expect("a difference");
+    assert_eq!((found.a.as_deref(), found.b.as_deref()), (Some("At seven."), Some("At eight.")));
+    let differing: Vec<&str> = of_reply
+        .stages
+        .iter()
+        .filter(|stage| !stage.differences.is_empty())
+        .map(|s| s.name.as_str())
+        .collect();
+    assert_eq!(differing, ["turn 1 answer", "mail 1"]);
+
+    assert_eq!(first(&against(&case("At seven.", "knowledge")).await).0, "turn 0 answer");
+
+    let shorter = json!({ "letter": "When is breakfast?", "script": { "turns": [{ "say": "At seven." }] } });
+    let comparison = against(&shorter).await;
+    assert_eq!(first(&comparison).0, "turn 0 answer");
+    let gone = comparison.stages.iter().find(|stage| stage.name == "turn 1 request").expect("a stage");
+    assert!(gone.differences[0].a.is_some() && gone.differences[0].b.is_none());
+
+    let other_letter = json!({ "letter": "When is dinner?", "script": case("At seven.", ".")["script"] });
+    assert_eq!(first(&against(&other_letter).await).0, "letter");
+}
+
+#[tokio::test]
+async fn a_resolver_that_gave_something_else_is_named() {
+    let script = json!({ "rules": [{ "say": "Seven." }] });
+    let app = TestApp::start(script).await;
+    let one = app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
+    app.drain().await;
+    app.workspace.write("personas/ada/active.md", "# Open\n\nThe boiler man comes on Monday.\n");
+    let two = app.run_of(&note("q2@guest.example", "", "When is breakfast?")).await;
+    app.drain().await;
+    let a = load_run(&app.engine.store, &RunId::new(&one)).await.expect("a run");
+    let b = load_run(&app.engine.store, &RunId::new(&two)).await.expect("a run");
+    let (stage, place) = first(&compare(&a, &b, false));
+    assert_eq!((stage.as_str(), place.as_str()), ("context", "active-memory"));
+
+    let said = attache(app.workspace.path(), &["replay", "diff", &one, &two]);
+    assert_eq!(said.0, 1, "{said:?}");
+    assert!(said.1.contains("they went apart first at: context, active-memory"), "{}", said.1);
+    let same = attache(app.workspace.path(), &["replay", "diff", &one, &one, "--exact", "--json"]);
+    let value: Value = serde_json::from_str(&same.1).expect("JSON");
+    assert_eq!((same.0, &value["same"], &value["first"]), (0, &json!(true), &Value::Null));
+    let missing = attache(app.workspace.path(), &["replay", "diff", &one, "0199aabbccdd"]);
+    assert_eq!(missing.0, 66, "{missing:?}");
+}
+
+#[tokio::test]
+async fn raw_views_and_pages_come_from_the_command_line() {
+    let (app, record) = play(&case("At seven.", ".")).await;
+    let (path, run) = (app.workspace.path(), record.run.id.as_str());
+    let exact = attache(path, &["replay", "show", run, "--raw", "request", "--turn", "1", "--exact"]);
+    assert_eq!((exact.0, exact.1.as_str()), (0, record.turns[1].request_sent().as_str()));
+    let pretty = attache(path, &["replay", run, "--raw", "response", "--turn", "0"]);
+    let value: Value = serde_json::from_str(&pretty.1).expect("JSON");
+    assert_eq!(Some(value), record.turns[0].response);
+    assert!(pretty.1.lines().count() > 5, "{}", pretty.1);
+    for args in [
+        &["--raw", "request"][..],
+        &["--raw", "request", "--turn", "7"],
+        &["--turn", "7"],
+        &["--raw", "request", "--turn", "1", "--try", "3"],
+    ] {
+        let said = attache(path, &[&["replay", "show", run][..], args].concat());
+        assert_eq!(said.0, 66, "{args:?}: {said:?}");
+        assert!(said.2.contains("its turns: 0 (try 1, answered), 1 (try 1, answered)"), "{}", said.2);
+    }
+    let file = path.join("run.html");
+    let args = ["replay", "show", run, "--html", file.to_str().expect("a path")];
+    assert_eq!(attache(path, &args).0, 0);
+    let page = std::fs::read_to_string(&file).expect("a page");
+    assert!(page.starts_with("<!doctype html>") && page.contains("When is breakfast?"));
+    assert_eq!(attache(path, &args).0, 73, "never over another file");
+    use std::os::unix::fs::PermissionsExt;
+    assert_eq!(std::fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o600);
+    let of_tool = attache(path, &["replay", "show", run, "--tool", "list_files", "--json"]);
+    let part: Value = serde_json::from_str(&of_tool.1).expect("JSON");
+    assert_eq!(
+        (part["calls"].as_array().map(Vec::len), part["turns"].as_array().map(Vec::len)),
+        (Some(1), Some(1))
+    );
+}
