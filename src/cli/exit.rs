@@ -123,6 +123,10 @@ fn verdict(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<St
             let hint = "keep a copy of `data` as it is, and put a backup in its place; SQLite's `.recover` saves what can be read";
             Some((Exit::BadData, Some(hint.to_owned())))
         }
+        OpenError::Older(_) => {
+            let hint = "start the engine once, which brings the database up to date";
+            Some((Exit::Failed, Some(hint.to_owned())))
+        }
         OpenError::Newer(_) => {
             let hint = "use the attache that was here last, or a copy of `data` from before";
             Some((Exit::Failed, Some(hint.to_owned())))

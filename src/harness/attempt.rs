@@ -46,10 +46,12 @@ pub async fn make(
         model: request.model.clone(),
         context: work.fresh_context.take(),
         advance: Some(purse::advance(work, &request, &wire, question.choice)?),
+        config: (!work.is_config_kept).then(|| work.desk.config.snapshot.clone()),
         begun_json: Some(to_json(&work.begun())?),
     };
     purse::begin(work, started).await?;
     work.hindrances.clear();
+    work.is_config_kept = true;
     let before = (work.meter.tool_calls, work.meter.tool_failures);
     crate::crash::crash_point!("R3");
     let answered = call(work, &wire, turn_index, question.until).await;

@@ -81,6 +81,8 @@ pub struct Work<'a> {
     without: Vec<Parameter>,
     /// What kept calls from being made since the last one that was.
     pub hindrances: Vec<Hindrance>,
+    /// The configuration is in the database, under its digest.
+    pub is_config_kept: bool,
     /// Calls in the journal as the work began.
     found_calls: u32,
 }
@@ -129,6 +131,7 @@ impl<'a> Work<'a> {
             elapsed: run.worked,
             without: Vec::new(),
             hindrances: Vec::new(),
+            is_config_kept: false,
             found_calls: 0,
         };
         let journal = match run.has_journal {
@@ -308,7 +311,7 @@ impl<'a> Work<'a> {
         Begun {
             found_calls: self.found_calls,
             found_steps: u32::try_from(self.known_steps.len()).unwrap_or(u32::MAX),
-            config: String::new(),
+            config: self.desk.config.snapshot.sha256().to_owned(),
             claim: Claim {
                 attempt: self.run.attempt,
                 worked_ms: millis(self.run.worked),

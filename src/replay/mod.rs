@@ -10,6 +10,7 @@ pub mod fork;
 pub mod select;
 pub mod timeline;
 pub mod sweep;
+pub mod verify;
 pub mod html;
 
 pub use load::{load_run, load_thread};

@@ -123,6 +123,11 @@ impl PersonaStore {
 }
 
 impl NewSources {
+    /// A configuration, and nothing that was read.
+    pub(super) fn bare(config: &Arc<Snapshot>) -> Self {
+        Self { json: String::new(), texts: BTreeMap::new(), config: config.clone() }
+    }
+
     /// The digests that must be there when the note is, as a JSON array. The files of the configuration came with it.
     pub(super) fn digests(&self) -> String {
         json_list(self.texts.keys().map(String::as_str).chain([self.config.sha256()]))

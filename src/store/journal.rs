@@ -13,6 +13,7 @@ use super::runs::{fenced, to_ms};
 use super::steps::{self, Executor, Step, StepFrame, StepKind};
 use super::{PersonaStore, Result, facts, sessions};
 use crate::clock::Clock;
+use crate::config::Snapshot;
 use crate::domain::{
     ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, Timestamp, Usage, UsageLine, Withheld,
 };
@@ -55,6 +56,8 @@ pub struct TurnStarted {
     pub context: Option<AssembledContext>,
     /// What the call may cost; `None`: it is not counted.
     pub advance: Option<Advance>,
+    /// The configuration by which it is made, where no context of this turn brings it along.
+    pub config: Option<Arc<Snapshot>>,
     /// How the call came to be made, as the harness writes it.
     pub begun_json: Option<String>,
 }
@@ -256,12 +259,14 @@ impl Scribe {
         let insert = insert.bind(context.map(|context| context.limits_json.as_str()));
         let insert = insert.bind(turn.begun_json.as_deref());
         let insert = insert.bind(context.map(|context| context.sources.json.as_str()));
-        let insert = insert.bind(context.map(|context| context.sources.digests()));
+        let bare = turn.config.as_ref().filter(|_| context.is_none()).map(NewSources::bare);
+        let sources = context.map(|context| &context.sources).or(bare.as_ref());
+        let insert = insert.bind(sources.map(NewSources::digests));
         let thread = insert.fetch_optional(&mut *conn).await?;
         self.ours(thread.is_some())?;
         let missing = thread.as_ref().and_then(|row| row.get::<Option<String>, _>("missing"));
-        if let Some((context, missing)) = context.zip(missing).filter(|(_, missing)| missing != "[]") {
-            context.sources.insert(conn, &missing).await?;
+        if let Some((sources, missing)) = sources.zip(missing).filter(|(_, missing)| missing != "[]") {
+            sources.insert(conn, &missing).await?;
         }
         match (&turn.advance, thread) {
             (Some(advance), Some(row)) => {

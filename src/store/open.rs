@@ -53,6 +53,9 @@ pub enum OpenError {
     /// It was filled by `attache replay import`.
     #[error("this workspace holds runs that were brought from elsewhere; no engine works there")]
     Archive,
+    /// It lacks migrations, and was opened by somebody who must not write.
+    #[error("the database was written by an older attache (it lacks migration {0})")]
+    Older(i64),
 }
 
 impl From<sqlx::Error> for OpenError {
@@ -105,7 +108,7 @@ impl Store {
         // One at a time until the epoch is raised: whose name the lock bears must be whose epoch it is.
         let _opening = acquire(&data.join("opening.lock"))?;
         let lock = lock(&data.join("engine.lock"))?;
-        Self::open_database(&data, clock, Some(lock)).await
+        Self::open_database(connect_options(&data), clock, (Some(lock), true)).await
     }
 
     /// Opens the same database beside a running engine, for listings and for requests such as a cancellation.
@@ -115,27 +118,41 @@ impl Store {
         clock: Arc<dyn Clock>,
     ) -> std::result::Result<Self, OpenError> {
         let data = data_folder(workspace)?;
-        Self::open_database(&data, clock, None).await
+        Self::open_database(connect_options(&data), clock, (None, true)).await
+    }
+
+    /// Opens it by connections that SQLite lets write nothing, migrations neither: every write is an error.
+    ///
+    /// Errors: [`OpenError::Older`] for a database that the engine has not brought up to date yet.
+    pub async fn open_to_read(
+        workspace: &Path,
+        clock: Arc<dyn Clock>,
+    ) -> std::result::Result<Self, OpenError> {
+        let options = connect_options(&workspace.join("data")).create_if_missing(false).read_only(true);
+        let mut conn = options.connect().await?;
+        let newest: Option<i64> = sqlx::query_scalar(NEWEST_MIGRATION).fetch_one(&mut conn).await?;
+        let known = sqlx::migrate!("./migrations").iter().map(|migration| migration.version).max();
+        match (newest, known) {
+            (newest, Some(known)) if newest < Some(known) => return Err(OpenError::Older(known)),
+            (Some(newest), known) if known < Some(newest) => return Err(OpenError::Newer(newest)),
+            _ => conn.close().await?,
+        }
+        Self::open_database(options, clock, (None, false)).await
     }
 
     async fn open_database(
-        data: &Path,
+        options: SqliteConnectOptions,
         clock: Arc<dyn Clock>,
-        lock: Option<File>,
+        (lock, may_migrate): (Option<File>, bool),
     ) -> std::result::Result<Self, OpenError> {
-        let options = connect_options(data);
         let mut conn = options.connect().await?;
         read_back(&mut conn).await?;
         if lock.is_some() {
             look_over(&mut conn).await?;
         }
-        // `run` would take the connection by sqlx's `Acquire`, which makes this future `Send` for one lifetime only.
-        sqlx::migrate!("./migrations").run_direct(None, &mut conn, false).await.map_err(
-            |error| match error {
-                MigrateError::VersionMissing(number) => OpenError::Newer(number),
-                other => OpenError::Migrate(other),
-            },
-        )?;
+        if may_migrate {
+            migrate(&mut conn).await?;
+        }
         let engine = if lock.is_some() { RAISE_EPOCH } else { READ_EPOCH };
         // To its end: a commit that fails is told after the row, and an epoch that is not on disk is nobody's.
         let engine = sqlx::query(engine).fetch_all(&mut conn).await?;
@@ -213,6 +230,17 @@ pub(super) const RAISE_EPOCH: &str = "
     RETURNING epoch, loop_key";
 /// Who only looks writes nothing, so that it can look at a full disk.
 pub(super) const READ_EPOCH: &str = "SELECT epoch, loop_key FROM engine WHERE id = 1";
+
+/// What every migration was applied by.
+pub(super) const NEWEST_MIGRATION: &str = "SELECT max(version) FROM _sqlx_migrations";
+
+async fn migrate(conn: &mut SqliteConnection) -> std::result::Result<(), OpenError> {
+    // `run` would take the connection by sqlx's `Acquire`, which makes this future `Send` for one lifetime only.
+    sqlx::migrate!("./migrations").run_direct(None, conn, false).await.map_err(|error| match error {
+        MigrateError::VersionMissing(number) => OpenError::Newer(number),
+        other => OpenError::Migrate(other),
+    })
+}
 
 fn connect_options(data: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()

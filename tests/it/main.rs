@@ -51,5 +51,6 @@ mod dns;
 mod identity;
 mod readme;
 mod supervisor;
+mod verify;
 mod mcp;
 mod opencode;

@@ -4,6 +4,7 @@
 
 mod show;
 mod sweep;
+mod verify;
 mod diff;
 mod export;
 mod import;
@@ -24,6 +25,7 @@ pub struct ReplayCommand;
 /// Every subcommand, in the order of `--help`.
 static SUBCOMMANDS: &[&dyn Command] = &[
     &show::Show,
+    &verify::Verify,
     &diff::Diff,
     // Taken elsewhere.
     &export::Export,

@@ -98,6 +98,11 @@ pub fn build(id: &str, settings: &ProviderSettings) -> Result<Box<dyn Provider>,
     }
 }
 
+/// The pure part of an adapter: it writes requests and cannot send them. Errors: as [`build`].
+pub fn wire(id: &str, settings: &ProviderSettings) -> Result<Box<dyn Wire>, ProviderError> {
+    Ok(build(id, settings)?)
+}
+
 /// The environment variable that holds the key of an adapter; `None` if it needs none or does not exist.
 pub fn key_variable(id: &str) -> Option<&'static str> {
     find(id).and_then(|adapter| adapter.key_variable)

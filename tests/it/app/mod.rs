@@ -7,11 +7,13 @@ use attache::app::{Drained, Engine};
 use attache::clock::ManualClock;
 use attache::domain::{Address, Arrival, Email, Envelope, Letter, Mailbox, Timestamp, Via};
 use attache::gateway::door::{Accepted, CopyOutcome, Refusal};
-use attache::store::OpenError;
+use attache::harness::providers::Wire;
+use attache::replay::verify::{Outcome, Verified, Verifier};
+use attache::store::{OpenError, RunFilter, Store};
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Row, SqliteConnection, sqlite::SqliteConnectOptions};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub const START: &str = "2026-11-20T09:00:00.000Z";
 
@@ -19,6 +21,8 @@ pub const START: &str = "2026-11-20T09:00:00.000Z";
 pub struct Workspace {
     pub dir: tempfile::TempDir,
     pub clock: Arc<ManualClock>,
+    /// What writes the requests of `scripted`, where a test has put another adapter in its place.
+    pub scripted: OnceLock<Arc<dyn Wire>>,
 }
 
 impl Workspace {
@@ -26,7 +30,7 @@ impl Workspace {
     pub fn new(script: &Value) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let clock = Arc::new(ManualClock::at(Timestamp::parse(START).expect("an instant")));
-        let workspace = Self { dir, clock };
+        let workspace = Self { dir, clock, scripted: OnceLock::new() };
         workspace.write("configs/script.json", &script.to_string());
         workspace.write_json(
             "configs/gateway.json",
@@ -128,6 +132,22 @@ impl Workspace {
     pub async fn rows(&self) -> SqliteConnection {
         let options = SqliteConnectOptions::new().filename(self.path().join("data/attache.db"));
         options.connect().await.expect("the database")
+    }
+
+    /// Every run of the workspace, executed once more.
+    pub async fn verified(&self) -> Vec<Verified> {
+        let store = Store::open_to_read(self.path(), self.clock.clone()).await.expect("readable");
+        let vocabulary = attache::cli::vocabulary();
+        let mut verifier = Verifier::new(store.clone(), self.path().to_path_buf(), vocabulary);
+        if let Some(wire) = self.scripted.get() {
+            verifier = verifier.with("scripted", wire.clone());
+        }
+        let filter = RunFilter { limit: 10_000, ..RunFilter::default() };
+        let mut verified = Vec::new();
+        for run in store.list_runs(&filter).await.expect("runs") {
+            verified.push(verifier.verify(&run.id).await.expect("a readable database"));
+        }
+        verified
     }
 
     /// What personas sent, in the order of its Date and id.
@@ -246,6 +266,10 @@ impl TestApp {
     /// The invariants that hold whenever nothing is due.
     pub async fn check(&self) {
         audit(&mut self.workspace.rows().await).await;
+        let verified = self.workspace.verified().await;
+        let other: Vec<_> =
+            verified.iter().filter(|run| matches!(run.outcome, Outcome::Differs(_))).collect();
+        assert!(other.is_empty(), "runs that would not go the same way again: {other:#?}");
     }
 }
 

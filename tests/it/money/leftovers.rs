@@ -32,6 +32,7 @@ fn begins(turn_index: u32, purses: Vec<PurseId>) -> Entry {
     let purses = purses.into_iter().map(|id| Purse { id, cost_micros_max: bound, tokens_max: bound });
     Entry::TurnStarted(TurnStarted {
         begun_json: None,
+        config: None,
         turn_index,
         attempt: 1,
         request_json: "{}".to_owned(),

@@ -55,6 +55,7 @@ impl Bank {
         let purse = Purse { id: purse(), cost_micros_max: bound(MAX), tokens_max: bound(10 * MAX) };
         let started = TurnStarted {
             begun_json: None,
+            config: None,
             turn_index: self.turns,
             attempt: 1,
             request_json: "{}".to_owned(),

@@ -210,6 +210,7 @@ impl House {
         );
         workspace.set("configs/inference.json", "/budget", budget);
         let stage = Arc::new(Stage { calls: Mutex::new(calls.into()), ..Stage::default() });
+        let _unset_before = workspace.scripted.set(Arc::new(Agent(stage.clone())));
         Self { app: workspace.start().await, stage }
     }
 

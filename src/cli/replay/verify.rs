@@ -1,0 +1,182 @@
+//! `attache replay verify RUN…|--all`: executes runs once more over their records and says which of them would ask
+//! something else today. Nothing is sent, started or written.
+
+use super::{find_run, not_found};
+use crate::cli::runs::instant;
+use crate::cli::{Command, Context, Exit, vocabulary};
+use crate::clock::{Clock, SystemClock};
+use crate::domain::{RunId, Timestamp};
+use crate::replay::verify::{Outcome, Verified, Verifier};
+use crate::store::{RunFilter, Store, StoreError};
+use clap::{Arg, ArgAction, ArgMatches};
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+pub struct Verify;
+
+/// Runs listed at once.
+const PAGE: u32 = 1000;
+/// Runs that are verified side by side: as many as there are connections to read by.
+const AT_ONCE: usize = 4;
+
+/// How many runs came to what.
+#[derive(Default)]
+struct Tally {
+    identical: usize,
+    requests: usize,
+    different: usize,
+    not_verifiable: usize,
+    nothing_asked: usize,
+}
+
+impl Tally {
+    fn count(&mut self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Identical { requests, .. } => {
+                self.identical += 1;
+                self.requests += requests;
+            }
+            Outcome::Differs(_) => self.different += 1,
+            Outcome::NotVerifiable { .. } => self.not_verifiable += 1,
+            Outcome::NothingAsked => self.nothing_asked += 1,
+        }
+    }
+}
+
+impl Command for Verify {
+    fn clap(&self) -> clap::Command {
+        clap::Command::new("verify")
+            .about("Execute runs once more over their records: would each request be the same, byte for byte?")
+            .after_help(
+                "The loop is the real one; the provider's answers, the results of tools, the time, and what the \
+                 context was assembled from come from the record. Nothing is sent, started or written. Exit code 1 \
+                 when a run differs.",
+            )
+            .arg(
+                Arg::new("run")
+                    .value_name("RUN")
+                    .num_args(1..)
+                    .required_unless_present("all")
+                    .conflicts_with("all")
+                    .help("Ids, their first characters, or `last`"),
+            )
+            .arg(Arg::new("all").long("all").action(ArgAction::SetTrue).help("Every run there is"))
+            .arg(
+                Arg::new("since")
+                    .long("since")
+                    .value_name("TIME")
+                    .requires("all")
+                    .help("Only runs queued since then: `30m`, `24h`, `7d`, or 2026-11-20T09:00:00Z"),
+            )
+    }
+
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            let workspace = context.require_workspace()?;
+            let clock = Arc::new(SystemClock::new());
+            let store = Store::open_to_read(workspace, clock.clone()).await?;
+            let verifier = Arc::new(Verifier::new(store.clone(), workspace.to_path_buf(), vocabulary()));
+            let (mut tally, began) = (Tally::default(), clock.monotonic());
+            match args.get_many::<String>("run") {
+                Some(named) => {
+                    let mut runs = Vec::new();
+                    for id in named {
+                        let run = find_run(&store, id).await;
+                        runs.push(run.map_err(|error| not_found(error, "`attache runs list`"))?);
+                    }
+                    verify(context, &verifier, runs, &mut tally).await?;
+                }
+                None => {
+                    let since = args.get_one::<String>("since").map(|typed| instant(typed)).transpose()?;
+                    let mut offset = 0;
+                    loop {
+                        let runs = page(&store, since, offset).await?;
+                        offset += PAGE;
+                        if runs.is_empty() {
+                            break;
+                        }
+                        verify(context, &verifier, runs, &mut tally).await?;
+                    }
+                }
+            }
+            drop(verifier);
+            store.close().await;
+            conclude(context, &tally, (clock.monotonic() - began).as_secs_f64())?;
+            Ok(if tally.different > 0 { Exit::Failed } else { Exit::Ok })
+        })
+    }
+}
+
+async fn page(store: &Store, since: Option<Timestamp>, offset: u32) -> Result<Vec<RunId>, StoreError> {
+    let filter = RunFilter { since, limit: PAGE, offset, ..RunFilter::default() };
+    Ok(store.list_runs(&filter).await?.into_iter().map(|run| run.id).collect())
+}
+
+/// Verifies runs side by side, and says what there is to say in their order.
+async fn verify(
+    context: &Context,
+    verifier: &Arc<Verifier>,
+    runs: Vec<RunId>,
+    tally: &mut Tally,
+) -> anyhow::Result<()> {
+    let mut lanes = JoinSet::new();
+    let runs = Arc::new(runs);
+    for lane in 0..AT_ONCE.min(runs.len()) {
+        let (verifier, runs) = (verifier.clone(), runs.clone());
+        lanes.spawn(async move {
+            let mut done = Vec::new();
+            for (place, run) in runs.iter().enumerate().skip(lane).step_by(AT_ONCE) {
+                done.push((place, verifier.verify(run).await?));
+            }
+            Ok::<_, StoreError>(done)
+        });
+    }
+    let mut done: Vec<(usize, Verified)> = Vec::with_capacity(runs.len());
+    while let Some(lane) = lanes.join_next().await {
+        done.extend(lane??);
+    }
+    done.sort_by_key(|(place, _)| *place);
+    for (_, verified) in &done {
+        tally.count(&verified.outcome);
+        told(context, verified)?;
+    }
+    Ok(())
+}
+
+/// One line for each run under `--json`; for people only what is not as it should be.
+fn told(context: &Context, verified: &Verified) -> anyhow::Result<()> {
+    if context.json() {
+        context.screen.line(serde_json::to_string(verified)?)?;
+        return Ok(());
+    }
+    let Verified { run, state, outcome } = verified;
+    match outcome {
+        Outcome::Identical { .. } | Outcome::NothingAsked => {}
+        Outcome::Differs(difference) => context.screen.line(format!("{run} ({state}): {difference}"))?,
+        Outcome::NotVerifiable { reason } => {
+            context.screen.line(format!("{run} ({state}): not verifiable: {reason}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn conclude(context: &Context, tally: &Tally, seconds: f64) -> anyhow::Result<()> {
+    let Tally { identical, requests, different, not_verifiable, nothing_asked } = tally;
+    let runs = identical + different + not_verifiable + nothing_asked;
+    let per_second = runs as f64 / seconds.max(0.001);
+    if context.json() {
+        let summary = json!({
+            "runs": runs, "identical": identical, "requests": requests, "different": different,
+            "not_verifiable": not_verifiable, "nothing_asked": nothing_asked, "seconds": seconds,
+        });
+        context.screen.line(json!({ "summary": summary }).to_string())?;
+        return Ok(());
+    }
+    context.screen.line(format!(
+        "{runs} runs: {identical} identical ({requests} requests), {different} different, {not_verifiable} not \
+         verifiable, {nothing_asked} that asked no model; {per_second:.0} runs/s"
+    ))?;
+    Ok(())
+}

@@ -1,0 +1,234 @@
+//! The first place at which a run that is executed again is not what was recorded, and who made it so.
+
+use super::Fault;
+use super::record::Record;
+use crate::config::Config;
+use crate::store::StepKind;
+use serde::Serialize;
+use serde_json::Value;
+use std::fmt;
+
+/// Characters that are shown of a value.
+const SHOWN_CHARS: usize = 120;
+/// Characters before the place at which two texts part.
+const LEAD_CHARS: usize = 30;
+
+/// Where a run differs first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    pub turn: u32,
+    /// Of the turn.
+    pub attempt: u32,
+    /// `resolver NAME …`, `step N (result of TOOL)`, `answer of turn N`, `engine …` or `record …`.
+    pub culprit: String,
+    #[serde(flatten)]
+    pub place: Place,
+}
+
+/// The first differing value of two bodies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// JSON Pointer; empty: the whole.
+    pub path: String,
+    /// Shortened.
+    pub recorded: String,
+    pub replayed: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Place { path, recorded, replayed } = &self.place;
+        write!(f, "turn {}, attempt {}: {}", self.turn, self.attempt, self.culprit)?;
+        let at = if path.is_empty() { String::new() } else { format!(" at `{path}`") };
+        write!(f, "{at}: recorded {recorded}, now {replayed}")
+    }
+}
+
+/// A difference as the tape sees it.
+pub struct Found {
+    /// Place of the call that is concerned.
+    pub call: usize,
+    pub what: What,
+}
+
+pub enum What {
+    /// Another body than the recorded one.
+    Request { replayed: String },
+    /// Something else: what, then and now.
+    Else { culprit: String, recorded: String, replayed: String },
+}
+
+impl Found {
+    /// With its place, and with whoever made it differ.
+    pub async fn explained(self, record: &Record, config: &Config) -> Result<Difference, Fault> {
+        let turn = &record.calls[self.call].turn;
+        let (turn_index, attempt) = (turn.turn_index, turn.attempt);
+        let replayed = match self.what {
+            What::Request { replayed } => replayed,
+            What::Else { culprit, recorded, replayed } => {
+                let place = Place { path: String::new(), recorded, replayed };
+                return Ok(Difference { turn: turn_index, attempt, culprit, place });
+            }
+        };
+        let place = first_place(&turn.request_json, &replayed);
+        let culprit = match record.context_of(self.call) {
+            Some(context) => context.culprit(config).await?,
+            None => None,
+        };
+        let culprit = match culprit {
+            Some(found) if found.source.is_empty() => format!("resolver {}: {}", found.resolver, found.what),
+            Some(found) => format!("resolver {} ({}): {}", found.resolver, found.source, found.what),
+            None => said_otherwise(record, self.call, &replayed)
+                .unwrap_or_else(|| "engine: the request is put together otherwise".to_owned()),
+        };
+        Ok(Difference { turn: turn_index, attempt, culprit, place })
+    }
+}
+
+impl Difference {
+    /// The engine does something else than it did before or after a call.
+    pub fn of_engine(record: &Record, call: usize, recorded: &str, replayed: &str) -> Self {
+        let turn = &record.calls[call.min(record.calls.len() - 1)].turn;
+        Difference {
+            turn: turn.turn_index,
+            attempt: turn.attempt,
+            culprit: "engine: it decides otherwise".to_owned(),
+            place: Place {
+                path: String::new(),
+                recorded: recorded.to_owned(),
+                replayed: replayed.to_owned(),
+            },
+        }
+    }
+}
+
+/// The step or the answer before a call that is in the replayed request and not in the recorded one.
+fn said_otherwise(record: &Record, call: usize, replayed: &str) -> Option<String> {
+    let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap_or(Value::Null);
+    let (then, now) = (parse(&record.calls[call].turn.request_json), parse(replayed));
+    let is_new = |text: &str| !text.is_empty() && holds(&now, text) && !holds(&then, text);
+    let results = record.steps.iter().enumerate().filter(|(_, step)| step.kind == StepKind::Result);
+    for (place, step) in results {
+        if is_new(&step.payload_json) {
+            return Some(format!("step {place} (result of {})", step.tool_name));
+        }
+    }
+    for earlier in &record.calls[..call] {
+        let Some(response) = &earlier.response else { continue };
+        let is_other = response.blocks.iter().any(|block| {
+            let block = serde_json::to_value(block).unwrap_or_default();
+            leaves(&block).iter().any(|text| is_new(text))
+        });
+        if is_other {
+            return Some(format!("answer of turn {}", earlier.turn.turn_index));
+        }
+    }
+    None
+}
+
+/// Whether a value has this text in it: in a text of its own, or as JSON.
+fn holds(value: &Value, text: &str) -> bool {
+    let as_json = serde_json::from_str::<Value>(text).ok().filter(|json| json.is_object() || json.is_array());
+    holds_either(value, text, as_json.as_ref())
+}
+
+fn holds_either(value: &Value, text: &str, json: Option<&Value>) -> bool {
+    if json.is_some_and(|json| json == value) {
+        return true;
+    }
+    match value {
+        Value::String(found) => found.contains(text),
+        Value::Array(items) => items.iter().any(|item| holds_either(item, text, json)),
+        Value::Object(members) => members.values().any(|member| holds_either(member, text, json)),
+        _ => false,
+    }
+}
+
+/// The texts in a value.
+fn leaves(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => vec![text],
+        Value::Array(items) => items.iter().flat_map(leaves).collect(),
+        Value::Object(members) => members.values().flat_map(leaves).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The first place at which two bodies differ.
+pub fn first_place(recorded: &str, replayed: &str) -> Place {
+    let parsed = (serde_json::from_str::<Value>(recorded), serde_json::from_str::<Value>(replayed));
+    if let (Ok(then), Ok(now)) = &parsed
+        && let Some((path, then, now)) = parting(then, now)
+    {
+        let (recorded, replayed) = shown_apart(then, now);
+        return Place { path, recorded, replayed };
+    }
+    let (recorded, replayed) = apart(recorded, replayed);
+    Place { path: String::new(), recorded, replayed }
+}
+
+type Parting<'v> = (String, Option<&'v Value>, Option<&'v Value>);
+
+fn parting<'v>(then: &'v Value, now: &'v Value) -> Option<Parting<'v>> {
+    let below = |key: &str, found: Parting<'v>| {
+        let key = key.replace('~', "~0").replace('/', "~1");
+        (format!("/{key}{}", found.0), found.1, found.2)
+    };
+    match (then, now) {
+        (Value::Object(then), Value::Object(now)) => {
+            let keys = then.keys().chain(now.keys().filter(|key| !then.contains_key(*key)));
+            keys.into_iter().find_map(|key| match (then.get(key), now.get(key)) {
+                (Some(then), Some(now)) => parting(then, now).map(|found| below(key, found)),
+                (then, now) => Some(below(key, (String::new(), then, now))),
+            })
+        }
+        (Value::Array(then), Value::Array(now)) => {
+            (0..then.len().max(now.len())).find_map(|at| match (then.get(at), now.get(at)) {
+                (Some(then), Some(now)) => parting(then, now).map(|found| below(&at.to_string(), found)),
+                (then, now) => Some(below(&at.to_string(), (String::new(), then, now))),
+            })
+        }
+        (then, now) => (then != now).then_some((String::new(), Some(then), Some(now))),
+    }
+}
+
+fn shown_apart(then: Option<&Value>, now: Option<&Value>) -> (String, String) {
+    let shown = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), Value::to_string);
+    match (then, now) {
+        (Some(Value::String(then)), Some(Value::String(now))) => apart(then, now),
+        (then, now) => (short(&shown(then)), short(&shown(now))),
+    }
+}
+
+/// Two texts from shortly before where they part.
+fn apart(then: &str, now: &str) -> (String, String) {
+    let same = then.chars().zip(now.chars()).take_while(|(a, b)| a == b).count();
+    let from = same.saturating_sub(LEAD_CHARS);
+    let cut = |text: &str| {
+        let rest: String = text.chars().skip(from).collect();
+        format!("{:?}", short(&if from > 0 { format!("…{rest}") } else { rest }))
+    };
+    (cut(then), cut(now))
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_place_is_named_with_both_values() {
+        let place =
+            first_place(r#"{"a":[1,{"b/c":"same old"}],"z":1}"#, r#"{"a":[1,{"b/c":"same new"}],"z":2}"#);
+        assert_eq!((place.path.as_str(), place.recorded.as_str()), ("/a/1/b~1c", "\"same old\""));
+        assert_eq!(first_place(r#"{"a":1}"#, r#"{"a":1,"b":null}"#).recorded, "nothing");
+        let same_json = first_place(r#"{"a":1}"#, r#"{"a": 1}"#);
+        assert_eq!((same_json.path.as_str(), same_json.replayed.as_str()), ("", r#""{\"a\": 1}""#));
+    }
+}

@@ -1,0 +1,102 @@
+//! One byte of a record changed: the first request that cannot be the same any more is named, and who made it differ.
+
+use crate::app::{TestApp, note};
+use attache::replay::verify::{Difference, Outcome};
+use serde_json::json;
+
+async fn app() -> (TestApp, String) {
+    let house = json!([{ "tool": "read_file", "args": { "path": "knowledge/house.md" } }]);
+    let script = json!({ "turns": [{ "call": house, "say": "A look." }, { "call": house, "say": "Another." },
+        { "say": "From seven to ten." }] });
+    let app = TestApp::start(script).await;
+    let run = app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
+    app.drain().await;
+    app.check().await;
+    (app, run)
+}
+
+/// Changes rows of the one run, and gives what is found.
+async fn found(sql: &'static str) -> Difference {
+    let (app, run) = app().await;
+    let mut rows = app.workspace.rows().await;
+    let changed = sqlx::query(sql).bind(&run).execute(&mut rows).await.expect("changed").rows_affected();
+    assert!(changed > 0, "nothing changed");
+    drop(rows);
+    match app.workspace.verified().await.remove(0).outcome {
+        Outcome::Differs(difference) => *difference,
+        other => panic!("not found: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_result_of_a_tool_is_named_by_its_step() {
+    let found = found(
+        "UPDATE thread_tool_events SET payload_json = replace(payload_json, 'seven', 'eight')
+         WHERE run_id = $1 AND step_index = 1",
+    )
+    .await;
+    assert_eq!((found.turn, found.culprit.as_str()), (1, "step 1 (result of read_file)"), "{found}");
+    assert!(found.place.recorded.contains("seven") && found.place.replayed.contains("eight"), "{found}");
+}
+
+#[tokio::test]
+async fn an_answer_is_named_by_its_turn() {
+    let found = found(
+        "UPDATE run_turns SET response_json = replace(response_json, 'Another.', 'An other')
+         WHERE run_id = $1 AND turn_index = 1",
+    )
+    .await;
+    assert_eq!((found.turn, found.culprit.as_str()), (2, "answer of turn 1"), "{found}");
+}
+
+#[tokio::test]
+async fn the_last_answer_is_held_against_the_mail() {
+    let found = found(
+        "UPDATE run_turns SET response_json = replace(response_json, 'to ten', 'to two')
+         WHERE run_id = $1 AND turn_index = 2",
+    )
+    .await;
+    assert_eq!(found.culprit, "answer of turn 2, as it is mailed", "{found}");
+}
+
+#[tokio::test]
+async fn a_byte_of_memory_is_named_by_its_resolver() {
+    let found = found(
+        "UPDATE contents SET bytes = CAST(replace(CAST(bytes AS TEXT), 'Nothing yet', 'Nothing net') AS BLOB)
+         WHERE CAST(bytes AS TEXT) LIKE 'Nothing yet%' AND $1 <> ''",
+    )
+    .await;
+    assert_eq!((found.turn, found.attempt), (0, 1));
+    assert!(found.culprit.starts_with("resolver active-memory"), "{found}");
+}
+
+#[tokio::test]
+async fn a_request_that_was_changed_itself_is_no_evidence() {
+    let found = found(
+        "UPDATE run_turns SET request_json = replace(request_json, 'breakfast', 'Breakfast')
+         WHERE run_id = $1 AND turn_index = 1",
+    )
+    .await;
+    assert!(found.culprit.starts_with("record: "), "{found}");
+}
+
+#[tokio::test]
+async fn arguments_of_a_call_are_named_by_their_step() {
+    let found = found(
+        "UPDATE thread_tool_events SET payload_json = replace(payload_json, 'house', 'horse')
+         WHERE run_id = $1 AND step_index = 2",
+    )
+    .await;
+    assert_eq!(found.culprit, "step 2 (call of read_file)", "{found}");
+}
+
+/// Runs of an engine that did not write down what decided beside the rows are not said to be identical.
+#[tokio::test]
+async fn an_older_record_is_not_verifiable_and_says_so() {
+    let (app, run) = app().await;
+    let mut rows = app.workspace.rows().await;
+    let sql = "UPDATE run_turns SET begun_json = NULL WHERE run_id = $1";
+    sqlx::query(sql).bind(&run).execute(&mut rows).await.expect("changed");
+    let outcome = app.workspace.verified().await.remove(0).outcome;
+    assert!(matches!(&outcome, Outcome::NotVerifiable { reason } if reason.contains("older")), "{outcome:?}");
+}
