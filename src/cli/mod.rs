@@ -23,6 +23,10 @@ mod thread_budget;
 mod usage;
 mod replay;
 mod demo;
+mod doctor;
+mod backup;
+mod export;
+mod gc;
 pub mod sample;
 mod vocabulary;
 pub mod output;
@@ -63,6 +67,11 @@ static COMMANDS: &[&dyn Command] = &[
     &outbox::OutboxCommand,
     &notices::NoticesCommand,
     &mailboxes::MailboxesCommand,
+    // Keeping.
+    &doctor::Doctor,
+    &backup::Backup,
+    &export::Export,
+    &gc::Gc,
     // For agents.
     &mcp::McpCommand,
 ];

@@ -156,6 +156,7 @@ fn turn(turn: StoredTurn) -> TurnRecord {
         request_text,
         response,
         response_text,
+        pruned_at: text(turn.pruned_at),
     }
 }
 

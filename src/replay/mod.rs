@@ -198,6 +198,9 @@ pub struct TurnRecord {
     /// Its exact text, where `response` written compactly would be another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_text: Option<String>,
+    /// Since when request and response are gone: `attache gc` threw them away, and nothing can be re-executed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pruned_at: Option<String>,
 }
 
 impl TurnRecord {

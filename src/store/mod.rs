@@ -42,6 +42,10 @@ mod providers;
 mod outputs;
 mod parcels;
 mod forks;
+pub mod audit;
+pub mod backup;
+pub mod export;
+pub mod gc;
 
 pub use browse::{ID_PREFIX_CHARS_MIN, RunFilter, RunSummary, ThreadFilter, ThreadMessage, ThreadSummary};
 pub use contents::{Assembly, NewSources, StoredText};
@@ -63,7 +67,7 @@ pub use mailboxes::{
 pub use messages::{Content, NewAttachment, NewInbound, NewSynthetic, Place, StoredInbound};
 pub use money::{Advance, Billing, EmptyPurse, budget_reached};
 pub use notices::{EarlierMail, NewNotice, Notice, NoticeFold, NoticeMail, Told, Untold, quoted};
-pub use open::{OpenError, Store};
+pub use open::{OpenError, Store, working_engine};
 pub use outbox::{Delivery, DeliveryFilter, DeliveryRecipient, FrozenDelivery};
 pub use outputs::{NewOutput, StoredOutput};
 pub use parcels::ParcelRow;

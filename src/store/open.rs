@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::crash::is_careless;
 use crate::domain::LoopKey;
 use futures_util::future::BoxFuture;
-use sqlx::migrate::MigrateError;
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
     SqliteSynchronous,
@@ -26,6 +26,10 @@ const READERS_MAX: u32 = 4;
 const LOOKED_OVER_BYTES_MAX: i64 = 256 * 1024 * 1024;
 /// Prepared statements kept per connection; more than there are SQL constants.
 const STATEMENTS_CACHED: usize = 256;
+
+static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
+/// Looks at the lock of whoever only asks whether it is held; each of them has it for an instant.
+const LOCK_LOOKS_MAX: usize = 1000;
 
 /// Why a workspace's database could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -131,12 +135,8 @@ impl Store {
         let options = connect_options(&workspace.join("data")).create_if_missing(false).read_only(true);
         let mut conn = options.connect().await?;
         let newest: Option<i64> = sqlx::query_scalar(NEWEST_MIGRATION).fetch_one(&mut conn).await?;
-        let known = sqlx::migrate!("./migrations").iter().map(|migration| migration.version).max();
-        match (newest, known) {
-            (newest, Some(known)) if newest < Some(known) => return Err(OpenError::Older(known)),
-            (Some(newest), known) if known < Some(newest) => return Err(OpenError::Newer(newest)),
-            _ => conn.close().await?,
-        }
+        require_newest(newest.unwrap_or(0))?;
+        conn.close().await?;
         Self::open_database(options, clock, (None, false)).await
     }
 
@@ -236,7 +236,7 @@ pub(super) const NEWEST_MIGRATION: &str = "SELECT max(version) FROM _sqlx_migrat
 
 async fn migrate(conn: &mut SqliteConnection) -> std::result::Result<(), OpenError> {
     // `run` would take the connection by sqlx's `Acquire`, which makes this future `Send` for one lifetime only.
-    sqlx::migrate!("./migrations").run_direct(None, conn, false).await.map_err(|error| match error {
+    MIGRATIONS.run_direct(None, conn, false).await.map_err(|error| match error {
         MigrateError::VersionMissing(number) => OpenError::Newer(number),
         other => OpenError::Migrate(other),
     })
@@ -275,14 +275,18 @@ fn acquire(path: &Path) -> std::result::Result<File, OpenError> {
     let failed = |source| OpenError::Folder { path: path.display().to_string(), source };
     let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
     let mut file = opened.map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut pid = String::new();
-            let _unknown_pid = file.read_to_string(&mut pid);
-            return Err(OpenError::InUse { pid: pid.trim().to_owned() });
+    let mut looks = 0;
+    while let Err(held) = file.try_lock() {
+        looks += 1;
+        match held {
+            // Nobody has it for good: somebody looked at it just now, as `working_engine` does.
+            TryLockError::WouldBlock if looks < LOCK_LOOKS_MAX && file.try_lock_shared().is_ok() => {
+                file.unlock().map_err(failed)?;
+                std::thread::yield_now();
+            }
+            TryLockError::WouldBlock => return Err(OpenError::InUse { pid: pid_in(&mut file) }),
+            TryLockError::Error(source) => return Err(failed(source)),
         }
-        Err(TryLockError::Error(source)) => return Err(failed(source)),
     }
     let written =
         file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
@@ -309,6 +313,31 @@ fn replace(path: &Path) -> std::result::Result<File, OpenError> {
     let renamed = std::fs::rename(&unnamed, path);
     renamed.map_err(|source| OpenError::Folder { path: path.display().to_string(), source })?;
     Ok(file)
+}
+
+fn pid_in(file: &mut File) -> String {
+    let mut pid = String::new();
+    let _unknown_pid = file.read_to_string(&mut pid);
+    pid.trim().to_owned()
+}
+
+/// The process that works on a workspace; `None` when none does.
+pub fn working_engine(workspace: &Path) -> Option<String> {
+    let mut file = File::open(workspace.join("data/engine.lock")).ok()?;
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => Some(pid_in(&mut file)),
+        _ => None,
+    }
+}
+
+/// Whether tables whose newest migration is this one are those that this program knows.
+pub(super) fn require_newest(migration: i64) -> std::result::Result<(), OpenError> {
+    let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
+    match migration.cmp(&known) {
+        std::cmp::Ordering::Less => Err(OpenError::Older(known)),
+        std::cmp::Ordering::Greater => Err(OpenError::Newer(migration)),
+        std::cmp::Ordering::Equal => Ok(()),
+    }
 }
 
 /// Pragmas are per connection and may silently not take: what the promises rest on is read back.

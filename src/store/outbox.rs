@@ -92,14 +92,15 @@ pub(super) const STATE: &str = "SELECT state FROM deliveries WHERE id = $1";
 
 pub(super) const RETRY: &str = "
 UPDATE deliveries SET state = 'queued', next_attempt_at = $2, finished_at = NULL
-WHERE id = $1 AND state IN ('failed', 'held', 'queued')";
+WHERE id = $1 AND state IN ('failed', 'held', 'queued') AND pruned_at IS NULL";
 
 pub(super) const RETRY_RECIPIENTS: &str = "
 UPDATE delivery_recipients SET state = 'queued', next_attempt_at = $2, bounced_at = NULL
 WHERE delivery_id = $1 AND state IN ('failed', 'deferred', 'queued')";
 
 pub(super) const RETRY_ALL: &str = "
-UPDATE deliveries SET state = 'queued', next_attempt_at = $2, finished_at = NULL WHERE state = $1 RETURNING id";
+UPDATE deliveries SET state = 'queued', next_attempt_at = $2, finished_at = NULL
+WHERE state = $1 AND pruned_at IS NULL RETURNING id";
 
 pub(super) const CANCEL: &str = "
 UPDATE deliveries SET state = 'cancelled', next_attempt_at = NULL, finished_at = $2
@@ -147,7 +148,7 @@ impl Store {
             id,
             RETRY,
             Some(RETRY_RECIPIENTS),
-            "only queued, held and failed deliveries can be retried",
+            "only queued, held and failed deliveries can be retried, and none whose bytes were thrown away",
         )
         .await
     }

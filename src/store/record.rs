@@ -33,12 +33,14 @@ pub struct StoredTurn {
     /// How the call came to be made and how it ended, as the harness wrote it.
     pub begun_json: Option<String>,
     pub ended_json: Option<String>,
+    /// Since when request and answer are gone, because somebody threw away what is old.
+    pub pruned_at: Option<Timestamp>,
 }
 
 pub(super) const TURNS_OF_RUN: &str = "
     SELECT turn_index, attempt, state, request_json, request_sha256, response_json, provider, model, input_tokens,
       cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost_micros, error_class, error_message,
-      started_at, finished_at, context_json, begun_json, ended_json
+      started_at, finished_at, context_json, begun_json, ended_json, pruned_at
     FROM run_turns WHERE run_id = $1 AND persona_id = $2 ORDER BY turn_index, attempt";
 pub(super) const TIMED_STEPS: &str = "
     SELECT event_type, executor, tool_name, tool_call_id, payload_json, created_at FROM thread_tool_events
@@ -104,5 +106,6 @@ fn stored_turn(row: &SqliteRow) -> Result<StoredTurn> {
         context_json: row.get("context_json"),
         begun_json: row.get("begun_json"),
         ended_json: row.get("ended_json"),
+        pruned_at: optional_timestamp(row, "pruned_at")?,
     })
 }

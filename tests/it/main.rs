@@ -14,6 +14,7 @@ mod kills;
 mod money;
 mod notices;
 mod isolation;
+mod keeping;
 mod knowledge;
 mod mime;
 mod providers;

@@ -73,6 +73,10 @@ const WALKS: &[(&str, &str)] = &[
     ("slots::SLOTS", "a person asked, once per command"),
     ("sessions::FORGET_SESSIONS", "once per start of the engine, ends at its limit"),
     ("providers::PROVIDER_CALLS", "one row per provider"),
+    ("audit::PENDING", "a person asked, once per command"),
+    ("backup::CONTENT", "a person asked, once per command"),
+    ("gc::COUNTS", "a person asked; a row for each minute with mail"),
+    ("gc::PRUNE_COUNTS", "as for `gc::COUNTS`"),
     (
         "messages::INSERT_MESSAGE",
         "planned for the foreign key of `raw_letters`, skipped while no key is broken",

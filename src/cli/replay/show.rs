@@ -2,7 +2,7 @@
 //! one page of HTML, or as the bytes that went out and came in.
 
 use super::{Named, named};
-use crate::cli::output::{Screen, Unwritten};
+use crate::cli::output::{self, Screen, Unwritten};
 use crate::cli::runs::instant;
 use crate::cli::{Command, Context, Exit, Failure};
 use crate::replay::select::Selection;
@@ -96,6 +96,9 @@ fn show_run(
     record: &RunRecord,
 ) -> anyhow::Result<()> {
     let full = args.get_flag("full");
+    if let Some(at) = record.turns.iter().find_map(|turn| turn.pruned_at.as_deref()) {
+        output::remark(&format!("requests and answers of this run were thrown away on {at} (`attache gc`)"));
+    }
     if let Some(what) = args.get_one::<String>("raw") {
         let of_try = args.get_one::<u32>("try").copied();
         let turn = turn_of(record, selection.turn, of_try)?;

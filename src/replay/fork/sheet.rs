@@ -71,6 +71,7 @@ pub(super) fn write(record: &mut RunRecord, entry: &Entry, at: Timestamp) {
                 request_text: None,
                 response: None,
                 response_text: None,
+                pruned_at: None,
             });
         }
         Entry::TurnAnswered(answered) => {

@@ -178,6 +178,10 @@ impl Record {
 
 impl Call {
     fn of(turn: StoredTurn) -> Result<Self, Fault> {
+        if let Some(at) = turn.pruned_at {
+            let reason = format!("its requests and answers were thrown away on {at} (`attache gc`)");
+            return Err(Fault::Unverifiable(reason));
+        }
         let older = || Fault::Unverifiable(OLDER.to_owned());
         let changed =
             |what: &str| Fault::Unverifiable(format!("{what} of turn {} cannot be read", turn.turn_index));

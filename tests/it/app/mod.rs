@@ -1,7 +1,7 @@
 //! The whole engine on a workspace of its own: real files, real SQLite, a scripted model, a manual clock.
 //!
-//! [`TestApp::check`] asserts the invariants that no test asks for: nothing left on the road, every call with exactly
-//! one result, one delivery per mail.
+//! [`TestApp::check`] asserts the invariants that no test asks for: those of `attache doctor --audit`, and that nothing
+//! is left on the road.
 
 use attache::app::{Drained, Engine};
 use attache::clock::ManualClock;
@@ -9,6 +9,7 @@ use attache::domain::{Address, Arrival, Email, Envelope, Letter, Mailbox, Timest
 use attache::gateway::door::{Accepted, CopyOutcome, Refusal};
 use attache::harness::providers::Wire;
 use attache::replay::verify::{Outcome, Verified, Verifier};
+use attache::store::audit::{Wanted, examine};
 use attache::store::{OpenError, RunFilter, Store};
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Row, SqliteConnection, sqlite::SqliteConnectOptions};
@@ -273,80 +274,12 @@ impl TestApp {
     }
 }
 
-/// Asserts the invariants on any database of ours.
+/// Asserts everything that `attache doctor --audit` looks at, and what holds when nothing is due.
 pub async fn audit(rows: &mut SqliteConnection) {
-    for (what, sql) in INVARIANTS {
-        let broken = sqlx::query_scalar::<_, String>(*sql).fetch_all(&mut *rows).await.expect("an audit");
-        assert!(broken.is_empty(), "{what}: {broken:?}");
-    }
+    let everything = Wanted { bytes: true, at_rest: true };
+    let findings = examine(rows, everything).await.expect("an audit");
+    assert!(findings.broken.is_empty(), "{:#?}", findings.broken);
 }
-
-const INVARIANTS: &[(&str, &str)] = &[
-    ("runs left on the road", "SELECT id FROM runs WHERE state IN ('queued', 'running')"),
-    ("deliveries left on the road", "SELECT id FROM deliveries WHERE state IN ('sending', 'committing')"),
-    (
-        "calls without exactly one result",
-        "SELECT c.id FROM thread_tool_events c WHERE c.event_type = 'tool_call' AND (SELECT count(*) FROM
-         thread_tool_events r WHERE r.run_id = c.run_id AND r.tool_call_id = c.tool_call_id
-         AND r.event_type = 'tool_result' AND r.step_index > c.step_index) <> 1",
-    ),
-    (
-        "results without a call",
-        "SELECT r.id FROM thread_tool_events r WHERE r.event_type = 'tool_result' AND NOT EXISTS (SELECT 1 FROM
-         thread_tool_events c WHERE c.run_id = r.run_id AND c.tool_call_id = r.tool_call_id
-         AND c.event_type = 'tool_call' AND c.step_index < r.step_index)",
-    ),
-    (
-        "steps with a gap",
-        "SELECT run_id FROM thread_tool_events GROUP BY run_id HAVING max(step_index) <> count(*) - 1",
-    ),
-    ("two deliveries of one mail", "SELECT message_id FROM deliveries GROUP BY message_id HAVING count(*) > 1"),
-    (
-        "mails said to be sent without a delivery",
-        "SELECT id FROM messages m WHERE disposition = 'sent' AND NOT EXISTS
-         (SELECT 1 FROM deliveries d WHERE d.message_id = m.id)",
-    ),
-    (
-        "inbound letters with neither a run nor a rule",
-        "SELECT id FROM messages m WHERE direction = 'inbound' AND disposition = 'run' AND NOT EXISTS
-         (SELECT 1 FROM runs r WHERE r.trigger_message_id = m.id)",
-    ),
-    (
-        "runs for what came back",
-        "SELECT r.id FROM runs r JOIN messages m ON m.id = r.trigger_message_id
-         WHERE m.disposition LIKE 'filed:bounce%'
-            OR EXISTS (SELECT 1 FROM delivery_reports d WHERE d.message_id = m.id)",
-    ),
-    (
-        "reports that changed something without a token",
-        "SELECT message_id FROM delivery_reports WHERE changed = 1 AND believed = 0",
-    ),
-    (
-        "recipients that came back and have not failed",
-        "SELECT recipient FROM delivery_recipients WHERE bounced_at IS NOT NULL AND state <> 'failed'",
-    ),
-    (
-        "reports of one persona about a mail of another",
-        "SELECT d.message_id FROM delivery_reports d JOIN deliveries o ON o.id = d.delivery_id
-         WHERE o.persona_id <> d.persona_id",
-    ),
-    (
-        "messages of one persona in a thread of another",
-        "SELECT m.id FROM messages m JOIN threads t ON t.id = m.thread_id WHERE t.persona_id <> m.persona_id",
-    ),
-    (
-        "money set aside for no call",
-        "SELECT scope || ' ' || owner || ' ' || period FROM purses
-         WHERE reserved_micros <> 0 OR reserved_tokens <> 0 UNION ALL SELECT run_id FROM purse_reservations",
-    ),
-    (
-        "purses that do not agree with the books",
-        "SELECT p.period FROM purses p WHERE p.scope = 'engine' AND length(p.period) = 10 AND p.spent_tokens <
-         (SELECT coalesce(sum(l.input_tokens + l.cache_read_tokens + l.cache_write_tokens + l.output_tokens), 0)
-          FROM usage_ledger l WHERE l.day = p.period)",
-    ),
-    ("broken foreign keys", "SELECT \"table\" FROM pragma_foreign_key_check"),
-];
 
 /// A letter with an envelope made from its own header.
 pub fn letter(eml: &str) -> Letter {

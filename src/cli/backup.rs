@@ -1,0 +1,159 @@
+//! `attache backup FILE`: one consistent copy of the database, also while an engine works.
+//!
+//! The copy is the whole of `data/attache.db`. `configs/`, `personas/` and `.secrets` are plain files and are copied as
+//! such: what to copy, and how to restore, is said at the end.
+
+use super::{Command, Context, Exit, Failure, output};
+use crate::clock::SystemClock;
+use crate::store::audit::{Audit, Wanted};
+use crate::store::{Store, backup};
+use anyhow::Context as _;
+use clap::{Arg, ArgAction, ArgMatches};
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub struct Backup;
+
+/// Room that must be left on the disk beside the copy.
+const SPARE_BYTES: u64 = 64 * 1024 * 1024;
+
+impl Command for Backup {
+    fn clap(&self) -> clap::Command {
+        clap::Command::new("backup")
+            .about("Copy the database into one file, also while an engine works, and check the copy")
+            .arg(
+                Arg::new("file")
+                    .value_name("FILE")
+                    .required(true)
+                    .value_parser(clap::value_parser!(PathBuf))
+                    .help("The copy; it must not exist yet"),
+            )
+            .arg(Arg::new("force").long("force").action(ArgAction::SetTrue).help("Replace FILE if it exists"))
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            match args.get_one::<PathBuf>("file") {
+                Some(file) => back_up(context, file, args.get_flag("force")).await,
+                None => Ok(Exit::Usage),
+            }
+        })
+    }
+}
+
+async fn back_up(context: &Context, file: &Path, force: bool) -> anyhow::Result<Exit> {
+    let workspace = context.require_workspace()?;
+    let database = workspace.join("data/attache.db");
+    if !database.is_file() {
+        let failure = Failure::new(Exit::NoInput, "there is no database yet");
+        return Err(failure.hint("the first start of an engine makes it").into());
+    }
+    let file = std::path::absolute(file).context("no such path")?;
+    if file.exists() && !force {
+        return Err(exists(&file).into());
+    }
+    let copy = Unfinished::beside(&file)?;
+    require_room(&database, &copy.path)?;
+    backup::copy_database(&database, &copy.path, backup::LOG_BYTES_MAX).await.map_err(|cause| {
+        let failure = Failure::new(Exit::TryAgain, "the database cannot be copied");
+        failure
+            .hint("`interrupted` means that the engine's log grew to 1 GB meanwhile: try again at a quieter time")
+            .because(cause)
+    })?;
+    let findings = Audit::open(&copy.path).await?.examine(Wanted { bytes: true, at_rest: false }).await?;
+    let content = backup::content(&copy.path).await?;
+    let bytes = std::fs::metadata(&copy.path).context("the copy is gone")?.len();
+    copy.finish(&file, force)?;
+    let store = Store::open_beside(workspace, Arc::new(SystemClock::new())).await?;
+    store.note_upkeep("backup", file.display().to_string()).await?;
+    let at = store.clock().now();
+    let broken: Vec<&str> = findings.broken.iter().map(|broken| broken.name).collect();
+    if context.json() {
+        context.screen.json(&json!({
+            "file": file, "bytes": bytes, "at": at.to_string(), "messages": content.messages, "runs": content.runs,
+            "deliveries": content.deliveries, "open_runs": content.open_runs,
+            "open_deliveries": content.open_deliveries, "broken_checks": broken,
+        }))?;
+    } else {
+        context.screen.line(format!(
+            "{}: {bytes} bytes, {} messages, {} runs, {} mails; {} checks made on the copy",
+            file.display(),
+            content.messages,
+            content.runs,
+            content.deliveries,
+            findings.made
+        ))?;
+        output::remark(
+            "copy `configs`, `personas` and `.secrets` too: they are plain files and not in it. To restore, put them into \
+             a new folder with this file as `data/attache.db`, and ask `attache doctor --audit` there",
+        );
+    }
+    if broken.is_empty() {
+        return Ok(Exit::Ok);
+    }
+    let failure = Failure::new(Exit::Failed, format!("the database is not sound: {}", broken.join(", ")));
+    Err(failure.hint("the copy was made all the same; `attache doctor --audit` says more").into())
+}
+
+fn exists(file: &Path) -> Failure {
+    let failure = Failure::new(Exit::CannotCreate, format!("`{}` exists", file.display()));
+    failure.hint("name another file, or replace it with --force")
+}
+
+/// Refuses a copy that would fill the disk under the engine.
+fn require_room(database: &Path, copy: &Path) -> anyhow::Result<()> {
+    let needed = std::fs::metadata(database)?.len().saturating_add(SPARE_BYTES);
+    let disk = rustix::fs::statvfs(copy).context("how much room there is")?;
+    let room = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if room < needed {
+        let message = format!("the copy may need {needed} bytes, and {room} are free there");
+        return Err(Failure::new(Exit::CannotCreate, message).hint("name a file on another disk").into());
+    }
+    Ok(())
+}
+
+/// A copy under a name of its own, which goes when it is not finished.
+struct Unfinished {
+    path: PathBuf,
+    is_finished: bool,
+}
+
+impl Unfinished {
+    /// Only its user may read it: it has all the mail.
+    fn beside(file: &Path) -> anyhow::Result<Self> {
+        let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let path = file.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        made.map_err(|cause| {
+            Failure::new(Exit::CannotCreate, format!("cannot write `{}`", path.display())).because(cause)
+        })?;
+        Ok(Self { path, is_finished: false })
+    }
+    /// Gives it its name, so that a file of that name is always whole.
+    fn finish(mut self, file: &Path, force: bool) -> anyhow::Result<()> {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        let flags = if force { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+        match renameat_with(CWD, &self.path, CWD, file, flags) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::EXIST) => return Err(exists(file).into()),
+            // A file system that cannot look and rename at once.
+            Err(_) if force || !file.exists() => std::fs::rename(&self.path, file)?,
+            Err(_) => return Err(exists(file).into()),
+        }
+        self.is_finished = true;
+        // The name is on disk only when the folder is.
+        let folder = file.parent().unwrap_or(Path::new("/"));
+        File::open(folder).and_then(|folder| folder.sync_all()).context("the copy's folder is not on disk")
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            let _nothing_to_do = std::fs::remove_file(&self.path);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `attache doctor`: whether the records are consistent.
+//!
+//! It looks and changes nothing, beside a running engine too: no lock is taken, no migration made.
+
+use super::{Command, Context, Exit, Failure};
+use crate::store::audit::{Audit, Broken, Findings, Pending, Wanted};
+use crate::store::working_engine;
+use clap::{Arg, ArgAction, ArgMatches};
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+
+pub struct Doctor;
+
+impl Command for Doctor {
+    fn clap(&self) -> clap::Command {
+        let flag = |name, help| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
+        clap::Command::new("doctor")
+            .about("Check that the records are consistent; exits with 1 when they are not")
+            .arg(flag("audit", "Make every check of the database").required(true))
+            .arg(flag("quick", "Without reading every page and hashing all mail").requires("audit"))
+            .arg(flag("at-rest", "Also what holds when nothing is left to do").requires("audit"))
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        let wanted = Wanted { bytes: !args.get_flag("quick"), at_rest: args.get_flag("at-rest") };
+        Box::pin(audit(context, wanted))
+    }
+}
+
+async fn audit(context: &Context, wanted: Wanted) -> anyhow::Result<Exit> {
+    let database = context.require_workspace()?.join("data/attache.db");
+    if !database.is_file() {
+        let failure = Failure::new(Exit::NoInput, "there is no database yet");
+        return Err(failure.hint("the first start of an engine makes it").into());
+    }
+    let mut audit = Audit::open(&database).await?;
+    let findings = audit.examine(wanted).await?;
+    let engine = working_engine(&context.workspace);
+    if context.json() {
+        context.screen.json(&as_json(&findings, wanted, engine.as_deref(), audit.log_bytes()))?;
+    } else {
+        print(context, &findings, engine.as_deref())?;
+    }
+    Ok(if findings.broken.is_empty() { Exit::Ok } else { Exit::Failed })
+}
+
+fn print(context: &Context, findings: &Findings, engine: Option<&str>) -> anyhow::Result<()> {
+    for broken in &findings.broken {
+        context.screen.heading(format!("{} {}: {}", broken.group, broken.name, broken.says))?;
+        for what in &broken.what {
+            context.screen.line(format!("  {what}"))?;
+        }
+        let unlisted = broken.count - broken.what.len() as u64;
+        if unlisted > 0 {
+            context.screen.line(format!("  and {unlisted} more"))?;
+        }
+        context.screen.line(format!("  hint: {}", broken.hint))?;
+    }
+    let Pending { runs, deliveries, calls } = findings.pending;
+    if engine.is_none() && runs + deliveries + calls > 0 {
+        context.screen.line(format!(
+            "no engine works here: its next start takes back {runs} runs, {deliveries} mails and {calls} open calls"
+        ))?;
+    }
+    let summary = match findings.broken.len() {
+        0 => format!("{} checks, nothing is wrong", findings.made),
+        wrong => format!("{} checks, {wrong} of them broken", findings.made),
+    };
+    Ok(context.screen.line(summary)?)
+}
+
+fn as_json(findings: &Findings, wanted: Wanted, engine: Option<&str>, log_bytes: u64) -> Value {
+    let Pending { runs, deliveries, calls } = findings.pending;
+    let violation = |broken: &Broken| {
+        json!({
+            "group": broken.group, "check": broken.name, "says": broken.says, "hint": broken.hint,
+            "count": broken.count, "what": broken.what,
+        })
+    };
+    json!({
+        "ok": findings.broken.is_empty(),
+        "checks": findings.made,
+        "violations": findings.broken.iter().map(violation).collect::<Vec<_>>(),
+        "engine_pid": engine.map(|pid| pid.parse::<u32>().map_or(Value::Null, Value::from)),
+        "engine_works": engine.is_some(),
+        "pending": { "runs": runs, "deliveries": deliveries, "calls": calls },
+        "read_everything": wanted.bytes,
+        "bytes_hashed": findings.bytes_hashed,
+        "log_bytes": log_bytes,
+    })
+}

@@ -1,0 +1,123 @@
+//! `attache export persona ID DIR`: everything of one persona, in forms that other programs read.
+//!
+//! `mail/` has every letter as it came and every mail as it left, one `.eml` each (`attache import DIR/mail` takes them
+//! back); `rows/` has the persona's rows of every table, one JSON object a line; `persona/` is its folder: text, memory,
+//! knowledge, responsibilities.
+
+use super::{Command, Context, Exit, Failure};
+use crate::domain::PersonaId;
+use crate::store::backup;
+use crate::store::export::Snapshot;
+use anyhow::Context as _;
+use clap::{Arg, ArgMatches};
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use std::fs::{self, DirBuilder, File};
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+pub struct Export;
+
+/// Folders below folders of a persona that are copied.
+const DEPTH_MAX: usize = 32;
+
+impl Command for Export {
+    fn clap(&self) -> clap::Command {
+        let persona = clap::Command::new("persona")
+            .about("Write everything of one persona into a new folder")
+            .arg(Arg::new("id").value_name("ID").required(true).help("Whose"))
+            .arg(
+                Arg::new("folder")
+                    .value_name("DIR")
+                    .required(true)
+                    .value_parser(clap::value_parser!(PathBuf))
+                    .help("The folder; it must not exist yet"),
+            );
+        clap::Command::new("export")
+            .about("Write what belongs to a persona as mail files, JSON lines and plain files")
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommand(persona)
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            let Some(("persona", args)) = args.subcommand() else { return Ok(Exit::Usage) };
+            let id = args.get_one::<String>("id").map_or("", String::as_str);
+            match args.get_one::<PathBuf>("folder") {
+                Some(folder) => export(context, id, folder).await,
+                None => Ok(Exit::Usage),
+            }
+        })
+    }
+}
+
+async fn export(context: &Context, id: &str, folder: &Path) -> anyhow::Result<Exit> {
+    let workspace = context.require_workspace()?;
+    let files = workspace.join("personas").join(id);
+    let persona = PersonaId::parse(id).ok().filter(|_| files.is_dir());
+    let persona = persona.ok_or_else(|| {
+        Failure::new(Exit::NoInput, format!("no persona `{id}`")).hint("`attache persona list` shows them")
+    })?;
+    let make = |folder: &Path| DirBuilder::new().mode(0o700).create(folder);
+    make(folder).map_err(|cause| {
+        let failure = Failure::new(Exit::CannotCreate, format!("cannot make `{}`", folder.display()));
+        failure.hint("name a folder that does not exist yet").because(cause)
+    })?;
+    make(&folder.join("mail"))?;
+    make(&folder.join("rows"))?;
+    let snapshot = folder.join(".snapshot.tmp");
+    let written = async {
+        File::create_new(&snapshot)?;
+        let database = workspace.join("data/attache.db");
+        backup::copy_database(&database, &snapshot, backup::LOG_BYTES_MAX).await?;
+        write(&mut Snapshot::open(&snapshot).await?, &persona, folder).await
+    };
+    let written = written.await;
+    fs::remove_file(&snapshot).context("the snapshot cannot be removed")?;
+    let (mails, rows) = written?;
+    let copied = copy_folder(&files, &folder.join("persona"), DEPTH_MAX)?;
+    if context.json() {
+        context.screen.json(&json!({ "persona": id, "mails": mails, "rows": rows, "files": copied }))?;
+    } else {
+        let what = format!("{mails} mails, {rows} rows, {copied} files");
+        context.screen.line(format!("{}: {what}", folder.display()))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// How many mails and rows there were.
+async fn write(snapshot: &mut Snapshot, persona: &PersonaId, folder: &Path) -> anyhow::Result<(u64, u64)> {
+    let mut index = BufWriter::new(File::create(folder.join("mail.jsonl"))?);
+    let mails = snapshot.mails(persona, |number, mail| {
+        let file = format!("mail/{number:08}.eml");
+        fs::write(folder.join(&file), mail.bytes)?;
+        writeln!(index, "{}", json!({ "file": file, "message": mail.message, "direction": mail.direction }))
+    });
+    let mails = mails.await??;
+    index.flush()?;
+    let mut rows = 0;
+    for table in Snapshot::tables() {
+        let mut lines = BufWriter::new(File::create(folder.join(format!("rows/{table}.jsonl")))?);
+        rows += snapshot.rows(table, persona, |row| writeln!(lines, "{row}")).await??;
+        lines.flush()?;
+    }
+    Ok((mails, rows))
+}
+
+/// Copies files and folders; links are left out, because they may lead to what is somebody else's. How many files.
+fn copy_folder(from: &Path, to: &Path, depth: usize) -> anyhow::Result<u64> {
+    DirBuilder::new().mode(0o700).create(to)?;
+    let mut copied = 0;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (kind, target) = (entry.file_type()?, to.join(entry.file_name()));
+        if kind.is_file() {
+            fs::copy(entry.path(), target)?;
+            copied += 1;
+        } else if kind.is_dir() && depth > 0 {
+            copied += copy_folder(&entry.path(), &target, depth - 1)?;
+        }
+    }
+    Ok(copied)
+}

@@ -1,0 +1,81 @@
+//! `attache gc`: throws away what is old, kind by kind, also beside a working engine.
+//!
+//! Nothing goes that was not named by its age, and nothing that something open still needs; what each kind is and what
+//! never goes is said in `store/gc.rs`.
+
+use super::runs::instant;
+use super::{Command, Context, Exit, output};
+use crate::store::gc::{KINDS, Kind, Thrown};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgMatches};
+use futures_util::future::BoxFuture;
+use serde_json::json;
+
+pub struct Gc;
+
+impl Command for Gc {
+    fn clap(&self) -> clap::Command {
+        let kinds = KINDS.iter().map(|kind| format!("{:12} {}\n", kind.name, kind.says)).collect::<String>();
+        clap::Command::new("gc")
+            .about("Throw away what is old: recorded requests, raw letters, bytes of mails that were sent")
+            .after_help(format!("Kinds:\n{kinds}"))
+            .arg(
+                Arg::new("older-than")
+                    .long("older-than")
+                    .value_name("AGE")
+                    .required(true)
+                    .help("Only what is older: `90d`, or 2026-11-20T09:00:00Z"),
+            )
+            .arg(
+                Arg::new("kind")
+                    .long("kind")
+                    .value_name("KIND")
+                    .action(ArgAction::Append)
+                    .value_delimiter(',')
+                    .value_parser(PossibleValuesParser::new(KINDS.iter().map(|kind| kind.name)))
+                    .help("Only this kind; may be given again [default: all]"),
+            )
+            .arg(
+                Arg::new("dry-run").long("dry-run").action(ArgAction::SetTrue).help("Only say what would go"),
+            )
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(throw_away(context, args))
+    }
+}
+
+async fn throw_away(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let store = context.store_beside().await?;
+    let age = args.get_one::<String>("older-than").map_or("", String::as_str);
+    let before = instant(age)?;
+    let dry = args.get_flag("dry-run");
+    let named: Vec<&str> =
+        args.get_many::<String>("kind").into_iter().flatten().map(String::as_str).collect();
+    let wanted = KINDS.iter().filter(|kind| named.is_empty() || named.contains(&kind.name));
+    let mut done: Vec<(&Kind, Thrown)> = Vec::new();
+    for kind in wanted {
+        done.push((kind, store.throw_away(kind, before, dry).await?));
+    }
+    if !dry {
+        let rows: u64 = done.iter().map(|(_, thrown)| thrown.rows).sum();
+        store.note_upkeep("gc", format!("{rows} rows older than {before}")).await?;
+    }
+    if context.json() {
+        let kind = |(kind, thrown): &(&Kind, Thrown)| json!({ "kind": kind.name, "rows": thrown.rows, "bytes": thrown.bytes });
+        let kinds: Vec<_> = done.iter().map(kind).collect();
+        context.screen.json(&json!({ "before": before.to_string(), "dry_run": dry, "kinds": kinds }))?;
+        return Ok(Exit::Ok);
+    }
+    let row = |(kind, thrown): &(&Kind, Thrown)| {
+        vec![kind.name.to_owned(), thrown.rows.to_string(), thrown.bytes.to_string(), kind.says.to_owned()]
+    };
+    context.screen.table(&["KIND", "ROWS", "BYTES", "WHAT"], &done.iter().map(row).collect::<Vec<_>>())?;
+    match dry {
+        true => output::remark("nothing was changed"),
+        false => output::remark(
+            "the room is used again, and the file does not shrink: stop the engine and put an `attache backup` in its \
+             place to make it small",
+        ),
+    }
+    Ok(Exit::Ok)
+}

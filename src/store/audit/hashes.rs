@@ -1,0 +1,104 @@
+//! Content that says what it hashes to: letters, attachments, requests, prompts. Read in small pieces, so that neither the
+//! memory nor the database's log grows with the mail.
+
+use super::{Broken, Findings, LISTED_MAX};
+use crate::domain::sha256_hex;
+use crate::store::Result;
+use futures_util::TryStreamExt;
+use sqlx::{Row, SqliteConnection};
+
+/// A table with hashes.
+struct Hashed {
+    name: &'static str,
+    says: &'static str,
+    /// The last key of the piece that begins after `$1`; NULL when there is none.
+    piece: &'static str,
+    /// What it is, its hash and its bytes, for keys after `$1` up to `$2`.
+    rows: &'static str,
+}
+
+const HASHED: &[Hashed] = &[
+    Hashed {
+        name: "letter-hash",
+        says: "the bytes of a letter are not those that came",
+        piece: "SELECT max(id) FROM (SELECT id FROM raw_letters WHERE id > $1 ORDER BY id LIMIT 64)",
+        rows: "SELECT id, sha256, bytes FROM raw_letters WHERE id > $1 AND id <= $2 AND pruned_at IS NULL",
+    },
+    Hashed {
+        name: "attachment-hash",
+        says: "the bytes of an attachment are not those that came",
+        piece: "SELECT max(id) FROM (SELECT id FROM attachments WHERE id > $1 ORDER BY id LIMIT 64)",
+        rows: "SELECT id, sha256, bytes FROM attachments WHERE id > $1 AND id <= $2 AND pruned_at IS NULL",
+    },
+    Hashed {
+        name: "request-hash",
+        says: "a recorded request is not the one that was sent",
+        piece: "SELECT max(id) FROM (SELECT id FROM runs WHERE id > $1 ORDER BY id LIMIT 64)",
+        rows: "SELECT run_id || ' turn ' || turn_index, request_sha256, request_json FROM run_turns
+            WHERE run_id > $1 AND run_id <= $2 AND pruned_at IS NULL",
+    },
+    Hashed {
+        name: "content-hash",
+        says: "a text that a context was assembled from is not the one that was read",
+        piece: "SELECT max(sha256) FROM (SELECT sha256 FROM contents WHERE sha256 > $1 ORDER BY sha256 LIMIT 64)",
+        rows: "SELECT sha256, sha256, bytes FROM contents WHERE sha256 > $1 AND sha256 <= $2",
+    },
+    Hashed {
+        name: "prompt-hash",
+        says: "a responsibility's prompt is not the one that was read from its file",
+        piece: "SELECT max(id) FROM responsibilities WHERE id > $1",
+        rows: "SELECT id, prompt_sha256, prompt FROM responsibilities
+            WHERE id > $1 AND id <= $2 AND prompt_sha256 <> ''",
+    },
+];
+
+pub(super) async fn examine(conn: &mut SqliteConnection, findings: &mut Findings) -> Result<()> {
+    for hashed in HASHED {
+        findings.made += 1;
+        let (mut count, mut what) = (0, Vec::new());
+        if let Err(error) = wrong(conn, hashed, &mut findings.bytes_hashed, &mut count, &mut what).await {
+            count += 1;
+            what.push(error.to_string());
+        }
+        if count > 0 {
+            findings.broken.push(Broken {
+                group: "AU10",
+                name: hashed.name,
+                says: hashed.says,
+                hint: "the file was changed by something else: keep a copy, and compare it with a backup",
+                count,
+                what,
+            });
+        }
+    }
+    Ok(())
+}
+
+async fn wrong(
+    conn: &mut SqliteConnection,
+    hashed: &Hashed,
+    bytes_hashed: &mut u64,
+    count: &mut u64,
+    what: &mut Vec<String>,
+) -> std::result::Result<(), sqlx::Error> {
+    let mut after = String::new();
+    loop {
+        let piece = sqlx::query_scalar::<_, Option<String>>(hashed.piece).bind(&after);
+        let Some(last) = piece.fetch_one(&mut *conn).await?.filter(|last| *last > after) else {
+            return Ok(());
+        };
+        let mut rows = sqlx::query(hashed.rows).bind(&after).bind(&last).fetch(&mut *conn);
+        while let Some(row) = rows.try_next().await? {
+            let bytes: &[u8] = row.try_get(2)?;
+            *bytes_hashed += bytes.len() as u64;
+            if sha256_hex(&[bytes]) != row.try_get::<&str, _>(1)? {
+                *count += 1;
+                if what.len() < LISTED_MAX {
+                    what.push(row.try_get(0)?);
+                }
+            }
+        }
+        drop(rows);
+        after = last;
+    }
+}

@@ -1,0 +1,139 @@
+//! Checks of the whole file: what SQLite itself can tell, the search index, the money, and that personas stay apart.
+
+use super::{Check, Holds};
+
+/// The check that reads every page.
+pub(super) static PAGES: &str = "damaged-pages";
+
+static DAMAGED: &str = "stop the engine, keep a copy of `data`, and restore the newest backup";
+
+pub(super) static CHECKS: &[Check] = &[
+    Check {
+        group: "AU11",
+        name: PAGES,
+        says: "SQLite finds pages, rows or indexes that are damaged",
+        hint: DAMAGED,
+        holds: Holds::Always,
+        sql: "SELECT quick_check FROM pragma_quick_check WHERE quick_check <> 'ok'",
+    },
+    Check {
+        group: "AU11",
+        name: "broken-references",
+        says: "rows refer to rows that do not exist",
+        hint: DAMAGED,
+        holds: Holds::Always,
+        sql: "SELECT \"table\" || ' ' || coalesce(rowid, '') || ' -> ' || parent FROM pragma_foreign_key_check",
+    },
+    Check {
+        group: "AU11",
+        name: "search-index-differs",
+        says: "the search index knows other messages, or other knowledge, than there are",
+        hint: "stop the engine and build the index anew: `INSERT INTO messages_fts(messages_fts) VALUES ('rebuild')`",
+        holds: Holds::Always,
+        sql: "SELECT 'message ' || id FROM messages WHERE seq NOT IN (SELECT id FROM messages_fts_docsize)
+            UNION ALL SELECT 'message ' || id FROM messages_fts_docsize WHERE id NOT IN (SELECT seq FROM messages)
+            UNION ALL SELECT 'knowledge ' || path FROM knowledge_chunks
+              WHERE seq NOT IN (SELECT id FROM knowledge_fts_docsize)
+            UNION ALL SELECT 'knowledge ' || id FROM knowledge_fts_docsize
+              WHERE id NOT IN (SELECT seq FROM knowledge_chunks)",
+    },
+    Check {
+        group: "AU10",
+        name: "thrown-away-and-there",
+        says: "bytes are said to be thrown away and are there",
+        hint: "`attache gc` throws them away; if it stays, report it",
+        holds: Holds::Always,
+        sql: "SELECT 'letter ' || id FROM raw_letters WHERE pruned_at IS NOT NULL AND length(bytes) > 0
+            UNION ALL SELECT 'attachment ' || id FROM attachments WHERE pruned_at IS NOT NULL AND length(bytes) > 0
+            UNION ALL SELECT 'delivery ' || id FROM deliveries WHERE pruned_at IS NOT NULL AND length(bytes) > 0
+            UNION ALL SELECT 'turn of ' || run_id FROM run_turns WHERE pruned_at IS NOT NULL
+              AND (length(request_json) > 0 OR response_json IS NOT NULL OR context_json IS NOT NULL)",
+    },
+    Check {
+        group: "AU13",
+        name: "reservations-differ",
+        says: "a purse has set aside something else than its open calls say",
+        hint: "restart the engine: it settles every open call; if it stays, report it",
+        holds: Holds::Always,
+        sql: "WITH held AS (SELECT w.value ->> 'scope' AS scope, w.value ->> 'owner' AS owner,
+                w.value ->> 'period' AS period, sum(h.micros) AS micros, sum(h.tokens) AS tokens
+              FROM purse_reservations h, json_each(h.purses_json) w GROUP BY 1, 2, 3)
+            SELECT p.scope || ' ' || p.owner || ' ' || p.period FROM purses p LEFT JOIN held h
+              ON h.scope = p.scope AND h.owner = p.owner AND h.period = p.period
+            WHERE p.reserved_micros <> coalesce(h.micros, 0) OR p.reserved_tokens <> coalesce(h.tokens, 0)
+            UNION ALL SELECT h.scope || ' ' || h.owner || ' ' || h.period FROM held h LEFT JOIN purses p
+              ON h.scope = p.scope AND h.owner = p.owner AND h.period = p.period WHERE p.scope IS NULL",
+    },
+    Check {
+        group: "AU13",
+        name: "reservation-without-call",
+        says: "money is set aside for a call that is not open",
+        hint: "restart the engine: it settles every open call; if it stays, report it",
+        holds: Holds::Always,
+        sql: "SELECT h.run_id || ' turn ' || h.turn_index FROM purse_reservations h
+            LEFT JOIN run_turns t ON t.run_id = h.run_id AND t.turn_index = h.turn_index AND t.attempt = h.attempt
+            LEFT JOIN runs r ON r.id = h.run_id
+            WHERE t.state IS NOT 'started' OR r.state IS NOT 'running'",
+    },
+    Check {
+        group: "AU13",
+        name: "money-set-aside-at-rest",
+        says: "money is set aside and nobody works",
+        hint: "restart the engine: it settles every open call",
+        holds: Holds::AtRest,
+        sql: "SELECT scope || ' ' || owner || ' ' || period FROM purses
+            WHERE reserved_micros <> 0 OR reserved_tokens <> 0 UNION ALL SELECT run_id FROM purse_reservations",
+    },
+    Check {
+        group: "AU13",
+        name: "purse-below-books",
+        says: "a purse of the engine counts less than the books have for its day",
+        hint: "its bound would let through too much; report it",
+        holds: Holds::Always,
+        sql: "WITH books AS (SELECT day,
+                sum(input_tokens + cache_read_tokens + cache_write_tokens + output_tokens) AS tokens,
+                sum(coalesce(cost_micros, held_micros, 0)) AS micros FROM usage_ledger GROUP BY day)
+            SELECT b.day FROM books b JOIN purses p ON p.scope = 'engine' AND p.period = b.day
+            WHERE p.spent_tokens < b.tokens OR p.spent_micros < b.micros",
+    },
+    Check {
+        group: "AU13",
+        name: "run-differs-from-turns",
+        says: "a run counts other tokens than its calls",
+        hint: "what `attache usage` says of it is wrong; report it",
+        holds: Holds::Always,
+        sql: "SELECT r.id FROM runs r JOIN run_turns t ON t.run_id = r.id GROUP BY r.id
+            HAVING r.input_tokens <> sum(t.input_tokens) OR r.output_tokens <> sum(t.output_tokens)",
+    },
+    Check {
+        group: "AU14",
+        name: "personas-mixed",
+        says: "a row of one persona hangs on a row of another",
+        hint: "one persona may see what belongs to another: stop the engine and report it",
+        holds: Holds::Always,
+        sql: "SELECT 'message ' || m.id FROM messages m JOIN threads t ON t.id = m.thread_id
+              WHERE t.persona_id <> m.persona_id
+            UNION ALL SELECT 'thread ' || t.id FROM threads t JOIN conversations c ON c.id = t.conversation_id
+              WHERE c.persona_id <> t.persona_id
+            UNION ALL SELECT 'letter ' || l.id FROM raw_letters l JOIN messages m ON m.raw_id = l.id
+              WHERE m.persona_id <> l.persona_id
+            UNION ALL SELECT 'attachment ' || a.id FROM attachments a JOIN messages m ON m.id = a.message_id
+              WHERE m.persona_id <> a.persona_id
+            UNION ALL SELECT 'run ' || r.id FROM runs r JOIN threads t ON t.id = r.thread_id
+              WHERE t.persona_id <> r.persona_id
+            UNION ALL SELECT 'run ' || r.id FROM runs r JOIN messages m ON m.id = r.trigger_message_id
+              WHERE m.persona_id <> r.persona_id
+            UNION ALL SELECT 'turn of ' || t.run_id FROM run_turns t JOIN runs r ON r.id = t.run_id
+              WHERE r.persona_id <> t.persona_id
+            UNION ALL SELECT 'step of ' || e.run_id FROM thread_tool_events e JOIN runs r ON r.id = e.run_id
+              WHERE r.persona_id <> e.persona_id
+            UNION ALL SELECT 'delivery ' || d.id FROM deliveries d JOIN messages m ON m.id = d.message_id
+              WHERE m.persona_id <> d.persona_id
+            UNION ALL SELECT 'report of ' || d.message_id FROM delivery_reports d JOIN deliveries o
+              ON o.id = d.delivery_id WHERE o.persona_id <> d.persona_id
+            UNION ALL SELECT 'link ' || l.rfc_message_id FROM message_links l JOIN conversations c
+              ON c.id = l.conversation_id WHERE c.persona_id <> l.persona_id
+            UNION ALL SELECT 'output of ' || o.run_id FROM run_outputs o JOIN runs r ON r.id = o.run_id
+              WHERE r.persona_id <> o.persona_id",
+    },
+];

@@ -1,0 +1,7 @@
+//! What keeps an installation healthy for years: the audit, backups, exports, and what may be thrown away.
+
+mod audit;
+mod backup;
+mod export;
+mod gc;
+mod house;

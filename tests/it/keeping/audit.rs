@@ -1,0 +1,248 @@
+//! The audit: every check is broken once, on a copy of a house that has lived, and then exactly that check complains.
+
+use super::house::{copy_database, lived};
+use attache::store::audit::{Audit, Holds, LOG_BYTES_MAX, Wanted, checks};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection};
+use std::collections::BTreeSet;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+
+const EVERYTHING: Wanted = Wanted { bytes: true, at_rest: true };
+const ALWAYS: Wanted = Wanted { bytes: true, at_rest: false };
+/// The run of the first letter, which has steps and a mail.
+const RUN: &str = "(SELECT min(seq) FROM runs)";
+
+/// The check and what breaks it, and nothing else. `{run}` is [`RUN`].
+const CONTROLS: &[(&str, &str)] = &[
+    ("broken-references", "INSERT INTO thread_budgets (thread_id) VALUES ('nowhere')"),
+    ("search-index-differs", "DELETE FROM messages_fts_docsize WHERE id = (SELECT max(seq) FROM messages)"),
+    ("thrown-away-and-there", "UPDATE raw_letters SET pruned_at = '2026-11-20T09:00:00.000Z'"),
+    ("reservations-differ", "UPDATE purses SET reserved_tokens = 7 WHERE scope = 'engine'"),
+    (
+        "reservation-without-call",
+        "INSERT INTO purse_reservations SELECT id, 0, 1, '[]', '2026-11-20', 1, 1 FROM runs WHERE seq = {run}",
+    ),
+    ("purse-below-books", "UPDATE usage_ledger SET output_tokens = 1000000000"),
+    ("run-differs-from-turns", "UPDATE runs SET input_tokens = input_tokens + 1 WHERE seq = {run}"),
+    ("personas-mixed", "UPDATE raw_letters SET persona_id = 'eve'"),
+    ("personas-mixed", "UPDATE attachments SET persona_id = 'eve'"),
+    ("personas-mixed", "UPDATE threads SET persona_id = 'eve'"),
+    ("personas-mixed", "UPDATE run_turns SET persona_id = 'eve'"),
+    ("personas-mixed", "UPDATE thread_tool_events SET persona_id = 'eve'"),
+    ("personas-mixed", "UPDATE deliveries SET persona_id = 'eve'"),
+    ("personas-mixed", "UPDATE message_links SET persona_id = 'eve'"),
+    ("letter-without-run", "UPDATE messages SET disposition = 'run' WHERE disposition LIKE 'filed:%'"),
+    ("unknown-disposition", "UPDATE messages SET disposition = 'lost' WHERE disposition LIKE 'filed:%'"),
+    ("unknown-disposition", "UPDATE messages SET disposition = 'lost' WHERE disposition LIKE 'withheld:%'"),
+    ("letter-without-bytes", "UPDATE messages SET raw_id = NULL WHERE direction = 'inbound'"),
+    (
+        "held-letter-at-work",
+        "UPDATE runs SET state = 'queued' WHERE seq = {run};
+         UPDATE messages SET disposition = 'filed:list'
+         WHERE id = (SELECT trigger_message_id FROM runs WHERE seq = {run})",
+    ),
+    (
+        "run-for-a-return",
+        "UPDATE messages SET disposition = 'filed:bounce'
+         WHERE id = (SELECT trigger_message_id FROM runs WHERE seq = {run})",
+    ),
+    ("delivery-without-recipients", "DELETE FROM delivery_recipients"),
+    ("verdict-without-reply", "UPDATE delivery_recipients SET last_reply = NULL"),
+    ("delivery-differs-from-recipients", "UPDATE deliveries SET state = 'failed'"),
+    ("delivery-without-time", "UPDATE deliveries SET finished_at = NULL"),
+    ("returned-and-not-failed", "UPDATE delivery_recipients SET bounced_at = '2026-11-20T09:00:00.000Z'"),
+    (
+        "report-without-token",
+        "INSERT INTO delivery_reports (delivery_id, persona_id, message_id, recipient, kind, action, reason,
+           diagnostic, is_hard, believed, changed, created_at)
+         SELECT d.id, d.persona_id, m.id, 'x', 'delivery_status', 'failed', 'x', '', 1, 0, 1, d.created_at
+         FROM deliveries d, messages m WHERE m.disposition LIKE 'filed:%' LIMIT 1",
+    ),
+    (
+        "sent-without-delivery",
+        "DELETE FROM delivery_recipients; DELETE FROM deliveries",
+    ),
+    ("delivery-of-no-mail", "UPDATE deliveries SET run_id = NULL"),
+    (
+        "delivery-without-step",
+        "UPDATE runs SET state = 'queued' WHERE seq = {run};
+         DELETE FROM thread_tool_events WHERE run_id = (SELECT id FROM runs WHERE seq = {run})",
+    ),
+    (
+        "two-deliveries-of-one-mail",
+        "INSERT INTO deliveries (id, persona_id, message_id, run_id, envelope_from, bytes, state, created_at, finished_at)
+         SELECT 'twin', persona_id, message_id, run_id, envelope_from, bytes, state, created_at, finished_at
+         FROM deliveries LIMIT 1;
+         INSERT INTO delivery_recipients (delivery_id, recipient, state, last_reply)
+         VALUES ('twin', 'bob@guest.example', 'delivered', '250')",
+    ),
+    (
+        "recipient-not-in-thread",
+        "UPDATE delivery_recipients SET recipient = 'eve@guest.example';
+         UPDATE messages SET recipients_json = '{\"to\": [\"eve@guest.example\"]}' WHERE disposition = 'sent'",
+    ),
+    (
+        "recipient-not-in-header",
+        "UPDATE delivery_recipients SET recipient = 'eve@guest.example';
+         INSERT INTO thread_participants (thread_id, address) SELECT id, 'eve@guest.example' FROM threads",
+    ),
+    (
+        "delivery-of-a-gone-engine",
+        "UPDATE deliveries SET state = 'sending', epoch = 0 WHERE seq = (SELECT min(seq) FROM deliveries)",
+    ),
+    ("delivery-of-a-gone-engine", "UPDATE deliveries SET state = 'committing', epoch = 99"),
+    ("run-without-end", "UPDATE runs SET finished_at = NULL WHERE seq = {run}"),
+    ("run-without-end", "UPDATE runs SET state = 'failed' WHERE seq = {run}"),
+    ("run-without-next-step", "UPDATE runs SET state = 'waiting_retry' WHERE seq = {run}"),
+    ("run-without-next-step", "UPDATE runs SET state = 'waiting_approval' WHERE seq = {run}"),
+    (
+        "thread-that-cannot-go-on",
+        "UPDATE runs SET state = 'queued' WHERE seq = {run}; UPDATE runs SET behind = 1 WHERE seq = {run}",
+    ),
+    (
+        "two-runs-at-once",
+        "UPDATE runs SET state = 'running' WHERE thread_id = (SELECT thread_id FROM runs WHERE seq = {run})",
+    ),
+    (
+        "gap-in-steps",
+        "UPDATE thread_tool_events SET step_index = 1000
+         WHERE step_index = (SELECT max(step_index) FROM thread_tool_events)",
+    ),
+    (
+        "gap-in-turns",
+        "UPDATE run_turns SET turn_index = 50 WHERE turn_index = (SELECT max(turn_index) FROM run_turns)",
+    ),
+    ("turn-without-answer", "UPDATE run_turns SET response_json = NULL"),
+    (
+        "call-without-one-result",
+        "DELETE FROM thread_tool_events WHERE step_index = (SELECT max(step_index) FROM thread_tool_events)",
+    ),
+    (
+        "result-without-call",
+        "INSERT INTO thread_tool_events (id, thread_id, persona_id, parent_message_id, run_id, step_index,
+           event_type, tool_name, tool_call_id, payload_json, created_at)
+         SELECT 'stray', thread_id, persona_id, parent_message_id, run_id, step_index + 1, event_type, tool_name,
+           'c9_9', payload_json, created_at
+         FROM thread_tool_events ORDER BY step_index DESC LIMIT 1",
+    ),
+    ("slot-without-one-run", "UPDATE responsibility_slots SET run_id = NULL"),
+    ("slot-without-one-run", "UPDATE responsibility_slots SET state = 'missed'"),
+    ("cursor-before-slot", "UPDATE responsibilities SET cursor_at = '2026-01-01T00:00:00.000Z'"),
+    ("run-of-a-gone-engine", "UPDATE runs SET state = 'running', epoch = 0 WHERE seq = {run}"),
+    ("run-of-a-gone-engine", "UPDATE runs SET state = 'running', epoch = 99 WHERE seq = {run}"),
+    ("letter-hash", "UPDATE raw_letters SET bytes = CAST(bytes || x'00' AS BLOB)"),
+    ("attachment-hash", "UPDATE attachments SET bytes = x'6c616b66'"),
+    ("request-hash", "UPDATE run_turns SET request_json = request_json || ' ' WHERE turn_index = 1"),
+    ("content-hash", "UPDATE contents SET bytes = CAST(bytes || x'00' AS BLOB)"),
+    ("prompt-hash", "UPDATE responsibilities SET prompt = 'Look away.'"),
+];
+
+/// As [`CONTROLS`], for what holds only at rest: what complains then, and what breaks it.
+const AT_REST: &[(&[&str], &str)] = &[
+    (&["run-on-the-road-at-rest"], "UPDATE runs SET state = 'queued' WHERE seq = {run}"),
+    (
+        &["delivery-on-the-road-at-rest"],
+        "UPDATE deliveries SET state = 'sending' WHERE seq = (SELECT min(seq) FROM deliveries)",
+    ),
+    (
+        &["money-set-aside-at-rest", "run-on-the-road-at-rest"],
+        "UPDATE runs SET state = 'running' WHERE seq = {run};
+         UPDATE run_turns SET state = 'started' WHERE turn_index = 0;
+         INSERT INTO purse_reservations SELECT id, 0, 1, '[]', '2026-11-20', 1, 1 FROM runs WHERE seq = {run}",
+    ),
+];
+
+async fn break_it(database: &Path, sql: &str) {
+    let options = SqliteConnectOptions::new().filename(database).foreign_keys(false);
+    let mut rows = options.pragma("ignore_check_constraints", "ON").connect().await.expect("a database");
+    let changes = |rows| sqlx::query_scalar::<_, i64>("SELECT total_changes()").fetch_one(rows);
+    let sql = sqlx::AssertSqlSafe(sql.replace("{run}", RUN));
+    sqlx::raw_sql(sql).execute(&mut rows).await.expect("a change");
+    assert!(changes(&mut rows).await.expect("a count") > 0, "the control changes nothing");
+    rows.close().await.expect("closed");
+}
+
+async fn complaints(database: &Path, wanted: Wanted) -> BTreeSet<String> {
+    let mut audit = Audit::open(database).await.expect("a database of ours");
+    let findings = audit.examine(wanted).await.expect("an audit");
+    findings.broken.iter().map(|broken| broken.name.to_owned()).collect()
+}
+
+fn set(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[tokio::test]
+async fn what_breaks_one_check_makes_exactly_that_check_complain() {
+    let app = lived().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (whole, copy) = (folder.path().join("whole.db"), folder.path().join("copy.db"));
+    copy_database(&app, &whole).await;
+    assert_eq!(complaints(&whole, EVERYTHING).await, set(&[]));
+    let mut wrong = Vec::new();
+    let always = CONTROLS.iter().map(|(name, sql)| (vec![*name], sql, ALWAYS));
+    let at_rest = AT_REST.iter().map(|(names, sql)| (names.to_vec(), sql, EVERYTHING));
+    for (names, sql, wanted) in always.chain(at_rest) {
+        std::fs::copy(&whole, &copy).expect("a copy");
+        break_it(&copy, sql).await;
+        let found = complaints(&copy, wanted).await;
+        if found != set(&names) {
+            wrong.push(format!("{sql}\n  breaks {found:?}\n  and should break {names:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+#[test]
+fn every_check_has_a_control() {
+    // A page is no row: its control is the test below.
+    let controlled: BTreeSet<&str> =
+        CONTROLS.iter().map(|(name, _)| *name).chain(["damaged-pages"]).collect();
+    let at_rest: BTreeSet<&str> = AT_REST.iter().flat_map(|(names, _)| names.iter().copied()).collect();
+    let mut names = BTreeSet::new();
+    for check in checks() {
+        assert!(names.insert(check.name), "two checks are called {}", check.name);
+        let controls = if check.holds == Holds::AtRest { &at_rest } else { &controlled };
+        assert!(controls.contains(check.name), "{} has no control", check.name);
+    }
+    assert!(names.len() > 40, "only {} checks", names.len());
+}
+
+#[tokio::test]
+async fn a_page_that_was_overwritten_is_found_by_exactly_the_check_of_pages() {
+    let app = lived().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = folder.path().join("whole.db");
+    copy_database(&app, &database).await;
+    let mut rows = SqliteConnectOptions::new().filename(&database).connect().await.expect("a database");
+    let page: i64 = sqlx::query_scalar("PRAGMA page_size").fetch_one(&mut rows).await.expect("a size");
+    // No other check asks this table.
+    let root = "SELECT rootpage FROM sqlite_schema WHERE name = 'transport_health'";
+    let root: i64 = sqlx::query_scalar(root).fetch_one(&mut rows).await.expect("a page");
+    rows.close().await.expect("closed");
+    let mut file = std::fs::OpenOptions::new().write(true).open(&database).expect("the file");
+    file.seek(SeekFrom::Start((root - 1).unsigned_abs() * page.unsigned_abs())).expect("a page");
+    file.write_all(b"\x07flipped").expect("damage");
+    file.sync_all().expect("on disk");
+    assert_eq!(complaints(&database, ALWAYS).await, set(&["damaged-pages"]));
+    assert_eq!(
+        complaints(&database, Wanted { bytes: false, ..ALWAYS }).await,
+        set(&[]),
+        "quick reads no pages"
+    );
+}
+
+#[tokio::test]
+async fn a_log_that_grew_too_long_is_found_and_the_file_is_left_alone() {
+    let app = lived().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = folder.path().join("whole.db");
+    copy_database(&app, &database).await;
+    let before = std::fs::read(&database).expect("its bytes");
+    assert_eq!(complaints(&database, ALWAYS).await, set(&[]));
+    let log = std::fs::File::create(folder.path().join("whole.db-wal")).expect("a log");
+    log.set_len(LOG_BYTES_MAX + 1).expect("a long one");
+    assert_eq!(complaints(&database, ALWAYS).await, set(&["log-too-long"]));
+    assert_eq!(std::fs::read(&database).expect("its bytes"), before);
+}
