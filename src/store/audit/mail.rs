@@ -129,7 +129,8 @@ pub(super) static CHECKS: &[Check] = &[
         hint: "`attache outbox hold DELIVERY`, and report it",
         holds: Holds::Always,
         sql: "SELECT d.id FROM deliveries d JOIN messages m ON m.id = d.message_id
-            WHERE m.direction <> 'outbound' OR d.run_id IS NOT m.run_id
+            WHERE m.direction <> 'outbound'
+              OR (d.run_id IS NOT m.run_id AND NOT EXISTS (SELECT 1 FROM forks f WHERE f.id = d.run_id))
               OR m.disposition <> CASE d.kind WHEN 'notice' THEN 'notice' ELSE 'sent' END",
     },
     Check {
@@ -139,7 +140,7 @@ pub(super) static CHECKS: &[Check] = &[
         hint: "`attache outbox hold DELIVERY`, and report it",
         holds: Holds::Always,
         sql: "SELECT d.id FROM deliveries d LEFT JOIN runs r ON r.id = d.run_id
-            WHERE d.run_id IS NOT NULL AND (r.id IS NULL
+            WHERE d.run_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM forks f WHERE f.id = d.run_id) AND (r.id IS NULL
               OR (r.state NOT IN ('succeeded', 'failed', 'cancelled') AND NOT EXISTS
                 (SELECT 1 FROM thread_tool_events e WHERE e.run_id = r.id AND e.event_type = 'tool_result')
                 AND NOT EXISTS (SELECT 1 FROM audit_log l WHERE l.subject_id = r.id AND l.decision = 'retry')))",

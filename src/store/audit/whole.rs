@@ -73,7 +73,8 @@ pub(super) static CHECKS: &[Check] = &[
         sql: "SELECT h.run_id || ' turn ' || h.turn_index FROM purse_reservations h
             LEFT JOIN run_turns t ON t.run_id = h.run_id AND t.turn_index = h.turn_index AND t.attempt = h.attempt
             LEFT JOIN runs r ON r.id = h.run_id
-            WHERE t.state IS NOT 'started' OR r.state IS NOT 'running'",
+            WHERE (t.state IS NOT 'started' OR r.state IS NOT 'running')
+              AND NOT EXISTS (SELECT 1 FROM forks f WHERE f.run_id = h.run_id AND f.state = 'running')",
     },
     Check {
         group: "AU13",
