@@ -195,7 +195,10 @@ impl PersonaStore {
 
 impl PersonaStore {
     /// Queues a mail that a fork of this run wrote, because somebody asked for it. It goes the way of the run's own mails.
-    pub async fn send_of_fork(&self, run: &RunId, mail: NewOutbound) -> Result<()> {
+    pub async fn send_of_fork(&self, run: &RunId, mut mail: NewOutbound) -> Result<()> {
+        if let Fate::Send { delivery, .. } = &mut mail.fate {
+            delivery.run_id = Some(run.clone());
+        }
         let trigger_message = self.store.run_summary(run).await?.trigger_message;
         let key = RunKey { run: run.clone(), trigger_message };
         let (persona, epoch, clock) = (self.persona.clone(), self.store.epoch(), self.store.clock().clone());

@@ -191,6 +191,8 @@ async fn a_reply_of_a_fork_is_mailed_only_when_it_is_asked_for_twice() {
     let sent = app.sent();
     assert_eq!(sent.len(), 2);
     assert!(sent.iter().any(|mail| mail.text.contains("At nine, I was wrong.")));
+    let run = load_run(&app.engine.store, &RunId::new(&record.run.id)).await.expect("the run");
+    assert!(run.mails.iter().all(|mail| mail.delivery.is_some()), "its run shows what became of it");
     app.check().await;
 }
 
