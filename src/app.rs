@@ -18,23 +18,26 @@ use crate::harness::preflight::price_problems;
 use crate::harness::providers::mark;
 use crate::harness::worker::Worker;
 use crate::scheduler::Scheduler;
-use crate::store::Store;
+use crate::store::{RecoveredRuns, Store};
 use anyhow::Context;
 use futures_util::FutureExt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// How long the session of an agent is kept after its last call.
 const SESSION_UNUSED_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Time for those who wait for a yes to read that there is none, when nothing can be stored any more.
 const LAST_REPLIES: Duration = Duration::from_millis(400);
-/// Of the time of a drain, what the work and then the database may take at most; what is left is the process's.
+/// Longest time that runs which may have stopped engines keep the doors closed.
+const SUSPECTS_MAX: Duration = Duration::from_secs(3);
+/// Of the time of a drain, what the work may take at most, what is put back included.
 const WORK_SHARE: f32 = 0.9;
-const CLOSE_SHARE: f32 = 0.05;
+/// Time for the database to close, after that.
+const CLOSE: Duration = Duration::from_millis(600);
 
 /// An engine on a workspace: the lock is held, the crash of the last one is recovered from, nothing runs yet.
 pub struct Engine {
@@ -45,6 +48,7 @@ pub struct Engine {
     outbound: Option<Arc<Outbound>>,
     notices: Notices,
     scheduler: Scheduler,
+    worker: Worker,
     runs_queued: Arc<Notify>,
     mail_queued: Arc<Notify>,
 }
@@ -84,8 +88,15 @@ impl Engine {
             );
         }
         let recovered = store.recover_runs().await.context("recovering runs")?;
-        if recovered > 0 {
-            tracing::info!(runs = recovered, "an engine stopped in the middle; its runs are queued again");
+        let RecoveredRuns { queued, suspects, quarantined } = recovered;
+        if queued + quarantined > 0 {
+            tracing::info!(queued, suspects, "an engine stopped in the middle; its runs are queued again");
+        }
+        if quarantined > 0 {
+            tracing::error!(
+                runs = quarantined,
+                "runs that stop every engine at the same step were put aside"
+            );
         }
         store.forget_sessions(SESSION_UNUSED_MAX).await.context("forgetting sessions of agents")?;
         let (runs_queued, mail_queued) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -105,7 +116,17 @@ impl Engine {
         };
         let notices = Notices::new(store.clone(), config.clone());
         let scheduler = Scheduler::new(store.clone(), Arc::new(config.personas.clone()), clock);
-        Ok(Self { store, config, desk, door, outbound, notices, scheduler, runs_queued, mail_queued })
+        let worker = Worker::new(desk.clone());
+        Ok(Self { store, config, desk, door, outbound, notices, scheduler, worker, runs_queued, mail_queued })
+    }
+
+    /// Gives runs that were there when engines died a moment alone, before anybody is let in: a kill from outside that
+    /// comes with the work would otherwise look like their doing.
+    pub async fn clear_suspects(&mut self) -> anyhow::Result<()> {
+        self.worker
+            .clear_suspects(SUSPECTS_MAX)
+            .await
+            .context("working on runs that may have stopped engines")
     }
 
     /// The door for letters that come some other way than by a listener.
@@ -176,17 +197,13 @@ impl Engine {
         }
         tracing::info!("stopping");
         // A second is the least, so that a drain of no time still puts back what it cuts.
-        let share = |share: f32| drain_max.mul_f32(share).max(Duration::from_secs(1).mul_f32(share));
-        let end_by = Instant::now() + share(WORK_SHARE);
-        for tasks in [&mut work.intake, &mut work.road] {
-            let ended = timeout_at(end_by, async { while tasks.join_next().await.is_some() {} });
-            if ended.await.is_err() {
-                tracing::warn!("some work did not end in time and is cut; the next start goes on with it");
-            }
+        let most = drain_max.max(Duration::from_secs(1)).mul_f32(WORK_SHARE);
+        if timeout(most, work.ended()).await.is_err() {
+            tracing::warn!("some work did not end in time and is cut; the next start goes on with it");
         }
         drop((work, door));
         let halted = store.halted().now_or_never();
-        if timeout(share(CLOSE_SHARE), store.close()).await.is_err() {
+        if timeout(CLOSE, store.close()).await.is_err() {
             tracing::warn!(
                 "the database did not close in time; nothing is lost, the next start reads its log"
             );
@@ -208,8 +225,7 @@ impl Engine {
         for mailbox in &self.config.gateway.mailboxes {
             work.intake.spawn(imap::watch(self.mailbox_watch(mailbox.clone()), shutdown.clone()));
         }
-        let worker = Worker::new(self.desk.clone());
-        work.road.spawn(worker.run(self.runs_queued.clone(), shutdown.clone()));
+        work.road.spawn(self.worker.run(self.runs_queued.clone(), shutdown.clone()));
         let (scheduler, runs_queued, stop) = (self.scheduler, self.runs_queued.clone(), shutdown.clone());
         work.road.spawn(async move { scheduler.run(&runs_queued, stop).await });
         if let Some(outbound) = self.outbound {
@@ -248,6 +264,12 @@ struct Work {
 }
 
 impl Work {
+    async fn ended(&mut self) {
+        for tasks in [&mut self.intake, &mut self.road] {
+            while tasks.join_next().await.is_some() {}
+        }
+    }
+
     /// Resolves when a part of the engine met a bug: without it the others would go on and nobody would notice.
     async fn panicked(&mut self) -> anyhow::Error {
         loop {

@@ -13,11 +13,11 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How long a start in the place of another engine waits for that one's addresses.
-const ADDRESS_WAIT: Duration = Duration::from_secs(4);
+/// How often, and with which pause, a start in the place of another engine asks for that one's addresses.
+const ADDRESS_TRIES: usize = 40;
+const ADDRESS_PAUSE: Duration = Duration::from_millis(100);
 
 pub struct Serve;
 
@@ -43,12 +43,12 @@ async fn serve(context: &Context, take_over: bool) -> anyhow::Result<Exit> {
     // Before anything is opened, so that an early signal is not lost.
     let mut signals = Signals::listen()?;
     let (config, clock) = (context.config()?, Arc::new(SystemClock::new()));
-    let engine = match take_over {
+    let mut engine = match take_over {
         true => Engine::take_over(config, clock).await?,
         false => Engine::open(config, clock).await?,
     };
-    let patience = if take_over { ADDRESS_WAIT } else { Duration::ZERO };
-    let listeners = bind(&engine, patience).await?;
+    engine.clear_suspects().await?;
+    let listeners = bind(&engine, take_over).await?;
     // Letters are taken and kept all the same; what is answered meanwhile is the operator's to know.
     let texts = preflight::text_problems(&engine.config, engine.store.clock().now());
     for problem in preflight::warnings(&engine.config).into_iter().chain(texts) {
@@ -72,25 +72,26 @@ async fn serve(context: &Context, take_over: bool) -> anyhow::Result<Exit> {
     }
 }
 
-/// An engine that was replaced finds out within a second and leaves its addresses; for that long it is tried again.
-async fn bind(engine: &Engine, patience: Duration) -> Result<Vec<Bound>, Failure> {
-    let end = Instant::now() + patience;
+/// An engine that was replaced finds out within a second and leaves its addresses; for a while they are tried again.
+async fn bind(engine: &Engine, take_over: bool) -> Result<Vec<Bound>, Failure> {
+    let mut tries = if take_over { ADDRESS_TRIES } else { 1 };
     loop {
+        tries -= 1;
         match engine.bind().await {
             Ok(listeners) => return Ok(listeners),
-            Err(cause) if cause.is::<TlsError>() || Instant::now() >= end => {
-                let hint = match cause.is::<TlsError>() {
-                    true => "`tls` in configs/gateway.json names the PEM files of certificate and key",
-                    false if patience > Duration::ZERO => {
+            Err(cause) if cause.is::<TlsError>() || tries == 0 => {
+                let hint = match (cause.is::<TlsError>(), take_over) {
+                    (true, _) => "`tls` in configs/gateway.json names the PEM files of certificate and key",
+                    (false, true) => {
                         "an engine that is stopped keeps its addresses: end its process, then start this one again"
                     }
-                    false => {
+                    (false, false) => {
                         "another program may have that address; `listeners` in configs/gateway.json names ours"
                     }
                 };
                 return Err(Failure::new(Exit::Failed, "cannot take letters").hint(hint).because(cause));
             }
-            Err(_taken) => tokio::time::sleep(Duration::from_millis(100)).await,
+            Err(_taken) => tokio::time::sleep(ADDRESS_PAUSE).await,
         }
     }
 }

@@ -8,6 +8,8 @@ word_enum!(
     NoticeKind {
         /// A run failed for good.
         RunFailed = "run_failed",
+        /// A call of a tool was cut off, and nobody knows whether it has happened.
+        OutcomeUnknown = "outcome_unknown",
         /// A budget is used up.
         BudgetReached = "budget_reached",
         /// A recipient will not get a mail.

@@ -1,12 +1,12 @@
 //! The tool calls of one answer: executed in order, each call and each result recorded, none left without a result.
 
 use super::desk::RunError;
-use super::gate::{self, Verdict, is_failure, settle};
+use super::gate::{self, Asked, Verdict, is_failure, settle};
 use super::providers::{Block, Response, Stop, ToolArgs};
 use super::reply;
 use super::work::Work;
 use crate::store::{Entry, Executor, Step, StepKind};
-use crate::tools::{MailPolicy, ToolClass};
+use crate::tools::MailPolicy;
 use serde_json::Value;
 
 /// The code of a call that was not executed because of another one.
@@ -46,8 +46,14 @@ pub async fn call_all(work: &mut Work<'_>, response: &Response) -> Result<Vec<Bl
             failed = Some(name.to_owned());
         }
         count(work, &payload);
-        let entry = step(&call, StepKind::Result, payload.clone());
-        work.pending.push(entry);
+        let ended = step(&call, StepKind::Result, payload.clone());
+        if let Entry::Step(step) = &ended
+            && step.is_in_doubt()
+        {
+            // Known from an earlier attempt, as far as what comes next is concerned.
+            work.known_steps.push(step.clone());
+        }
+        work.pending.push(ended);
         if let Some(draft) = outcome.and_then(|outcome| outcome.mail) {
             let mail = reply::outbound(&work.gate(), draft)?;
             work.count_mail(&mail);
@@ -70,13 +76,12 @@ async fn verdict(
     call: &Call<'_>,
     mail: &MailPolicy,
 ) -> Result<Verdict, RunError> {
-    let tool = work.tools.iter().copied().find(|tool| tool.name() == call.name);
-    if !was_started(work, call) {
-        let entry = step(call, StepKind::Call, gate::call_payload(call.args));
+    let begun = begun(work, call);
+    if begun.is_none() {
+        let asked = Asked { id: call.id, name: call.name, args: call.args, begun: None };
+        let foreseen = gate::begin(&work.gate(), asked, mail).await;
+        let entry = step(call, StepKind::Call, gate::call_payload(call.args, foreseen));
         work.commit(Some(entry)).await?;
-    } else if tool.is_some_and(|tool| tool.class() == ToolClass::Once) {
-        let message = "the engine restarted while this call was running; it may or may not have taken effect";
-        return Ok(Verdict::Failed { code: "outcome_unknown", message: message.to_owned() });
     }
     if response.stop == Stop::MaxTokens {
         let message = "the answer was cut off at its length limit, so these arguments may be incomplete";
@@ -85,8 +90,13 @@ async fn verdict(
     if work.meter.tool_calls >= work.budget().tool_calls_max {
         return Ok(gate::used_up());
     }
+    let tool = work.tools.iter().copied().find(|tool| tool.name() == call.name);
+    if tool.is_some_and(|tool| gate::asks_again(tool, &work.known_steps, call.name, call.args)) {
+        return Ok(gate::not_again());
+    }
     crate::crash::crash_point!("R7");
-    let verdict = gate::execute(&work.gate(), (call.id, call.name), call.args, mail).await;
+    let asked = Asked { id: call.id, name: call.name, args: call.args, begun: begun.as_ref() };
+    let verdict = gate::execute(&work.gate(), asked, mail).await;
     crate::crash::crash_point!("R8");
     verdict
 }
@@ -102,8 +112,8 @@ fn skip_rest(work: &mut Work<'_>, response: &Response, after: &str, culprit: &st
 /// A skipped call has a call row as well as a result row, so that every trace is balanced. Gives the result.
 fn skip(work: &mut Work<'_>, call: &Call<'_>, message: String) -> String {
     let (result, ..) = settle(Verdict::Failed { code: SKIPPED, message }, call.name);
-    if !was_started(work, call) {
-        let entry = step(call, StepKind::Call, gate::call_payload(call.args));
+    if begun(work, call).is_none() {
+        let entry = step(call, StepKind::Call, gate::call_payload(call.args, None));
         work.pending.push(entry);
     }
     let entry = step(call, StepKind::Result, result.clone());
@@ -111,9 +121,10 @@ fn skip(work: &mut Work<'_>, call: &Call<'_>, message: String) -> String {
     result
 }
 
-/// An earlier attempt recorded the call and no result.
-fn was_started(work: &Work<'_>, call: &Call<'_>) -> bool {
-    work.known_steps.iter().any(|step| step.kind == StepKind::Call && step.tool_call_id == call.id)
+/// What an earlier attempt foresaw that recorded the call and no result; `Null` when there was nothing to foresee.
+fn begun(work: &Work<'_>, call: &Call<'_>) -> Option<Value> {
+    let is_it = |step: &&Step| step.kind == StepKind::Call && step.tool_call_id == call.id;
+    work.known_steps.iter().find(is_it).map(|step| step.begun().unwrap_or_default())
 }
 
 fn step(call: &Call<'_>, kind: StepKind, payload_json: String) -> Entry {

@@ -25,6 +25,8 @@ pub struct Bench {
     pub ledger: Box<dyn Ledger>,
     pub hands: Box<dyn Hands>,
     pub circumstances: Box<dyn Circumstances>,
+    /// Every tool there is, in the order the model sees them.
+    pub tools: Vec<&'static dyn Tool>,
     /// The database's own key for the note in the header of our mail.
     pub loop_key: LoopKey,
     /// Hint to the outbound worker that a delivery was queued.
@@ -101,6 +103,7 @@ impl Desk {
             hands: Box::new(workshop),
             circumstances: Box::new(Standings::new(clock.clone())),
             clock,
+            tools: TOOLS.to_vec(),
             loop_key: store.loop_key().clone(),
             mail_queued,
             given_back: Notify::new(),
@@ -124,7 +127,7 @@ impl Bench {
             None => true,
             Some(names) => names.iter().any(|name| name == tool.name()),
         };
-        TOOLS.iter().copied().filter(granted).collect()
+        self.tools.iter().copied().filter(granted).collect()
     }
 }
 

@@ -10,8 +10,8 @@ use super::quota;
 use super::resolvers::Subject;
 use crate::config::Persona;
 use crate::domain::{ErrorClass, Withheld};
-use crate::store::{ClaimedRun, Entry, PersonaStore};
-use crate::tools::{self, MailPolicy, Tool, ToolCall, ToolError, ToolLimits, ToolOutcome};
+use crate::store::{ClaimedRun, Entry, PersonaStore, Step, StepKind};
+use crate::tools::{self, Found, MailPolicy, Tool, ToolCall, ToolClass, ToolError, ToolLimits, ToolOutcome};
 use cap_std::fs_utf8::Dir;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -59,13 +59,34 @@ pub fn no_more_mails(max: u32) -> Verdict {
     Verdict::Failed { code: tools::MAIL_LIMIT_REACHED, message: tools::no_more_mails(max as usize) }
 }
 
+/// The code of a call of which nobody knows whether it has happened.
+pub const OUTCOME_UNKNOWN: &str = "outcome_unknown";
+
+/// One call as it was asked for.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    pub id: &'a str,
+    pub name: &'a str,
+    pub args: &'a ToolArgs,
+    /// What was foreseen, when an earlier attempt began it.
+    pub begun: Option<&'a Value>,
+}
+
+/// What is written down with a call before it begins: [`Hands::foresee`](super::ledger::Hands::foresee).
+pub async fn begin(gate: &Gate<'_>, asked: Asked<'_>, mail: &MailPolicy) -> Option<Value> {
+    let tool = gate.tools.iter().copied().find(|tool| tool.name() == asked.name)?;
+    let is_seen = matches!(tool.class(), ToolClass::Verifiable | ToolClass::Once);
+    match asked.args {
+        ToolArgs::Object(args) if is_seen && tools::check_args(tool, args).is_ok() => {
+            gate.desk.hands.foresee(gate, CallOrder { id: asked.id, tool, args, mail, begun: None }).await
+        }
+        _ => None,
+    }
+}
+
 /// Executes a call that is recorded, unless something speaks against it.
-pub async fn execute(
-    gate: &Gate<'_>,
-    (id, name): (&str, &str),
-    args: &ToolArgs,
-    mail: &MailPolicy,
-) -> Result<Verdict, RunError> {
+pub async fn execute(gate: &Gate<'_>, asked: Asked<'_>, mail: &MailPolicy) -> Result<Verdict, RunError> {
+    let Asked { id, name, args, begun } = asked;
     let Some(tool) = gate.tools.iter().copied().find(|tool| tool.name() == name) else {
         let offered: Vec<&str> = gate.tools.iter().map(|tool| tool.name()).collect();
         let message = format!("no tool `{name}`; there are: {}", offered.join(", "));
@@ -82,32 +103,80 @@ pub async fn execute(
         return Ok(Verdict::Failed { code: "invalid_arguments", message });
     }
     let mail = MailPolicy { mails_sent: gate.mails_sent, ..mail.clone() };
-    gate.desk.hands.call(gate, CallOrder { id, tool, args, mail: &mail }).await
+    gate.desk.hands.call(gate, CallOrder { id, tool, args, mail: &mail, begun }).await
 }
 
-/// Executes a call with what the tools of a persona work on.
+/// What tools work on.
+struct Place {
+    limits: ToolLimits,
+}
+
+impl Place {
+    fn of(gate: &Gate<'_>) -> Self {
+        let limits = &gate.desk.config.limits;
+        let limits = ToolLimits {
+            result_bytes_max: limits.tool_result_bytes_max,
+            file_bytes_max: limits.file_bytes_max,
+            memory_bytes_max: limits.memory_bytes_max,
+            attachments_bytes_max: limits.attachments_bytes_max,
+        };
+        Self { limits }
+    }
+
+    fn call<'a>(
+        &'a self,
+        gate: &'a Gate<'_>,
+        order: CallOrder<'a>,
+        store: &'a PersonaStore,
+        folder: &'a Dir,
+    ) -> ToolCall<'a> {
+        let clock = gate.desk.clock.as_ref();
+        ToolCall { args: order.args, store, folder, mail: order.mail, limits: &self.limits, clock }
+    }
+}
+
+/// What can be told later of a call that may not simply be run again: when it began, and what it would leave.
+pub async fn foresee(
+    gate: &Gate<'_>,
+    order: CallOrder<'_>,
+    store: &PersonaStore,
+    folder: &Dir,
+) -> Option<Value> {
+    match order.tool.class() {
+        ToolClass::Once => Some(json!({ "at": gate.desk.clock.now().to_string() })),
+        ToolClass::Verifiable => {
+            let place = Place::of(gate);
+            // What cannot be foreseen fails when it is called, and says why.
+            let foreseen = order.tool.foresee(place.call(gate, order, store, folder)).await.ok()?;
+            Some(json!({ "foreseen": foreseen }))
+        }
+        ToolClass::Repeatable | ToolClass::Transactional => None,
+    }
+}
+
+/// Executes a call with what the tools of a persona work on; one that was cut off only as its class allows.
 pub async fn carry_out(
     gate: &Gate<'_>,
     order: CallOrder<'_>,
     store: &PersonaStore,
     folder: &Dir,
 ) -> Result<Verdict, RunError> {
-    let limits = &gate.desk.config.limits;
-    let limits = ToolLimits {
-        result_bytes_max: limits.tool_result_bytes_max,
-        file_bytes_max: limits.file_bytes_max,
-        memory_bytes_max: limits.memory_bytes_max,
-        attachments_bytes_max: limits.attachments_bytes_max,
-    };
-    let tool_call = ToolCall {
-        args: order.args,
-        store,
-        folder,
-        mail: order.mail,
-        limits: &limits,
-        clock: gate.desk.clock.as_ref(),
-    };
-    let running = order.tool.call(tool_call);
+    let place = Place::of(gate);
+    if let Some(begun) = order.begun {
+        match order.tool.class() {
+            ToolClass::Repeatable | ToolClass::Transactional => {}
+            ToolClass::Once => return Ok(unknown(begun)),
+            ToolClass::Verifiable => {
+                let call = place.call(gate, order, store, folder);
+                match order.tool.verify(call, &begun["foreseen"]).await {
+                    Ok(Found::Untouched) => {}
+                    Ok(Found::Done(outcome)) => return Ok(Verdict::Done(*outcome)),
+                    Ok(Found::Neither) | Err(_) => return Ok(unknown(begun)),
+                }
+            }
+        }
+    }
+    let running = order.tool.call(place.call(gate, order, store, folder));
     let outcome = tokio::select! {
         outcome = running => outcome,
         () = gate.cancel.cancelled() => {
@@ -134,6 +203,37 @@ pub async fn carry_out(
         },
         Err(ToolError::Store(error)) => return Err(RunError::Store(error)),
     })
+}
+
+/// The verdict on a call that was cut off and may not be run again.
+fn unknown(begun: &Value) -> Verdict {
+    let at = begun["at"].as_str().map(|at| format!(", begun at {at},")).unwrap_or_default();
+    let message = format!(
+        "the engine stopped while this call{at} was running; it may or may not have taken effect. Find out \
+         by other means; it is not run again"
+    );
+    Verdict::Failed { code: OUTCOME_UNKNOWN, message }
+}
+
+/// Whether a call asks again for what may have happened already, of a tool that must not be run twice.
+pub fn asks_again(tool: &dyn Tool, steps: &[Step], name: &str, args: &ToolArgs) -> bool {
+    let read = |step: &Step| serde_json::from_str::<Value>(&step.payload_json).unwrap_or_default();
+    let ToolArgs::Object(args) = args else { return false };
+    let is_same = |id: &str| {
+        let call = |step: &&Step| step.kind == StepKind::Call && step.tool_call_id == id;
+        steps.iter().find(call).is_some_and(|step| {
+            step.tool_name == name && read(step)["args"].as_object().is_some_and(|before| before == args)
+        })
+    };
+    tool.class() == ToolClass::Once
+        && steps.iter().any(|step| step.is_in_doubt() && is_same(&step.tool_call_id))
+}
+
+/// The verdict on such a call.
+pub fn not_again() -> Verdict {
+    let message = "the same call was cut off before and may have taken effect, so it is not made a second time in this \
+        run; finish without it and say so";
+    Verdict::Failed { code: "not_again", message: message.to_owned() }
 }
 
 /// Why a draft is not queued, for the model.
@@ -182,9 +282,12 @@ fn ends_the_run(payload: &str) -> Option<(ErrorClass, String)> {
 }
 
 /// What a call row holds.
-pub fn call_payload(args: &ToolArgs) -> String {
+pub fn call_payload(args: &ToolArgs, begun: Option<Value>) -> String {
     match args {
-        ToolArgs::Object(args) => json!({ "args": args }).to_string(),
+        ToolArgs::Object(args) => match begun {
+            Some(begun) => json!({ "args": args, "begun": begun }).to_string(),
+            None => json!({ "args": args }).to_string(),
+        },
         ToolArgs::Malformed { raw, error } => json!({ "malformed": raw, "error": error }).to_string(),
     }
 }

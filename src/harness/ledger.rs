@@ -15,7 +15,7 @@ use crate::store::{
     TriggerMessage, Unanswered,
 };
 use crate::tools::{MailPolicy, Tool};
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,6 +87,12 @@ pub trait Hands: Send + Sync {
     fn assemble<'a>(&'a self, order: Order<'a>) -> BoxFuture<'a, Result<Assembled, RunError>>;
     /// The persona's text, `PERSONA.md`; empty when there is none.
     fn persona_text(&self, run: &ClaimedRun) -> Result<String, RunError>;
+    /// What is written down with a call before it begins, so that it can be told later what became of it; `None` for
+    /// tools that may simply be run again.
+    fn foresee<'a>(&'a self, gate: &'a Gate<'_>, order: CallOrder<'a>) -> BoxFuture<'a, Option<Value>> {
+        let _nothing = (gate, order);
+        Box::pin(ready(None))
+    }
     /// Executes a call that has passed the gate. Its effect commits with its result, which is the caller's to commit.
     fn call<'a>(
         &'a self,
@@ -125,6 +131,8 @@ pub struct CallOrder<'a> {
     pub tool: &'static dyn Tool,
     pub args: &'a Map<String, Value>,
     pub mail: &'a MailPolicy,
+    /// An earlier attempt began this call, after [`Hands::foresee`] had said so much.
+    pub begun: Option<&'a Value>,
 }
 
 /// What decides beside the rows: how the providers are as far as is known, and the time.

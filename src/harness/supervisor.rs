@@ -274,7 +274,7 @@ impl Watch {
     }
 
     async fn record(&self, work: &Work<'_>, name: &str, args: &ToolArgs) -> Result<String, ProviderError> {
-        let mut payload_json = gate::call_payload(args);
+        let mut payload_json = gate::call_payload(args, None);
         if payload_json.len() > work.desk.config.limits.tool_result_bytes_max {
             let shortened = bounded(&payload_json, work);
             payload_json = json!({ "args": { "shortened": shortened } }).to_string();

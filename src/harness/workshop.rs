@@ -15,6 +15,7 @@ use crate::store::{
 };
 use cap_std::fs_utf8::Dir;
 use futures_util::future::BoxFuture;
+use serde_json::Value;
 use std::sync::Arc;
 
 const PERSONA_TEXT_BYTES_MAX: u64 = 128 * 1024;
@@ -186,6 +187,13 @@ impl Hands for Workshop {
             Err(error) if is_passing(&error) => Err(unread("PERSONA.md", &error)),
             text => Ok(text.ok().flatten().unwrap_or_default()),
         }
+    }
+
+    fn foresee<'a>(&'a self, gate: &'a Gate<'_>, order: CallOrder<'a>) -> BoxFuture<'a, Option<Value>> {
+        Box::pin(async move {
+            let folder = self.folder(&gate.run.persona).ok()?;
+            gate::foresee(gate, order, &self.rows(gate.run), &folder).await
+        })
     }
 
     fn call<'a>(

@@ -3,7 +3,7 @@
 use crate::config::Persona;
 use crate::domain::ErrorClass;
 use crate::harness::desk::{Desk, RunError};
-use crate::harness::gate::{self, Gate, Verdict};
+use crate::harness::gate::{self, Asked, Gate, Verdict};
 use crate::harness::providers::ToolArgs;
 use crate::harness::reply;
 use crate::harness::resolvers::Subject;
@@ -58,7 +58,8 @@ impl Toolbox {
         let call = NewCall {
             executor: Executor::Engine,
             tool_name: name.to_owned(),
-            payload_json: gate::call_payload(&args),
+            // A call that is cut off here is not taken up again: the agent's loop is not ours.
+            payload_json: gate::call_payload(&args, None),
         };
         let id = self.store.record_call(&self.key, call).await?;
         let (mails, replied) = self.store.mails_so_far(&self.run.id).await?;
@@ -67,7 +68,11 @@ impl Toolbox {
             calls if calls > self.desk.config.inference.budget.tool_calls_max => gate::used_up(),
             _ => {
                 let policy = reply::mail_policy(&gate).await?;
-                gate::execute(&gate, (&id, name), &args, &policy).await?
+                let asked = Asked { id: &id, name, args: &args, begun: None };
+                match self.tools.iter().find(|tool| tool.name() == name) {
+                    Some(tool) if self.asks_again(*tool, asked).await? => gate::not_again(),
+                    _ => gate::execute(&gate, asked, &policy).await?,
+                }
             }
         };
         match self.conclude(&gate, name, &id, verdict).await {
@@ -77,6 +82,15 @@ impl Toolbox {
             }
             concluded => concluded,
         }
+    }
+
+    /// Whether this asks for what may have happened already, of a tool that must not be run twice.
+    async fn asks_again(&self, tool: &dyn Tool, asked: Asked<'_>) -> Result<bool, RunError> {
+        if tool.class() != ToolClass::Once {
+            return Ok(false);
+        }
+        let steps = self.store.steps_of_run(&self.run.id).await?;
+        Ok(gate::asks_again(tool, &steps, asked.name, asked.args))
     }
 
     /// Commits a call's result with its effect, all or nothing.

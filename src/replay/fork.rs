@@ -20,6 +20,7 @@ use crate::harness::workshop::Workshop;
 use crate::store::{
     ClaimedRun, Executor, JournalSoFar, NewFork, NewOutbound, Step, StepKind, Store, StoreError,
 };
+use crate::tools::TOOLS;
 use ledger::ForkLedger;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -120,6 +121,7 @@ pub async fn fork(
         ledger: Box::new(ledger.clone()),
         hands: Box::new(hands),
         circumstances: Box::new(Standings::new(clock)),
+        tools: TOOLS.to_vec(),
         loop_key: store.loop_key().clone(),
         mail_queued: Arc::new(Notify::new()),
         given_back: Notify::new(),

@@ -18,6 +18,7 @@ use crate::harness::desk::{Bench, RunError};
 use crate::harness::execute::execute;
 use crate::harness::providers::{self, Provider, ProviderError, Wire};
 use crate::store::{Store, StoreError};
+use crate::tools::TOOLS;
 use record::{Attempt, Record};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -173,6 +174,7 @@ impl Verifier {
             ledger: Box::new(tape.clone()),
             hands: Box::new(tape.clone()),
             circumstances: Box::new(tape.clone()),
+            tools: TOOLS.to_vec(),
             loop_key: self.store.loop_key().clone(),
             mail_queued: Arc::default(),
             given_back: Notify::new(),

@@ -5,9 +5,10 @@
 
 use super::notices::{NewNotice, quoted, raise};
 use super::runs::persona_id;
+use super::steps::{Executor, Step};
 use super::{Result, Store, StoreError};
 use crate::clock::Clock;
-use crate::domain::{ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId};
+use crate::domain::{ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId};
 use serde::Deserialize;
 use sqlx::{Row, SqliteConnection};
 use std::time::Duration;
@@ -22,6 +23,8 @@ pub(super) const FAILED_RUN: &str = "
     SELECT r.persona_id, r.error_class, r.attempt, r.provider, r.model, m.subject,
       CASE WHEN r.error_class IN ('config', 'crashed') THEN r.error_message END AS reason
     FROM runs r JOIN messages m ON m.id = r.trigger_message_id WHERE r.id = $1 AND r.state = 'failed'";
+pub(super) const DOUBTFUL_RUN: &str = "
+    SELECT r.persona_id, m.subject FROM runs r JOIN messages m ON m.id = r.trigger_message_id WHERE r.id = $1";
 pub(super) const TROUBLED_DELIVERY: &str = "
     SELECT d.persona_id, d.created_at, coalesce(d.finished_at, '') AS finished_at, m.subject,
       (SELECT json_group_array(json_object('recipient', recipient, 'code', last_code, 'reply', last_reply))
@@ -61,6 +64,38 @@ pub(super) async fn run_failed(conn: &mut SqliteConnection, run: &str, clock: &d
             reason.unwrap_or_default()
         ),
         hint: after_run(class, &persona, run),
+        persona: Some(persona),
+    };
+    raise(conn, &new, clock.now()).await?;
+    Ok(())
+}
+
+/// A step has just been recorded: told if a call of ours was cut off and may not be run again.
+pub(super) async fn step_recorded(
+    conn: &mut SqliteConnection,
+    run: &RunId,
+    step: &Step,
+    clock: &dyn Clock,
+) -> Result<()> {
+    if step.executor != Executor::Engine || !step.is_in_doubt() {
+        return Ok(());
+    }
+    let row = sqlx::query(DOUBTFUL_RUN).bind(run.as_str()).fetch_one(&mut *conn).await?;
+    let persona = persona_id(&row)?;
+    let new = NewNotice {
+        id: NoticeId::new(clock.new_id()),
+        kind: NoticeKind::OutcomeUnknown,
+        detail: step.tool_name.clone(),
+        subject: NoticeSubject::Run,
+        subject_id: run.to_string(),
+        occurrence: step.tool_call_id.clone(),
+        summary: format!(
+            "run {run} of {persona} about {} was cut off while `{}` was running, which may or may not have taken effect; \
+             it is not run again",
+            quoted(row.get("subject")),
+            step.tool_name
+        ),
+        hint: format!("`attache runs show {run}` has its arguments; see whether it has happened"),
         persona: Some(persona),
     };
     raise(conn, &new, clock.now()).await?;

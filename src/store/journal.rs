@@ -311,7 +311,8 @@ impl Scribe {
     async fn step(&self, conn: &mut SqliteConnection, step: &Step, id: &str) -> Result<()> {
         let persona = self.persona.as_str();
         let frame = StepFrame { key: &self.key, persona, epoch: self.epoch, now: &self.stamp };
-        steps::insert(conn, &frame, step, id).await
+        steps::insert(conn, &frame, step, id).await?;
+        facts::step_recorded(conn, &self.key.run, step, self.clock.as_ref()).await
     }
 
     async fn mail(&self, conn: &mut SqliteConnection, mail: &NewOutbound) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Opening a workspace's database: the lock, the pragmas read back, the migrations, the epoch.
 
 use super::Result;
+use super::crashes::Suspects;
 use super::log::Log;
 use super::writer::{Job, Writer};
 use crate::clock::Clock;
@@ -85,6 +86,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     epoch: i64,
     loop_key: LoopKey,
+    suspects: Suspects,
     /// Held for as long as the store is open; the operating system frees it when the process dies.
     _lock: Option<File>,
 }
@@ -167,7 +169,8 @@ impl Store {
         let is_engine = lock.is_some();
         let log = Log::new(is_engine.then_some(options));
         let writer = Writer::start(conn, is_engine.then_some(epoch), log);
-        Ok(Self { inner: Arc::new(Inner { writer, readers, clock, epoch, loop_key, _lock: lock }) })
+        let suspects = Suspects::default();
+        Ok(Self { inner: Arc::new(Inner { writer, readers, clock, epoch, loop_key, suspects, _lock: lock }) })
     }
 
     /// Runs one named transaction; resolves after it is on disk. The closure must await nothing but statements.
@@ -192,6 +195,10 @@ impl Store {
 
     pub(super) fn readers(&self) -> &SqlitePool {
         &self.inner.readers
+    }
+
+    pub(super) fn suspects(&self) -> &Suspects {
+        &self.inner.suspects
     }
 
     pub fn clock(&self) -> &Arc<dyn Clock> {

@@ -9,8 +9,6 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 use std::time::Duration;
 
-/// Claims after which a run that takes the engine down with it is given up.
-const CLAIMS_MAX: i64 = 20;
 /// Queued runs looked at in one claim; more would make a claim cost what the backlog costs.
 const CLAIM_CANDIDATES: i64 = 256;
 
@@ -69,17 +67,19 @@ pub(super) const INSERT_RUN: &str = "
 /// says why; only a person's retry takes that back (`steer.rs`).
 pub(super) const CLAIM_RUNS: &str = "
     UPDATE runs SET state = 'running', epoch = $1, attempt = attempt + 1, next_attempt_at = NULL,
-      started_at = coalesce(started_at, $2)
+      started_at = coalesce(started_at, $2), alone = $7
     WHERE seq IN (
       SELECT seq FROM (
         SELECT seq, persona_id, row_number() OVER (PARTITION BY persona_id ORDER BY seq) AS place FROM (
           SELECT r.seq, r.persona_id FROM runs r
           WHERE r.behind = 0 AND r.state IN ('queued', 'waiting_retry') AND coalesce(r.next_attempt_at, '') <= $2
+            AND r.crashes >= $6
           ORDER BY r.seq LIMIT $5)) c
       WHERE place <= $4 - (SELECT count(*) FROM runs w WHERE w.persona_id = c.persona_id AND w.state = 'running')
       ORDER BY seq LIMIT $3)
     RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, worked_ms,
-      context_report_json IS NOT NULL AS has_journal, attempt > 1 AND error_class IS NULL AS is_retried, budget_micros,
+      context_report_json IS NOT NULL AS has_journal,
+      attempt > 1 AND error_class IS NULL AND crashes = 0 AS is_retried, budget_micros,
       (SELECT json_array(run_micros_max, run_tokens_max, day_micros_max, day_tokens_max) FROM thread_budgets b
        WHERE b.thread_id = runs.thread_id) AS thread_budget";
 /// What [`CLAIM_RUNS`] rests on, made true again at every start.
@@ -95,14 +95,9 @@ pub(super) const OPEN_RUNS: &str = "
 pub(super) const OPEN_RUNS_UP_TO: &str = "
     SELECT count(*) FROM (SELECT 1 FROM runs
       WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') LIMIT $1)";
-pub(super) const REQUEUE_ORPHANS: &str = "
-    UPDATE runs SET state = 'queued' WHERE state = 'running' AND epoch < $1 AND attempt < $2 RETURNING id";
-pub(super) const BURY_ORPHANS: &str = "
-    UPDATE runs SET state = 'failed', stop_reason = 'failed', error_class = 'crashed', finished_at = $3,
-      error_message = 'the engine stopped ' || attempt || ' times while working on this run'
-    WHERE state = 'running' AND epoch < $1 AND attempt >= $2 RETURNING id";
 pub(super) const PARK_RUN: &str = "
-    UPDATE runs SET state = 'waiting_retry', next_attempt_at = $3, error_class = $4, error_message = $5, worked_ms = $6
+    UPDATE runs SET state = 'waiting_retry', next_attempt_at = $3, error_class = $4, error_message = $5, worked_ms = $6,
+      crashes = 0
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
 pub(super) const FAIL_RUN: &str = "
     UPDATE runs SET state = $3, stop_reason = $4, error_class = $5, error_message = $6, finished_at = $7,
@@ -146,10 +141,14 @@ impl Store {
     /// Takes up to `limit` runs that are due and free, oldest first, at most `per_persona_max` running per persona.
     pub async fn claim_runs(&self, limit: usize, per_persona_max: usize) -> Result<Vec<ClaimedRun>> {
         let (epoch, now) = (self.epoch(), self.clock().now().to_string());
+        let suspects = self.suspects().clone();
         self.write(move |conn| {
             Box::pin(async move {
+                let turn = suspects.turn(conn, epoch).await?;
+                let Some((limit, crashes_min)) = turn.allows(limit) else { return Ok(Vec::new()) };
                 let claim = sqlx::query(CLAIM_RUNS).bind(epoch).bind(now).bind(to_i64(limit));
                 let claim = claim.bind(to_i64(per_persona_max)).bind(CLAIM_CANDIDATES);
+                let claim = claim.bind(crashes_min).bind(turn.is_alone());
                 let mut rows = claim.fetch_all(conn).await?;
                 rows.sort_by_key(|row| row.get::<i64, _>("seq"));
                 rows.iter().map(claimed).collect()
@@ -163,30 +162,6 @@ impl Store {
         let now = self.clock().now().to_string();
         let count: i64 = sqlx::query_scalar(OPEN_RUNS).bind(now).fetch_one(self.readers()).await?;
         Ok(count.unsigned_abs())
-    }
-
-    /// Gives runs of engines that are gone back to the queue; buries those that took too many engines along.
-    pub async fn recover_runs(&self) -> Result<u64> {
-        let (epoch, clock) = (self.epoch(), self.clock().clone());
-        let now = clock.now().to_string();
-        self.write(move |conn| {
-            Box::pin(async move {
-                money::recover(conn, &now).await?;
-                let bury = sqlx::query_scalar(BURY_ORPHANS).bind(epoch).bind(CLAIMS_MAX).bind(now);
-                let buried: Vec<String> = bury.fetch_all(&mut *conn).await?;
-                for run in &buried {
-                    facts::run_failed(conn, run, clock.as_ref()).await?;
-                }
-                let requeue = sqlx::query_scalar(REQUEUE_ORPHANS).bind(epoch).bind(CLAIMS_MAX);
-                let requeued: Vec<String> = requeue.fetch_all(&mut *conn).await?;
-                for run in buried.iter().chain(&requeued) {
-                    close_open_calls(conn, run, INTERRUPTED, clock.as_ref()).await?;
-                }
-                sqlx::query(LINE_UP).execute(conn).await?;
-                Ok(requeued.len() as u64)
-            })
-        })
-        .await
     }
 
     /// Ends a claimed run without an answer: parked when a retry time is given, failed or cancelled otherwise.

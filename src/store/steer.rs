@@ -22,15 +22,17 @@ pub(super) const CANCEL_WAITING_RUN: &str = "
     WHERE id = $1 AND state IN ('queued', 'waiting_retry', 'waiting_approval')";
 pub(super) const REQUEST_CANCEL: &str = "
     UPDATE runs SET cancel_requested_at = coalesce(cancel_requested_at, $2) WHERE id = $1 AND state = 'running'";
-/// The attempts stay: a run that has a journal goes on from it, with all its time before it.
+/// The attempts stay: a run that has a journal goes on from it, with all its time before it. Crashes are counted anew.
 pub(super) const RETRY_RUN: &str = "
     UPDATE runs SET state = 'queued', stop_reason = NULL, error_class = NULL, error_message = NULL,
-      cancel_requested_at = NULL, finished_at = NULL, next_attempt_at = NULL, worked_ms = 0
+      cancel_requested_at = NULL, finished_at = NULL, next_attempt_at = NULL, worked_ms = 0,
+      crashes = 0
     WHERE id = $1 AND state IN ('failed', 'cancelled', 'waiting_retry')";
 /// As [`RETRY_RUN`], for one that may have been retried meanwhile.
 pub(super) const RETRY_FAILED_RUN: &str = "
     UPDATE runs SET state = 'queued', stop_reason = NULL, error_class = NULL, error_message = NULL,
-      cancel_requested_at = NULL, finished_at = NULL, next_attempt_at = NULL, worked_ms = 0
+      cancel_requested_at = NULL, finished_at = NULL, next_attempt_at = NULL, worked_ms = 0,
+      crashes = 0
     WHERE id = $1 AND state = 'failed'";
 pub(super) const FAILED_RUNS: &str = "
     SELECT id FROM runs WHERE state = 'failed' AND ($1 IS NULL OR error_class = $1)

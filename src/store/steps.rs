@@ -60,6 +60,22 @@ pub struct Step {
     pub payload_json: String,
 }
 
+impl Step {
+    /// What was foreseen of a call when it began.
+    pub fn begun(&self) -> Option<serde_json::Value> {
+        let payload: serde_json::Value = serde_json::from_str(&self.payload_json).ok()?;
+        payload.get("begun").cloned()
+    }
+
+    /// A call was cut off, and nobody knows whether it has happened.
+    pub fn is_in_doubt(&self) -> bool {
+        // As `gate::settle` writes it; what a tool says stands in `result`, or escaped in a text.
+        self.kind == StepKind::Result
+            && self.payload_json.starts_with("{\"ok\":false")
+            && self.payload_json.contains("\"error\":{\"code\":\"outcome_unknown\"")
+    }
+}
+
 /// A call whose id the store gives.
 #[derive(Debug, Clone)]
 pub struct NewCall {

@@ -17,7 +17,7 @@ pub use send_email::{MAIL_LIMIT_REACHED, is_listed, no_more_mails};
 use crate::clock::Clock;
 use crate::domain::{Address, Timestamp};
 use crate::store::PersonaStore;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 use serde_json::{Map, Value};
 
 /// Every tool, in the order the model sees them.
@@ -44,6 +44,21 @@ pub trait Tool: Send + Sync {
     /// What recovery may do when the call was started and no result was stored.
     fn class(&self) -> ToolClass;
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>>;
+    /// Of a [`ToolClass::Verifiable`] tool: what the call finds and what it will leave behind, in values that can be
+    /// compared later. It is stored with the call, before the call begins; it changes nothing.
+    fn foresee<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<Value, ToolError>> {
+        let _unused = call;
+        Box::pin(ready(Ok(Value::Null)))
+    }
+    /// Of a [`ToolClass::Verifiable`] tool: what became of a call that was cut off, by what was `foreseen`.
+    fn verify<'a>(
+        &'a self,
+        call: ToolCall<'a>,
+        foreseen: &'a Value,
+    ) -> BoxFuture<'a, Result<Found, ToolError>> {
+        let _unused = (call, foreseen);
+        Box::pin(ready(Ok(Found::Neither)))
+    }
 }
 
 /// What recovery may do with an interrupted call.
@@ -53,10 +68,22 @@ pub enum ToolClass {
     Repeatable,
     /// Its effect commits with its result, so no result means that nothing happened: run it.
     Transactional,
-    /// Its effect can be repeated without harm (an atomic write of given content): run it again.
-    Idempotent,
-    /// Never run it again; the model is told `outcome_unknown`.
+    /// Its effect can be seen: look ([`Tool::verify`]), and run it only if nothing has happened.
+    Verifiable,
+    /// Never run it again: the model is told `outcome_unknown` and may not repeat the call in this run, and the owner is
+    /// told too.
     Once,
+}
+
+/// What a look at the traces of a call that was cut off shows.
+#[derive(Debug)]
+pub enum Found {
+    /// It has happened; this is what it would have said.
+    Done(Box<ToolOutcome>),
+    /// Everything is as it was before it.
+    Untouched,
+    /// Something else has happened since.
+    Neither,
 }
 
 /// Everything a call may use.

@@ -2,8 +2,8 @@
 
 use super::arguments::read_args;
 use super::folder::{on_disk, open_regular, path_error};
-use super::{Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
-use crate::domain::Timestamp;
+use super::{Found, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
+use crate::domain::{Timestamp, sha256_hex};
 use cap_std::fs_utf8::{Dir, File, OpenOptions};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -48,7 +48,7 @@ impl Tool for UpdateMemory {
     }
 
     fn class(&self) -> ToolClass {
-        ToolClass::Idempotent
+        ToolClass::Verifiable
     }
 
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
@@ -59,6 +59,44 @@ impl Tool for UpdateMemory {
             Ok(ToolOutcome { result, mail: None })
         })
     }
+
+    fn foresee<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<Value, ToolError>> {
+        Box::pin(async move {
+            let change = Change::read(read_args(call.args)?)?;
+            let before = on_disk(call.folder, read_memory).await?;
+            let after = change.applied_to(before.as_deref().unwrap_or_default());
+            Ok(json!({ "before": digest(before.as_deref()), "after": digest(Some(&after)) }))
+        })
+    }
+
+    fn verify<'a>(
+        &'a self,
+        call: ToolCall<'a>,
+        foreseen: &'a Value,
+    ) -> BoxFuture<'a, Result<Found, ToolError>> {
+        Box::pin(async move {
+            let now = on_disk(call.folder, read_memory).await?;
+            let digest = digest(now.as_deref());
+            // A call that changes nothing finds the same before and after: it is run, and says so.
+            Ok(if digest == foreseen["before"] && foreseen.is_object() {
+                Found::Untouched
+            } else if digest == foreseen["after"] {
+                let result = told(true, now.map_or(0, |now| now.len()), call.limits.memory_bytes_max);
+                Found::Done(Box::new(ToolOutcome { result, mail: None }))
+            } else {
+                Found::Neither
+            })
+        })
+    }
+}
+
+/// `null` when there is no memory.
+fn digest(memory: Option<&str>) -> Value {
+    memory.map_or(Value::Null, |memory| Value::String(sha256_hex(&[memory.as_bytes()])))
+}
+
+fn told(changed: bool, bytes: usize, bytes_max: usize) -> Value {
+    json!({ "changed": changed, "bytes": bytes, "bytes_max": bytes_max })
 }
 
 enum Change {
@@ -131,7 +169,7 @@ fn update(folder: &Dir, change: &Change, now: Timestamp, bytes_max: usize) -> Re
         }
         replace(folder, &after).map_err(failed)?;
     }
-    Ok(json!({ "changed": changed, "bytes": after.len(), "bytes_max": bytes_max }))
+    Ok(told(changed, after.len(), bytes_max))
 }
 
 /// What the memory holds; `None` when there is no such file.

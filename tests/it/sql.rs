@@ -92,6 +92,7 @@ const OPEN_ROWS: &[&str] = &[
     "runs_ready",
     "runs_open_by_thread",
     "runs_running",
+    "runs_suspect",
     "deliveries_open",
     "responsibilities_due",
     "notices_untold",

@@ -3,4 +3,7 @@
 
 mod fencing;
 mod failing;
+mod poison;
+mod classes;
+mod ending;
 mod place;

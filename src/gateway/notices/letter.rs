@@ -53,6 +53,9 @@ fn headline(untold: &Untold) -> String {
         NoticeKind::RunFailed => {
             format!("{} failed: {}", count("run", "runs"), newest.detail())
         }
+        NoticeKind::OutcomeUnknown => {
+            format!("{} of {} may or may not have happened", count("call", "calls"), quoted(newest.detail()))
+        }
         NoticeKind::BudgetReached => format!("the budget of {subject} is used up"),
         NoticeKind::DeliveryFailed => format!("{} could not be delivered", count("mail", "mails")),
         NoticeKind::DeliveryDelayed if untold.count == 1 => format!("a mail{of} is still waiting to be sent"),

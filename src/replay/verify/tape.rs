@@ -3,21 +3,19 @@
 //!
 //! Absent on purpose: anything that could reach beyond these values.
 
+mod hands;
+
 use super::difference::{Found, What};
 use super::record::{Attempt, Call, Record};
 use crate::clock::Clock;
 use crate::config::Tier;
 use crate::domain::{ErrorClass, PurseId, PurseScope, PurseState, StopReason, ThreadId, Timestamp, Withheld};
 use crate::harness::circumstances::{Failure, Hindrance};
-use crate::harness::context::{self, Sources};
-use crate::harness::desk::RunError;
-use crate::harness::gate::{Gate, Verdict};
-use crate::harness::ledger::{Answer, Assembled, CallOrder, Circumstances, Hands, Ledger, Moment, Order};
+use crate::harness::ledger::{Answer, Circumstances, Ledger, Moment};
 use crate::harness::providers::{
     CallContext, Capabilities, Event, Parameter, Phase, Provider, ProviderError, Request, Response, Session,
     ToolArgs, Wire,
 };
-use crate::harness::resolvers::record::Seen;
 use crate::harness::route::Route;
 use crate::store::{
     ClaimedRun, EmptyPurse, Entry, JournalSoFar, KnownSession, NewCall, NewNotice, Sent, SessionKey, Step,
@@ -351,46 +349,6 @@ impl Ledger for Arc<Tape> {
         _provider: &'a str,
     ) -> Answer<'a, ()> {
         now(Ok(()))
-    }
-}
-
-impl Hands for Arc<Tape> {
-    fn assemble<'a>(&'a self, order: Order<'a>) -> BoxFuture<'a, Result<Assembled, RunError>> {
-        Box::pin(async move {
-            let coming = self.next_call()..self.attempt.calls.end;
-            let context = coming.into_iter().find_map(|call| self.record.context_of(call));
-            let Some(context) = context else { return Err(StoreError::Closed.into()) };
-            let sources = Sources {
-                persona: order.persona,
-                reads: &context.reads,
-                subject: order.subject,
-                now: context.now,
-            };
-            let profile = (order.run.profile.as_str(), order.profile);
-            let (allowed, budget) = (order.allowed_tokens, order.budget_tokens);
-            match context::assemble(sources, profile, allowed, budget).await {
-                Ok((context, report)) => Ok(Assembled { context, report, seen: Seen::default() }),
-                Err(error) => {
-                    let culprit = error.to_string();
-                    Err(self.differs(culprit, "a context", "none").into())
-                }
-            }
-        })
-    }
-
-    fn persona_text(&self, _run: &ClaimedRun) -> Result<String, RunError> {
-        // For the key of a session, and the session is known.
-        Ok(String::new())
-    }
-
-    fn call<'a>(
-        &'a self,
-        _gate: &'a Gate<'_>,
-        order: CallOrder<'a>,
-    ) -> BoxFuture<'a, Result<Verdict, RunError>> {
-        let known = self.recorded(StepKind::Result, order.id).map(|(_, step)| step.payload_json.clone());
-        // Without a result the attempt was cut off in the middle of this call.
-        ready(known.map(Verdict::Known).ok_or(RunError::Store(StoreError::Closed))).boxed()
     }
 }
 

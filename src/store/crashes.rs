@@ -1,0 +1,191 @@
+//! What an engine that died had in its hands: given back to the queue, or put aside when it is what kills engines.
+//!
+//! A run that is running under an epoch that is gone was there when its engine died. It was perhaps the cause, perhaps
+//! only there: a second time at the same place makes it a suspect, and suspects are worked on alone, one at a time, so
+//! that the third time proves something. Whatever comes further, ends or is parked is no suspect any more.
+
+use super::runs::{LINE_UP, persona_id};
+use super::steps::{INTERRUPTED, close_open_calls};
+use super::{Result, Store, facts, messages, money};
+use crate::clock::Clock;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Crashes in a row at the same place that make a run a suspect; the index `runs_suspect` has the same number.
+const SUSPECT: i64 = 2;
+/// Crashes in a row at the same place, the last one alone, after which a run is put aside.
+const GUILTY: i64 = 3;
+
+/// How far a run has come, as a number that grows with every answer and with every call and result of our own loop. A
+/// request that is made again does not count, and neither does what an agent does over again: nothing is gained by it.
+pub(super) const ORPHANS: &str = "
+    SELECT id, persona_id, crashes, crashed_at, alone,
+      (SELECT count(*) FROM run_turns t WHERE t.run_id = r.id AND t.state = 'answered')
+        + (SELECT count(*) FROM thread_tool_events e WHERE e.run_id = r.id AND e.tool_call_id GLOB 'c[0-9]*') AS place,
+      (SELECT json_array(t.turn_index, t.state, t.provider, t.model) FROM run_turns t WHERE t.run_id = r.id
+       ORDER BY t.turn_index DESC, t.attempt DESC LIMIT 1) AS turn,
+      (SELECT json_array(e.event_type, e.tool_name) FROM thread_tool_events e WHERE e.run_id = r.id
+       ORDER BY e.step_index DESC LIMIT 1) AS step
+    FROM runs r INDEXED BY runs_running WHERE state = 'running' AND epoch < $1 ORDER BY seq";
+pub(super) const REQUEUE_ORPHAN: &str =
+    "UPDATE runs SET state = 'queued', crashes = $2, crashed_at = $3 WHERE id = $1 AND state = 'running'";
+pub(super) const QUARANTINE: &str = "
+    UPDATE runs SET state = 'failed', stop_reason = 'failed', error_class = 'crashed', crashes = $2, crashed_at = $3,
+      error_message = $4, finished_at = $5
+    WHERE id = $1 AND state = 'running'";
+pub(super) const SUSPECTS: &str = "
+    SELECT
+      EXISTS (SELECT 1 FROM runs r WHERE crashes >= 2 AND state IN ('queued', 'running') AND crashed_at >=
+        (SELECT count(*) FROM run_turns t WHERE t.run_id = r.id AND t.state = 'answered')
+          + (SELECT count(*) FROM thread_tool_events e WHERE e.run_id = r.id AND e.tool_call_id GLOB 'c[0-9]*')),
+      EXISTS (SELECT 1 FROM runs WHERE crashes >= 2 AND state IN ('queued', 'running') AND state = 'queued' AND behind = 0),
+      EXISTS (SELECT 1 FROM runs INDEXED BY runs_running WHERE state = 'running' AND epoch = $1)";
+
+/// What became of the runs of engines that are gone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecoveredRuns {
+    /// Queued again.
+    pub queued: u64,
+    /// Of these, worked on alone until they have come further.
+    pub suspects: u64,
+    /// Put aside, because they killed engine after engine.
+    pub quarantined: u64,
+}
+
+impl Store {
+    /// Gives runs of engines that are gone back to the queue; puts aside those that took too many engines along. Call
+    /// once at start, before the first claim.
+    pub async fn recover_runs(&self) -> Result<RecoveredRuns> {
+        let (epoch, clock) = (self.epoch(), self.clock().clone());
+        let recovered = self
+            .write(move |conn| {
+                Box::pin(async move {
+                    money::recover(conn, &clock.now().to_string()).await?;
+                    let orphans = sqlx::query(ORPHANS).bind(epoch).fetch_all(&mut *conn).await?;
+                    let mut recovered = RecoveredRuns::default();
+                    for orphan in &orphans {
+                        recover(conn, orphan, &mut recovered, clock.as_ref()).await?;
+                    }
+                    sqlx::query(LINE_UP).execute(conn).await?;
+                    Ok(recovered)
+                })
+            })
+            .await?;
+        // Suspects that an earlier engine left in the queue count too.
+        self.suspects().0.store(true, Ordering::Relaxed);
+        Ok(recovered)
+    }
+}
+
+impl Store {
+    /// Whether some run is still to be worked on alone.
+    pub async fn has_suspects(&self) -> Result<bool> {
+        if !self.suspects().0.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        let row = sqlx::query(SUSPECTS).bind(self.epoch()).fetch_one(self.readers()).await?;
+        Ok(row.get(0))
+    }
+}
+
+async fn recover(
+    conn: &mut SqliteConnection,
+    orphan: &SqliteRow,
+    recovered: &mut RecoveredRuns,
+    clock: &dyn Clock,
+) -> Result<()> {
+    let (run, place): (&str, i64) = (orphan.get("id"), orphan.get("place"));
+    let (before, at): (i64, i64) = (orphan.get("crashes"), orphan.get("crashed_at"));
+    let crashes = if before > 0 && at >= place { before + 1 } else { 1 };
+    // Beside others it may be innocent as often as it likes.
+    let crashes = if orphan.get("alone") { crashes } else { crashes.min(SUSPECT) };
+    if crashes >= GUILTY {
+        let message = format!(
+            "the engine stopped {crashes} times in a row at the same step of this run: {}",
+            last_step(orphan)
+        );
+        let quarantine = sqlx::query(QUARANTINE).bind(run).bind(crashes).bind(place).bind(message);
+        quarantine.bind(clock.now().to_string()).execute(&mut *conn).await?;
+        facts::run_failed(conn, run, clock).await?;
+        let persona = persona_id(orphan)?;
+        messages::audit(conn, Some(&persona), ("run", run), "quarantine:crashed", clock.now()).await?;
+        recovered.quarantined += 1;
+    } else {
+        sqlx::query(REQUEUE_ORPHAN).bind(run).bind(crashes).bind(place).execute(&mut *conn).await?;
+        recovered.queued += 1;
+        recovered.suspects += u64::from(crashes >= SUSPECT);
+    }
+    close_open_calls(conn, run, INTERRUPTED, clock).await.map(|_closed| ())
+}
+
+/// Where a run stood, for people.
+fn last_step(orphan: &SqliteRow) -> String {
+    let read = |column| {
+        let json: Option<&str> = orphan.get(column);
+        json.and_then(|json| serde_json::from_str::<Vec<serde_json::Value>>(json).ok())
+    };
+    let word = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    match (read("turn").as_deref(), read("step").as_deref()) {
+        (Some([index, state, provider, model]), _) if state == "started" => {
+            let turn = index.as_u64().unwrap_or_default() + 1;
+            format!("turn {turn}, while {} on {} was asked", word(model), word(provider))
+        }
+        (Some(_), Some([kind, tool])) if kind == "tool_call" => format!("the call of `{}`", word(tool)),
+        (Some(_), Some([_, tool])) => format!("what follows the result of `{}`", word(tool)),
+        (Some([index, ..]), _) => {
+            format!("what follows turn {}", index.as_u64().unwrap_or_default() + 1)
+        }
+        (_, _) => "its context, before anybody was asked".to_owned(),
+    }
+}
+
+/// Whether there may be suspects; kept in memory, so that a claim costs nothing more when there are none.
+#[derive(Clone, Default)]
+pub(super) struct Suspects(Arc<AtomicBool>);
+
+/// Whose turn it is to be claimed.
+pub(super) enum Turn {
+    Everybody,
+    /// Somebody is at work, and nobody may join: either is a suspect.
+    Nobody,
+    /// One run, and it works alone: a suspect if one is free.
+    One {
+        suspect: bool,
+    },
+}
+
+impl Suspects {
+    /// Looks whether there still are suspects.
+    pub async fn turn(&self, conn: &mut SqliteConnection, epoch: i64) -> Result<Turn> {
+        if !self.0.load(Ordering::Relaxed) {
+            return Ok(Turn::Everybody);
+        }
+        let row = sqlx::query(SUSPECTS).bind(epoch).fetch_one(conn).await?;
+        let (some, free, busy) = (row.get(0), row.get(1), row.get(2));
+        Ok(match (some, free, busy) {
+            (false, ..) => {
+                self.0.store(false, Ordering::Relaxed);
+                Turn::Everybody
+            }
+            (true, _, true) => Turn::Nobody,
+            (true, suspect, false) => Turn::One { suspect },
+        })
+    }
+}
+
+impl Turn {
+    /// How many runs may be claimed, and how many crashes they must have.
+    pub fn allows(&self, limit: usize) -> Option<(usize, i64)> {
+        match self {
+            Turn::Everybody => Some((limit, 0)),
+            Turn::Nobody => None,
+            Turn::One { suspect } => Some((limit.min(1), if *suspect { SUSPECT } else { 0 })),
+        }
+    }
+
+    pub fn is_alone(&self) -> bool {
+        matches!(self, Turn::One { .. })
+    }
+}

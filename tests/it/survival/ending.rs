@@ -1,0 +1,116 @@
+//! SIGTERM under load, with a model and a mail server that never answer: the engine ends well and in time, every time,
+//! and nothing is lost, doubled or counted.
+
+use super::place::{Client, Running, Sink, attache, workspace};
+use crate::app::audit;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, SqliteConnection};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+const ROUNDS: usize = 20;
+const LETTERS_PER_ROUND: usize = 4;
+
+/// Where the engine of the moment listens, and whether letters still come.
+#[derive(Default)]
+struct Door {
+    port: AtomicU16,
+    closed: AtomicBool,
+}
+
+/// Writes until the door is closed; tells of every yes.
+fn write(door: &Door, client: usize, yes: &Sender<String>) {
+    for letter in 0.. {
+        let id = format!("{client}-{letter}@guest.example");
+        // Of three letters one is about something that the model never comes to an end with.
+        let body = if letter % 3 == 0 { "an endless question" } else { "When?" };
+        loop {
+            if door.closed.load(Ordering::SeqCst) {
+                return;
+            }
+            let reply = Client::begin(door.port.load(Ordering::SeqCst)).and_then(|mut open| {
+                open.letter(&id, body)?;
+                open.hear()
+            });
+            if reply.is_ok_and(|reply| reply.starts_with("250")) {
+                yes.send(id).expect("somebody counts");
+                break;
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn set_drain(folder: &Path, span: &str) {
+    let path = folder.join("configs/gateway.json");
+    let mut config: Value = serde_json::from_slice(&std::fs::read(&path).expect("a file")).expect("json");
+    config["limits"]["drain_max"] = json!(span);
+    std::fs::write(path, config.to_string()).expect("a file");
+}
+
+async fn number(rows: &mut SqliteConnection, sql: &'static str) -> i64 {
+    sqlx::query_scalar(sql).fetch_one(rows).await.expect("a number")
+}
+
+#[tokio::test]
+async fn twenty_ends_under_load_come_in_time_whatever_the_model_and_the_mail_server_do() {
+    let sink = Sink::default();
+    let script =
+        json!({ "rules": [{ "when": { "contains": "endless" }, "hang": true }, { "say": "At ten." }] });
+    let dir = workspace(sink.open(), &script);
+    sink.stalls.store(true, Ordering::SeqCst);
+    let (door, (yes, told)) = (Arc::new(Door::default()), channel());
+    let clients: Vec<_> = (0..3)
+        .map(|number| {
+            let (door, yes) = (door.clone(), yes.clone());
+            std::thread::spawn(move || write(&door, number, &yes))
+        })
+        .collect();
+    let database = SqliteConnectOptions::new().filename(dir.path().join("data/attache.db"));
+    let mut taken = Vec::new();
+    for round in 0..ROUNDS {
+        // Once with the ten seconds of a workspace that says nothing about it.
+        let (drain, most) = if round == 0 { ("10s", 10) } else { ("3s", 6) };
+        set_drain(dir.path(), drain);
+        let engine = Running::start(dir.path(), &[]);
+        door.port.store(engine.port, Ordering::SeqCst);
+        for _ in 0..LETTERS_PER_ROUND {
+            taken.push(told.recv_timeout(Duration::from_secs(60)).expect("letters get a yes"));
+        }
+        engine.signal(Signal::TERM);
+        let (status, said, took) = engine.ended();
+        assert_eq!(status.code(), Some(0), "round {round}: {said}");
+        assert!(took < Duration::from_secs(most), "round {round} took {took:?}: {said}");
+        let log = dir.path().join("data/attache.db-wal").metadata().map_or(0, |log| log.len());
+        assert_eq!(log, 0, "round {round} left a log");
+        let mut rows = database.connect().await.expect("the database");
+        let left = "SELECT count(*) FROM runs WHERE state = 'running' OR crashes > 0 OR attempt > 1
+            OR (state = 'queued' AND attempt > 0)";
+        assert_eq!(number(&mut rows, left).await, 0, "round {round}: {said}");
+    }
+    door.closed.store(true, Ordering::SeqCst);
+    clients.into_iter().for_each(|client| client.join().expect("a client ends"));
+    drop(yes);
+    taken.extend(told);
+
+    sink.stalls.store(false, Ordering::SeqCst);
+    let script = json!({ "rules": [{ "say": "At ten." }] }).to_string();
+    std::fs::write(dir.path().join("configs/demo-script.json"), script).expect("a file");
+    let drained = attache(dir.path(), &["drain"]).output().expect("the binary runs");
+    assert!(drained.status.success(), "{drained:?}");
+    let mut rows = database.connect().await.expect("the database");
+    audit(&mut rows).await;
+    let answered = "SELECT m.message_id FROM runs r JOIN messages m ON m.id = r.trigger_message_id
+        WHERE r.state = 'succeeded'";
+    let answered: Vec<String> = sqlx::query_scalar(answered).fetch_all(&mut rows).await.expect("runs");
+    for id in &taken {
+        assert_eq!(answered.iter().filter(|done| *done == id).count(), 1, "{id} was answered once");
+    }
+    let unsent = "SELECT count(*) FROM deliveries WHERE state <> 'done'";
+    assert_eq!(number(&mut rows, unsent).await, 0);
+}
