@@ -43,11 +43,17 @@ pub(super) const RUNS: &str = "
     SELECT DISTINCT b.* FROM runs r JOIN runs b ON b.thread_id = r.thread_id AND b.seq <= r.seq
     WHERE r.id IN (SELECT value FROM json_each($1)) ORDER BY b.seq";
 pub(super) const TURNS: &str = "SELECT * FROM run_turns WHERE run_id IN (SELECT value FROM json_each($1))";
-/// What the contexts were assembled from: every digest that their sources name.
+/// What the contexts were assembled from: every digest that their sources name, and what is named there in turn (a
+/// configuration is a list of the digests of its files).
 pub(super) const CONTENTS: &str = "
-    SELECT * FROM contents WHERE sha256 IN (
+    WITH named (sha256) AS (
       SELECT s.value FROM run_turns t, json_tree(t.sources_json) s
-      WHERE t.run_id IN (SELECT value FROM json_each($1)) AND s.type = 'text' AND length(s.value) = 64)";
+      WHERE t.run_id IN (SELECT value FROM json_each($1)) AND s.type = 'text' AND length(s.value) = 64)
+    SELECT * FROM contents WHERE sha256 IN (
+      SELECT sha256 FROM named
+      UNION SELECT s.value FROM named n JOIN contents c ON c.sha256 = n.sha256,
+        json_tree(CASE WHEN json_valid(CAST(c.bytes AS TEXT)) THEN CAST(c.bytes AS TEXT) ELSE 'null' END) s
+      WHERE s.type = 'text' AND length(s.value) = 64)";
 pub(super) const STEPS: &str = "
     SELECT DISTINCT e.* FROM runs r JOIN runs b ON b.thread_id = r.thread_id AND b.seq <= r.seq
       JOIN thread_tool_events e ON e.run_id = b.id

@@ -8,6 +8,7 @@ use attache::replay::diff::compare;
 use attache::replay::load_run;
 use attache::store::{OpenError, Store};
 use serde_json::{Value, json};
+use sqlx::ConnectOptions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -89,6 +90,30 @@ async fn an_exported_run_comes_back_whole_and_without_secrets() {
     assert!(shown.0 == 0 && shown.1.contains("And dinner?"), "{shown:?}");
     assert_eq!(attache(&there, &["replay", "diff", &one, &one]).0, 0);
     app.check().await;
+}
+
+#[tokio::test]
+async fn an_imported_run_is_verified_where_nothing_else_of_its_workspace_is() {
+    let app = Workspace::new(&json!({ "turns": [
+        { "call": [{ "tool": "list_files", "args": {} }] },
+        { "say": "At seven." },
+    ]}));
+    let app = app.start().await;
+    let run = app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
+    app.drain().await;
+    let (_, file) = export(&app, &[&run], &[]);
+    assert_eq!(import(&app, &file, "elsewhere").0, 0);
+    let there = app.workspace.path().join("elsewhere");
+    // The scripted adapter is not made without a script; in this one there is no answer to take.
+    std::fs::write(there.join("configs/script.json"), "{}").expect("a script");
+    let said = attache(&there, &["replay", "verify", &run]);
+    assert!(said.0 == 0 && said.1.contains("1 identical (2 requests)"), "{said:?}");
+    let mut rows =
+        sqlx::sqlite::SqliteConnectOptions::new().filename(there.join("data/attache.db")).connect().await;
+    let changed = "UPDATE run_turns SET response_json = replace(response_json, 'list_files', 'read_file') WHERE turn_index = 0";
+    sqlx::query(changed).execute(rows.as_mut().expect("the archive")).await.expect("a change");
+    let said = attache(&there, &["replay", "verify", &run]);
+    assert!(said.0 == 1 && said.1.contains("1 different"), "the control: {said:?}");
 }
 
 #[tokio::test]
