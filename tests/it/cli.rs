@@ -408,9 +408,9 @@ fn a_database_that_is_none_is_left_alone_and_says_what_to_do() {
     std::fs::write(workspace.path("data/attache.db"), &garbage).expect("a file");
     for args in [&["runs", "list"][..], &["drain"]] {
         let said = workspace.run(args);
-        assert_eq!(said.code, 75, "{args:?}: {}", said.stderr);
+        assert_eq!(said.code, 65, "{args:?}: {}", said.stderr);
         assert!(said.stderr.contains("file is not a database"), "{}", said.stderr);
-        assert!(said.stderr.contains("\nhint: `data/attache.db` must be a database"), "{}", said.stderr);
+        assert!(said.stderr.contains("\nhint: keep a copy of `data` as it is"), "{}", said.stderr);
     }
     let kept = std::fs::read_to_string(workspace.path("data/attache.db")).expect("the file");
     assert!(kept == garbage, "the file was changed");

@@ -17,25 +17,25 @@ struct Point {
     flagged: bool,
 }
 
-/// An engine's first commit recovers, then come the claim, the mark before the dot, and the outcome.
+/// An engine's first commits recover and look at the waits, then come the claim, the mark before the dot, and the outcome.
 const POINTS: [Point; 6] = [
     Point {
         name: "O1",
-        cut: PowerCut::BeforeCommit(2),
+        cut: PowerCut::BeforeCommit(3),
         on_disk: DeliveryState::Queued,
         copies: 1,
         flagged: false,
     },
     Point {
         name: "O2",
-        cut: PowerCut::AfterCommit(2),
+        cut: PowerCut::AfterCommit(3),
         on_disk: DeliveryState::Sending,
         copies: 1,
         flagged: false,
     },
     Point {
         name: "O3",
-        cut: PowerCut::BeforeCommit(3),
+        cut: PowerCut::BeforeCommit(4),
         on_disk: DeliveryState::Sending,
         copies: 1,
         flagged: false,
@@ -43,21 +43,21 @@ const POINTS: [Point; 6] = [
     // The mark is there and the dot was not sent: flagged all the same, since nobody can know.
     Point {
         name: "O4",
-        cut: PowerCut::AfterCommit(3),
+        cut: PowerCut::AfterCommit(4),
         on_disk: DeliveryState::Committing,
         copies: 1,
         flagged: true,
     },
     Point {
         name: "O5",
-        cut: PowerCut::BeforeCommit(4),
+        cut: PowerCut::BeforeCommit(5),
         on_disk: DeliveryState::Committing,
         copies: 2,
         flagged: true,
     },
     Point {
         name: "O6",
-        cut: PowerCut::AfterCommit(4),
+        cut: PowerCut::AfterCommit(5),
         on_disk: DeliveryState::Done,
         copies: 1,
         flagged: false,
@@ -101,7 +101,7 @@ async fn after_mixed_replies_and_a_crash_only_the_deferred_recipient_is_tried_ag
     let server = Server::start(Script::default()).await;
     server.set(|script| drop(script.replies.insert("RCPT TO:<later@", "450 4.2.1 greylisted".to_owned())));
     let id = house.mail("first", &["here@example.test", "later@example.test"]).await;
-    house.store.cut_power(PowerCut::AfterCommit(4));
+    house.store.cut_power(PowerCut::AfterCommit(5));
     house.outbound(&server).work_once().await.expect_err("the power is off");
     let House { folder, clock, store } = house;
     store.close().await;
@@ -153,8 +153,8 @@ async fn a_mail_that_the_server_may_have_is_held_where_that_is_wanted_until_some
 #[tokio::test]
 async fn a_crash_in_doubt_holds_the_mail_and_one_before_it_does_not() {
     for (cut, state, held) in [
-        (PowerCut::AfterCommit(2), DeliveryState::Done, 0),
-        (PowerCut::BeforeCommit(4), DeliveryState::Held, 1),
+        (PowerCut::AfterCommit(3), DeliveryState::Done, 0),
+        (PowerCut::BeforeCommit(5), DeliveryState::Held, 1),
     ] {
         let house = House::new().await;
         let server = Server::start(Script::default()).await;
