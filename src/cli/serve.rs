@@ -26,7 +26,7 @@ impl Command for Serve {
         clap::Command::new("serve")
             .about("Take letters, run schedules, answer and send, until SIGTERM or SIGINT")
             .arg(Arg::new("take-over").long("take-over").action(ArgAction::SetTrue).help(
-                "Replace an engine that has this workspace and does not answer; it can store nothing more",
+                "Replace the engine that has this workspace, for one that hangs: nobody asks it, and it can store nothing more",
             ))
     }
     fn default_log(&self) -> &'static str {

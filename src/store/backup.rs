@@ -6,7 +6,7 @@
 //! so never ends beside a busy engine.
 
 use super::{OpenError, Result, Store};
-use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
 use sqlx::{ConnectOptions, Row};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -76,6 +76,16 @@ pub async fn content(database: &Path) -> std::result::Result<Content, OpenError>
         open_runs: count(3),
         open_deliveries: count(4),
     })
+}
+
+/// Gives a copy the journal mode that its readers expect, and waits until it is on disk: `VACUUM INTO` leaves another one,
+/// which whoever only reads could not change.
+pub async fn make_ready(database: &Path) -> std::result::Result<(), OpenError> {
+    let options = SqliteConnectOptions::new().filename(database).create_if_missing(false);
+    let options = options.journal_mode(SqliteJournalMode::Wal).disable_statement_logging();
+    sqlx::Connection::close(options.connect().await?).await?;
+    let synced = File::open(database).and_then(|file| file.sync_all());
+    synced.map_err(|source| OpenError::Folder { path: database.display().to_string(), source })
 }
 
 impl Store {

@@ -52,7 +52,13 @@ impl Command for Verify {
             .after_help(
                 "The loop is the real one; the provider's answers, the results of tools, the time, and what the \
                  context was assembled from come from the record. Nothing is sent, started or written. Exit code 1 \
-                 when a run differs.",
+                 when a run differs; with --strict also when one cannot be verified.",
+            )
+            .arg(
+                Arg::new("strict")
+                    .long("strict")
+                    .action(ArgAction::SetTrue)
+                    .help("Exit with 1 also when a run cannot be verified"),
             )
             .arg(
                 Arg::new("run")
@@ -104,7 +110,8 @@ impl Command for Verify {
             drop(verifier);
             store.close().await;
             conclude(context, &tally, (clock.monotonic() - began).as_secs_f64())?;
-            Ok(if tally.different > 0 { Exit::Failed } else { Exit::Ok })
+            let falls_short = args.get_flag("strict") && tally.not_verifiable > 0;
+            Ok(if tally.different > 0 || falls_short { Exit::Failed } else { Exit::Ok })
         })
     }
 }

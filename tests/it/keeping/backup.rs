@@ -82,6 +82,8 @@ async fn a_backup_under_load_has_every_letter_that_got_its_yes_before_it_and_res
     let mut audit = Audit::open(&restored.path().join("data/attache.db")).await.expect("a database");
     let findings = audit.examine(EVERYTHING).await.expect("an audit");
     assert!(findings.broken.is_empty(), "{:#?}", findings.broken);
+    let (code, stdout, stderr) = attache(restored.path(), &["replay", "verify", "--all"]).await;
+    assert_eq!(code, 0, "who only reads cannot open what was restored: {stdout}{stderr}");
     let restored = restored.start().await;
     assert_eq!(restored.engine.store.epoch(), epoch + 1);
     restored.drain().await;

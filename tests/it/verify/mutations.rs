@@ -3,6 +3,7 @@
 use crate::app::{TestApp, note};
 use attache::replay::verify::{Difference, Outcome};
 use serde_json::json;
+use std::process::Command;
 
 async fn app() -> (TestApp, String) {
     let house = json!([{ "tool": "read_file", "args": { "path": "knowledge/house.md" } }]);
@@ -99,4 +100,12 @@ async fn an_older_record_is_not_verifiable_and_says_so() {
     sqlx::query(sql).bind(&run).execute(&mut rows).await.expect("changed");
     let outcome = app.workspace.verified().await.remove(0).outcome;
     assert!(matches!(&outcome, Outcome::NotVerifiable { reason } if reason.contains("older")), "{outcome:?}");
+    for (args, code) in
+        [(&["replay", "verify", "--all"][..], 0), (&["replay", "verify", "--all", "--strict"], 1)]
+    {
+        let command =
+            Command::new(env!("CARGO_BIN_EXE_attache")).args(args).current_dir(app.workspace.path()).output();
+        let output = command.expect("it ran");
+        assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stdout));
+    }
 }
