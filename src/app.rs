@@ -32,8 +32,6 @@ use tokio_util::sync::CancellationToken;
 const SESSION_UNUSED_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Time for those who wait for a yes to read that there is none, when nothing can be stored any more.
 const LAST_REPLIES: Duration = Duration::from_millis(400);
-/// Longest time that runs which may have stopped engines keep the doors closed.
-const SUSPECTS_MAX: Duration = Duration::from_secs(3);
 /// Of the time of a drain, what the work may take at most, what is put back included.
 const WORK_SHARE: f32 = 0.9;
 /// Time for the database to close, after that.
@@ -120,15 +118,6 @@ impl Engine {
         Ok(Self { store, config, desk, door, outbound, notices, scheduler, worker, runs_queued, mail_queued })
     }
 
-    /// Gives runs that were there when engines died a moment alone, before anybody is let in: a kill from outside that
-    /// comes with the work would otherwise look like their doing.
-    pub async fn clear_suspects(&mut self) -> anyhow::Result<()> {
-        self.worker
-            .clear_suspects(SUSPECTS_MAX)
-            .await
-            .context("working on runs that may have stopped engines")
-    }
-
     /// The door for letters that come some other way than by a listener.
     pub fn door(&self) -> Arc<dyn Door> {
         self.door.clone()
@@ -198,7 +187,13 @@ impl Engine {
         tracing::info!("stopping");
         // A second is the least, so that a drain of no time still puts back what it cuts.
         let most = drain_max.max(Duration::from_secs(1)).mul_f32(WORK_SHARE);
-        if timeout(most, work.ended()).await.is_err() {
+        let ended = async {
+            if let Err(error) = store.note_end().await {
+                tracing::debug!(%error, "not noted that this end was asked for");
+            }
+            work.ended().await;
+        };
+        if timeout(most, ended).await.is_err() {
             tracing::warn!("some work did not end in time and is cut; the next start goes on with it");
         }
         drop((work, door));

@@ -43,11 +43,10 @@ async fn serve(context: &Context, take_over: bool) -> anyhow::Result<Exit> {
     // Before anything is opened, so that an early signal is not lost.
     let mut signals = Signals::listen()?;
     let (config, clock) = (context.config()?, Arc::new(SystemClock::new()));
-    let mut engine = match take_over {
+    let engine = match take_over {
         true => Engine::take_over(config, clock).await?,
         false => Engine::open(config, clock).await?,
     };
-    engine.clear_suspects().await?;
     let listeners = bind(&engine, take_over).await?;
     // Letters are taken and kept all the same; what is answered meanwhile is the operator's to know.
     let texts = preflight::text_problems(&engine.config, engine.store.clock().now());

@@ -20,8 +20,6 @@ use tokio_util::sync::CancellationToken;
 
 /// Longest time between two looks at the table.
 const POLL: Duration = Duration::from_secs(1);
-/// The same while a suspect is worked on.
-const SUSPECTS_POLL: Duration = Duration::from_millis(20);
 /// Waits between the tries of one run, when nobody named a longer one.
 const RUN_RETRY_WAITS: [Duration; 5] = [
     Duration::from_secs(60),
@@ -79,29 +77,18 @@ impl Worker {
         self.wind_down().await;
     }
 
-    /// Works on runs that may have stopped engines, one at a time, until none is left that has not come further, or the
-    /// time is over.
-    pub async fn clear_suspects(&mut self, most: Duration) -> Result<(), StoreError> {
-        let clearing = async {
-            while self.desk.store.has_suspects().await? {
-                self.claim().await?;
-                tokio::select! {
-                    Some(ended) = self.running.join_next() => self.ended(ended),
-                    () = tokio::time::sleep(SUSPECTS_POLL) => {}
-                }
-            }
-            Ok(())
-        };
-        tokio::time::timeout(most, clearing).await.unwrap_or(Ok(()))
-    }
-
     /// Works off everything that is due now, then returns how many runs were worked on.
     pub async fn drain(&mut self) -> Result<usize, StoreError> {
-        let mut worked = 0;
+        let (mut worked, mut tried) = (0, false);
         loop {
             worked += self.claim().await?;
             match self.running.join_next().await {
-                Some(ended) => self.ended(ended),
+                Some(ended) => {
+                    tried = false;
+                    self.ended(ended);
+                }
+                // It has lived through everything else: now those that may have stopped engines.
+                None if !tried && self.desk.store.try_suspects_now() => tried = true,
                 // What is due and yet not claimable waits for a parked run of its thread, or another engine has it.
                 None => return Ok(worked),
             }

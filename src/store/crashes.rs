@@ -1,27 +1,27 @@
 //! What an engine that died had in its hands: given back to the queue, or put aside when it is what kills engines.
 //!
 //! A run that is running under an epoch that is gone was there when its engine died. It was perhaps the cause, perhaps
-//! only there: a second time at the same place makes it a suspect, and suspects are worked on alone, one at a time, so
-//! that the third time proves something. Whatever comes further, ends or is parked is no suspect any more.
+//! only there: a second time in a row at the same place makes it a suspect, and suspects are tried alone (`suspects.rs`),
+//! so that a death then says something. Whatever comes further, ends, is parked or put back is no suspect any more, and
+//! neither is whatever waited while an engine died with others in its hands.
 
 use super::runs::{LINE_UP, persona_id};
 use super::steps::{INTERRUPTED, close_open_calls};
+use super::suspects::SUSPECT;
 use super::{Result, Store, facts, messages, money};
 use crate::clock::Clock;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Crashes in a row at the same place that make a run a suspect; the index `runs_suspect` has the same number.
-const SUSPECT: i64 = 2;
 /// Crashes in a row at the same place, the last one alone, after which a run is put aside.
 const GUILTY: i64 = 3;
+/// A place at which no run is: a crash there is remembered (the run was not queued by a person), and counts for nothing.
+const NOWHERE: i64 = -1;
 
 /// How far a run has come, as a number that grows with every answer and with every call and result of our own loop. A
 /// request that is made again does not count, and neither does what an agent does over again: nothing is gained by it.
 pub(super) const ORPHANS: &str = "
-    SELECT id, persona_id, crashes, crashed_at, alone,
+    SELECT id, persona_id, crashes, crashed_at, alone, epoch = (SELECT ended FROM engine WHERE id = 1) AS asked_to_end,
       (SELECT count(*) FROM run_turns t WHERE t.run_id = r.id AND t.state = 'answered')
         + (SELECT count(*) FROM thread_tool_events e WHERE e.run_id = r.id AND e.tool_call_id GLOB 'c[0-9]*') AS place,
       (SELECT json_array(t.turn_index, t.state, t.provider, t.model) FROM run_turns t WHERE t.run_id = r.id
@@ -35,20 +35,18 @@ pub(super) const QUARANTINE: &str = "
     UPDATE runs SET state = 'failed', stop_reason = 'failed', error_class = 'crashed', crashes = $2, crashed_at = $3,
       error_message = $4, finished_at = $5
     WHERE id = $1 AND state = 'running'";
-pub(super) const SUSPECTS: &str = "
-    SELECT
-      EXISTS (SELECT 1 FROM runs r WHERE crashes >= 2 AND state IN ('queued', 'running') AND crashed_at >=
-        (SELECT count(*) FROM run_turns t WHERE t.run_id = r.id AND t.state = 'answered')
-          + (SELECT count(*) FROM thread_tool_events e WHERE e.run_id = r.id AND e.tool_call_id GLOB 'c[0-9]*')),
-      EXISTS (SELECT 1 FROM runs WHERE crashes >= 2 AND state IN ('queued', 'running') AND state = 'queued' AND behind = 0),
-      EXISTS (SELECT 1 FROM runs INDEXED BY runs_running WHERE state = 'running' AND epoch = $1)";
+/// Those that waited when an engine died of something else.
+pub(super) const CLEAR_WAITING: &str = "
+    UPDATE runs SET crashes = 1, crashed_at = -1
+    WHERE crashes >= 2 AND state IN ('queued', 'running') AND state = 'queued'";
+pub(super) const NOTE_END: &str = "UPDATE engine SET ended = epoch WHERE id = 1";
 
 /// What became of the runs of engines that are gone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecoveredRuns {
     /// Queued again.
     pub queued: u64,
-    /// Of these, worked on alone until they have come further.
+    /// Of these, to be tried alone.
     pub suspects: u64,
     /// Put aside, because they killed engine after engine.
     pub quarantined: u64,
@@ -64,6 +62,9 @@ impl Store {
                 Box::pin(async move {
                     money::recover(conn, &clock.now().to_string()).await?;
                     let orphans = sqlx::query(ORPHANS).bind(epoch).fetch_all(&mut *conn).await?;
+                    if orphans.iter().any(|orphan| !was_asked_to_end(orphan)) {
+                        sqlx::query(CLEAR_WAITING).execute(&mut *conn).await?;
+                    }
                     let mut recovered = RecoveredRuns::default();
                     for orphan in &orphans {
                         recover(conn, orphan, &mut recovered, clock.as_ref()).await?;
@@ -74,20 +75,30 @@ impl Store {
             })
             .await?;
         // Suspects that an earlier engine left in the queue count too.
-        self.suspects().0.store(true, Ordering::Relaxed);
+        self.suspects().there_may_be_some();
         Ok(recovered)
+    }
+
+    /// Lets runs be tried that may have stopped engines, without their wait: everything else is worked off. Whether there
+    /// may be some.
+    pub fn try_suspects_now(&self) -> bool {
+        self.suspects().end_wait()
+    }
+
+    /// Notes that this engine was asked to end: whatever happens to it from here on counts against no run.
+    pub async fn note_end(&self) -> Result<()> {
+        self.write(|conn| {
+            Box::pin(async move {
+                sqlx::query(NOTE_END).execute(conn).await?;
+                Ok(())
+            })
+        })
+        .await
     }
 }
 
-impl Store {
-    /// Whether some run is still to be worked on alone.
-    pub async fn has_suspects(&self) -> Result<bool> {
-        if !self.suspects().0.load(Ordering::Relaxed) {
-            return Ok(false);
-        }
-        let row = sqlx::query(SUSPECTS).bind(self.epoch()).fetch_one(self.readers()).await?;
-        Ok(row.get(0))
-    }
+fn was_asked_to_end(orphan: &SqliteRow) -> bool {
+    orphan.get("asked_to_end")
 }
 
 async fn recover(
@@ -98,10 +109,13 @@ async fn recover(
 ) -> Result<()> {
     let (run, place): (&str, i64) = (orphan.get("id"), orphan.get("place"));
     let (before, at): (i64, i64) = (orphan.get("crashes"), orphan.get("crashed_at"));
-    let crashes = if before > 0 && at >= place { before + 1 } else { 1 };
+    let (crashes, place) = match before {
+        _ if was_asked_to_end(orphan) => (1, NOWHERE),
+        1.. if at >= place => (before + 1, place),
+        _ => (1, place),
+    };
     // Beside others it may be innocent as often as it likes.
-    let crashes = if orphan.get("alone") { crashes } else { crashes.min(SUSPECT) };
-    if crashes >= GUILTY {
+    if crashes >= GUILTY && orphan.get("alone") {
         let message = format!(
             "the engine stopped {crashes} times in a row at the same step of this run: {}",
             last_step(orphan)
@@ -138,54 +152,5 @@ fn last_step(orphan: &SqliteRow) -> String {
             format!("what follows turn {}", index.as_u64().unwrap_or_default() + 1)
         }
         (_, _) => "its context, before anybody was asked".to_owned(),
-    }
-}
-
-/// Whether there may be suspects; kept in memory, so that a claim costs nothing more when there are none.
-#[derive(Clone, Default)]
-pub(super) struct Suspects(Arc<AtomicBool>);
-
-/// Whose turn it is to be claimed.
-pub(super) enum Turn {
-    Everybody,
-    /// Somebody is at work, and nobody may join: either is a suspect.
-    Nobody,
-    /// One run, and it works alone: a suspect if one is free.
-    One {
-        suspect: bool,
-    },
-}
-
-impl Suspects {
-    /// Looks whether there still are suspects.
-    pub async fn turn(&self, conn: &mut SqliteConnection, epoch: i64) -> Result<Turn> {
-        if !self.0.load(Ordering::Relaxed) {
-            return Ok(Turn::Everybody);
-        }
-        let row = sqlx::query(SUSPECTS).bind(epoch).fetch_one(conn).await?;
-        let (some, free, busy) = (row.get(0), row.get(1), row.get(2));
-        Ok(match (some, free, busy) {
-            (false, ..) => {
-                self.0.store(false, Ordering::Relaxed);
-                Turn::Everybody
-            }
-            (true, _, true) => Turn::Nobody,
-            (true, suspect, false) => Turn::One { suspect },
-        })
-    }
-}
-
-impl Turn {
-    /// How many runs may be claimed, and how many crashes they must have.
-    pub fn allows(&self, limit: usize) -> Option<(usize, i64)> {
-        match self {
-            Turn::Everybody => Some((limit, 0)),
-            Turn::Nobody => None,
-            Turn::One { suspect } => Some((limit.min(1), if *suspect { SUSPECT } else { 0 })),
-        }
-    }
-
-    pub fn is_alone(&self) -> bool {
-        matches!(self, Turn::One { .. })
     }
 }

@@ -15,6 +15,7 @@ mod arrivals;
 mod threads;
 mod correspondence;
 mod runs;
+mod suspects;
 mod crashes;
 mod journal;
 mod steps;

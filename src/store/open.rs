@@ -1,8 +1,8 @@
 //! Opening a workspace's database: the lock, the pragmas read back, the migrations, the epoch.
 
 use super::Result;
-use super::crashes::Suspects;
 use super::log::Log;
+use super::suspects::Suspects;
 use super::writer::{Job, Writer};
 use crate::clock::Clock;
 use crate::crash::is_careless;
@@ -169,7 +169,7 @@ impl Store {
         let is_engine = lock.is_some();
         let log = Log::new(is_engine.then_some(options));
         let writer = Writer::start(conn, is_engine.then_some(epoch), log);
-        let suspects = Suspects::default();
+        let suspects = Suspects::of_engine(clock.monotonic());
         Ok(Self { inner: Arc::new(Inner { writer, readers, clock, epoch, loop_key, suspects, _lock: lock }) })
     }
 

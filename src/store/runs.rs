@@ -73,7 +73,7 @@ pub(super) const CLAIM_RUNS: &str = "
         SELECT seq, persona_id, row_number() OVER (PARTITION BY persona_id ORDER BY seq) AS place FROM (
           SELECT r.seq, r.persona_id FROM runs r
           WHERE r.behind = 0 AND r.state IN ('queued', 'waiting_retry') AND coalesce(r.next_attempt_at, '') <= $2
-            AND r.crashes >= $6
+            AND r.crashes BETWEEN $6 AND $8
           ORDER BY r.seq LIMIT $5)) c
       WHERE place <= $4 - (SELECT count(*) FROM runs w WHERE w.persona_id = c.persona_id AND w.state = 'running')
       ORDER BY seq LIMIT $3)
@@ -104,7 +104,8 @@ pub(super) const FAIL_RUN: &str = "
       worked_ms = $8
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
 pub(super) const REQUEUE_RUN: &str = "
-    UPDATE runs SET state = 'queued', attempt = attempt - 1, worked_ms = $3 WHERE id = $1 AND epoch = $2 AND state = 'running'";
+    UPDATE runs SET state = 'queued', attempt = attempt - 1, worked_ms = $3, crashes = min(crashes, 1), crashed_at = -1
+    WHERE id = $1 AND epoch = $2 AND state = 'running'";
 pub(super) const RUNNING_RUN: &str = "
     SELECT id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, state, worked_ms,
       context_report_json IS NOT NULL AS has_journal, epoch = $2 AND state = 'running' AS is_worked_on, 0 AS is_retried,
@@ -141,15 +142,18 @@ impl Store {
     /// Takes up to `limit` runs that are due and free, oldest first, at most `per_persona_max` running per persona.
     pub async fn claim_runs(&self, limit: usize, per_persona_max: usize) -> Result<Vec<ClaimedRun>> {
         let (epoch, now) = (self.epoch(), self.clock().now().to_string());
-        let suspects = self.suspects().clone();
+        let (suspects, monotonic) = (self.suspects().clone(), self.clock().monotonic());
         self.write(move |conn| {
             Box::pin(async move {
-                let turn = suspects.turn(conn, epoch).await?;
-                let Some((limit, crashes_min)) = turn.allows(limit) else { return Ok(Vec::new()) };
-                let claim = sqlx::query(CLAIM_RUNS).bind(epoch).bind(now).bind(to_i64(limit));
+                let turn = suspects.turn(conn, epoch, monotonic).await?;
+                let Some(allowed) = turn.allows(limit) else { return Ok(Vec::new()) };
+                let claim = sqlx::query(CLAIM_RUNS).bind(epoch).bind(now).bind(to_i64(allowed.runs_max));
                 let claim = claim.bind(to_i64(per_persona_max)).bind(CLAIM_CANDIDATES);
-                let claim = claim.bind(crashes_min).bind(turn.is_alone());
+                let claim = claim.bind(allowed.crashes_min).bind(allowed.alone).bind(allowed.crashes_max);
                 let mut rows = claim.fetch_all(conn).await?;
+                if rows.is_empty() && allowed.crashes_min > 0 {
+                    suspects.nobody_came(monotonic);
+                }
                 rows.sort_by_key(|row| row.get::<i64, _>("seq"));
                 rows.iter().map(claimed).collect()
             })

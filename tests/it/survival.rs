@@ -4,6 +4,7 @@
 mod fencing;
 mod failing;
 mod poison;
+mod outside;
 mod classes;
 mod ending;
 mod place;

@@ -1,6 +1,6 @@
 //! A run that takes engine after engine down is put aside and named; whoever was only beside it is answered.
 
-use super::place::{Running, Sink, send, until, workspace};
+use super::place::{Running, Sink, attache, send, until, workspace};
 use crate::app::{TestApp, Workspace, audit, note};
 use attache::domain::{RunId, RunState, StopReason};
 use attache::store::{ClaimedRun, Entry, Finished, RunKey};
@@ -10,22 +10,26 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions};
 use std::time::Duration;
 
-async fn one_run(script: serde_json::Value) -> (TestApp, String) {
+/// How long an engine lives without a suspect before it tries it.
+pub const WITHOUT: Duration = Duration::from_secs(60);
+
+pub async fn one_run(script: serde_json::Value) -> (TestApp, String) {
     let app = Workspace::new(&script).talkative().start().await;
     let run = app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
     (app, run)
 }
 
-fn answer() -> serde_json::Value {
+pub fn answer() -> serde_json::Value {
     json!({ "turns": [{ "say": "From seven to ten." }] })
 }
 
-async fn claim(app: &TestApp) -> Vec<ClaimedRun> {
+pub async fn claim(app: &TestApp) -> Vec<ClaimedRun> {
     app.engine.store.claim_runs(20, 20).await.expect("claimed")
 }
 
-/// The engine dies with its runs in its hands.
-async fn dies(app: TestApp, runs: usize) -> TestApp {
+/// The engine dies with its runs in its hands; suspects were tried.
+pub async fn dies(app: TestApp, runs: usize) -> TestApp {
+    app.workspace.clock.advance(WITHOUT);
     assert_eq!(claim(&app).await.len(), runs);
     app.restart().await
 }
@@ -132,29 +136,24 @@ async fn runs_that_were_only_beside_a_poisonous_one_are_cleared_one_by_one() {
     // The control: by counting alone, all ten would be put aside now.
     let counted = "SELECT CAST(count(*) AS TEXT) FROM runs WHERE crashes = 2 AND $1 = $1";
     assert_eq!(app.row(counted, "").await[0].as_deref(), Some("10"));
-    let mut crashes = 2;
-    while runs.iter().any(|run| !run.is_empty()) || crashes < 3 {
+    app.workspace.clock.advance(WITHOUT);
+    for innocent in runs.iter().take(4) {
         let claimed = claim(&app).await;
         assert_eq!(claimed.len(), 1, "suspects are alone");
+        assert_eq!(claimed[0].id.as_str(), innocent);
         assert!(claim(&app).await.is_empty(), "nobody joins a suspect");
-        if claimed[0].id.as_str() == poison {
-            crashes += 1;
-            app = app.restart().await;
-            continue;
-        }
         ends_well(&app, &claimed[0]).await;
-        runs.iter_mut().filter(|run| *run == claimed[0].id.as_str()).for_each(String::clear);
     }
-    assert_eq!(crashes, 3);
+    let claimed = claim(&app).await;
+    assert!(claimed.len() == 1 && claimed[0].id.as_str() == poison);
+    app = app.restart().await;
     assert_eq!(app.outcome(&poison).await.2.as_deref(), Some("crashed"));
-    for n in 0..3 {
-        app.run_of(&note(&format!("l{n}@guest.example"), "", "When is lunch?")).await;
-    }
-    assert_eq!(claim(&app).await.len(), 3, "nobody is suspected any more");
+    app.run_of(&note("l@guest.example", "", "When is lunch?")).await;
+    assert_eq!(claim(&app).await.len(), 6, "those who waited while an engine died are suspected no more");
 }
 
 #[tokio::test]
-async fn an_engine_that_is_killed_by_a_letter_serves_the_others_from_the_fourth_start_on() {
+async fn an_engine_that_is_killed_by_a_letter_serves_the_others_all_the_while() {
     let script = json!({ "rules": [
         { "when": { "contains": "poison" }, "hang": true },
         { "say": "From seven to ten." },
@@ -162,25 +161,36 @@ async fn an_engine_that_is_killed_by_a_letter_serves_the_others_from_the_fourth_
     let sink = Sink::default();
     let dir = workspace(sink.open(), &script);
     let options = SqliteConnectOptions::new().filename(dir.path().join("data/attache.db"));
-    for kill in 1..=3 {
+    let asked = "SELECT count(*) FROM run_turns WHERE state = 'started'";
+    for kill in 1..=2 {
         let engine = Running::start(dir.path(), &[]);
         if kill == 1 {
             send(engine.port, "poison@guest.example", "poison");
         }
         let mut rows = options.connect().await.expect("the database");
-        let asked = "SELECT count(*) FROM run_turns WHERE state = 'started'";
         while sqlx::query_scalar::<_, i64>(asked).fetch_one(&mut rows).await.expect("turns") < kill {
             tokio::task::yield_now().await;
         }
         engine.signal(Signal::KILL);
         engine.ended();
     }
+    let mut rows = options.connect().await.expect("the database");
     let engine = Running::start(dir.path(), &[]);
-    send(engine.port, "lunch@guest.example", "When is lunch?");
-    until("an answer", || sink.mails.lock().expect("a lock").len() == 1);
+    send(engine.port, "breakfast@guest.example", "When is breakfast?");
+    until("an answer, while the suspect waits", || sink.mails.lock().expect("a lock").len() == 1);
     engine.signal(Signal::TERM);
     assert_eq!(engine.ended().0.code(), Some(0));
-    let mut rows = options.connect().await.expect("the database");
+    // Who works off the queue does not wait for it; this is what kills it.
+    let mut drain = attache(dir.path(), &["drain"]).spawn().expect("the binary runs");
+    while sqlx::query_scalar::<_, i64>(asked).fetch_one(&mut rows).await.expect("turns") < 3 {
+        tokio::task::yield_now().await;
+    }
+    drain.kill().and_then(|()| drain.wait()).expect("killed");
+    let engine = Running::start(dir.path(), &[]);
+    send(engine.port, "lunch@guest.example", "When is lunch?");
+    until("an answer", || sink.mails.lock().expect("a lock").len() == 2);
+    engine.signal(Signal::TERM);
+    assert_eq!(engine.ended().0.code(), Some(0));
     let told = "SELECT summary FROM notices WHERE kind = 'run_failed'";
     let told: Vec<String> = sqlx::query_scalar(told).fetch_all(&mut rows).await.expect("notices");
     assert!(told.len() == 1 && told[0].contains("turn 1, while"), "{told:?}");
