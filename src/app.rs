@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::config::{Config, ConfigErrors, ImapMailbox, WatchedFolder};
 use crate::domain::{Address, PersonaId};
 use crate::gateway::door::Door;
+use crate::gateway::ingress::doorstep::Doorstep;
 use crate::gateway::ingress::folder::{self, FolderWatch};
 use crate::gateway::ingress::imap::{self, MailboxWatch};
 use crate::gateway::ingress::smtp::{self, Bound, Reception};
@@ -235,13 +236,17 @@ impl Engine {
 
     fn folder_watch(&self, watched: WatchedFolder) -> FolderWatch {
         let fallback = self.address_of(watched.fallback.as_ref());
+        let source = watched.path.display().to_string();
+        let doorstep = Doorstep::open(self.store.clone(), &self.config.workspace, &source);
         FolderWatch::new(watched, fallback, self.door(), self.config.limits.letter_bytes_max)
+            .with_doorstep(doorstep)
     }
 
     /// The watch of one mailbox, which does nothing by itself.
     pub fn mailbox_watch(&self, mailbox: ImapMailbox) -> MailboxWatch {
         let fallback = self.address_of(mailbox.fallback.as_ref());
         MailboxWatch::new(mailbox, fallback, self.door(), self.store.clone(), &self.config.limits)
+            .with_doorstep(&self.config.workspace)
     }
 
     fn address_of(&self, persona: Option<&PersonaId>) -> Option<Address> {

@@ -28,6 +28,8 @@ word_enum!(
         MailboxRefused = "mailbox_refused",
         /// A mailbox that we fetch from could not be read for a while.
         MailboxDown = "mailbox_down",
+        /// Engines died while they took a letter, and it is not taken any more.
+        LetterSetAside = "letter_set_aside",
         /// A responsibility's file cannot be used.
         ResponsibilityBroken = "responsibility_broken",
     }
@@ -41,6 +43,7 @@ word_enum!(
         Delivery = "delivery",
         Transport = "transport",
         Mailbox = "mailbox",
+        Folder = "folder",
         Responsibility = "responsibility",
     }
 );

@@ -9,6 +9,7 @@ mod writer;
 mod log;
 mod imports;
 mod mailboxes;
+mod aside;
 mod messages;
 mod bulk;
 mod arrivals;
@@ -49,6 +50,7 @@ pub mod backup;
 pub mod export;
 pub mod gc;
 
+pub use aside::SetAside;
 pub use browse::{ID_PREFIX_CHARS_MIN, RunFilter, RunSummary, ThreadFilter, ThreadMessage, ThreadSummary};
 pub use contents::{Assembly, NewSources, StoredText};
 pub use correspondence::{Bounds, Quota, Reservation, Sent};

@@ -5,6 +5,7 @@ mod fencing;
 mod failing;
 mod poison;
 mod outside;
+mod doorstep;
 mod classes;
 mod ending;
 mod place;

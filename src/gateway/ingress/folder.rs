@@ -7,13 +7,15 @@
 use crate::config::WatchedFolder;
 use crate::domain::{Address, Arrival, Envelope, Letter, Via};
 use crate::gateway::door::{Accepted, CopyOutcome, Door, RecipientVerdict, Refusal};
+use crate::gateway::ingress::doorstep::Doorstep;
 use crate::mime::Header;
+use crate::store::SetAside;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use tokio::fs;
 use tokio::io::AsyncReadExt;
 use tokio_util::sync::CancellationToken;
@@ -28,6 +30,7 @@ pub struct FolderWatch {
     fallback: Option<Address>,
     door: Arc<dyn Door>,
     letter_bytes_max: usize,
+    doorstep: Option<Doorstep>,
     seen: HashMap<OsString, Look>,
     /// Files about which the log has complained.
     complained: HashSet<OsString>,
@@ -57,6 +60,10 @@ pub struct SweepReport {
 /// Sweeps until `stop`.
 pub async fn watch(mut watch: FolderWatch, stop: CancellationToken) {
     let mut was_readable = true;
+    tokio::select! {
+        () = stop.cancelled() => return,
+        () = tokio::time::sleep(watch.doorstep.as_ref().map_or(Duration::ZERO, Doorstep::wait)) => {}
+    }
     loop {
         let swept = watch.sweep_until(&stop).await;
         match &swept {
@@ -84,7 +91,14 @@ impl FolderWatch {
         letter_bytes_max: usize,
     ) -> Self {
         let (seen, complained) = (HashMap::new(), HashSet::new());
-        Self { folder, fallback, door, letter_bytes_max, seen, complained }
+        Self { folder, fallback, door, letter_bytes_max, doorstep: None, seen, complained }
+    }
+
+    /// With a place to write down which letter is being taken.
+    #[must_use]
+    pub fn with_doorstep(mut self, doorstep: Doorstep) -> Self {
+        self.doorstep = Some(doorstep);
+        self
     }
 
     /// Takes every file that has not changed since the last sweep, in the order of their names.
@@ -99,6 +113,9 @@ impl FolderWatch {
         let files = self.list().await?;
         let mut before = std::mem::replace(&mut self.seen, files.iter().cloned().collect());
         self.complained.retain(|name| self.seen.contains_key(name));
+        if let Some(doorstep) = self.doorstep.as_ref().filter(|_| self.seen.len() < FILES_PER_SWEEP_MAX) {
+            doorstep.retain(|letter| self.seen.keys().any(|name| name.to_string_lossy() == letter));
+        }
         for (name, look) in files {
             if before.remove(&name) != Some(look) {
                 report.waiting += 1;
@@ -141,7 +158,20 @@ impl FolderWatch {
     }
 
     async fn take(&self, name: &OsStr, report: &mut SweepReport) -> Result<(), Wait> {
-        match self.offer(&self.folder.path.join(name)).await? {
+        let letter = name.to_string_lossy();
+        if let Some(doorstep) = self.doorstep.as_ref().filter(|doorstep| doorstep.is_fatal(&letter)) {
+            let folder = self.folder.path.display().to_string();
+            doorstep.set_aside(SetAside::File { folder, name: letter.into_owned() }).await?;
+            tracing::error!(file = ?name, reason = SetAside::REASON, "a letter file was set aside");
+            self.put_away(name, &Fate::Rejected(Refusal::Hostile(SetAside::REASON))).await?;
+            doorstep.clear();
+            report.rejected += 1;
+            return Ok(());
+        }
+        let standing = self.doorstep.as_ref().map(|doorstep| doorstep.enter(&letter));
+        let answer = self.offer(&self.folder.path.join(name)).await;
+        drop(standing);
+        match answer? {
             Ok(accepted) => {
                 self.put_away(name, &Fate::Processed).await?;
                 // The move is our answer to whoever left the file: the same letter left again is meant.
@@ -202,7 +232,7 @@ fn log_rejection(name: &OsStr, refusal: &Refusal) {
 #[derive(Debug, thiserror::Error)]
 enum Wait {
     #[error("the letter could not be stored")]
-    NotStored(#[source] crate::store::StoreError),
+    NotStored(#[from] crate::store::StoreError),
     #[error("the sender cannot be verified now")]
     Unverifiable,
     #[error("the file could not be read or moved")]

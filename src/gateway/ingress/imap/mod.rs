@@ -22,8 +22,10 @@ pub use token::TokenError;
 use crate::config::{ImapMailbox, Limits, MailboxLogin};
 use crate::domain::Address;
 use crate::gateway::door::Door;
+use crate::gateway::ingress::doorstep::Doorstep;
 use crate::store::{MailboxTrouble, Store};
 use session::{Session, Woken};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -46,8 +48,9 @@ pub struct MailboxWatch {
     store: Store,
     letter_bytes_max: usize,
     patience: Patience,
-    /// An answer was too long: letters are fetched one by one, so that the one that it is about is known.
+    /// An answer was too long, or an engine died: letters are fetched one by one, so that the one that it is about is known.
     one_by_one: AtomicBool,
+    doorstep: Option<Doorstep>,
 }
 
 /// Attends to a mailbox until `stop`.
@@ -73,7 +76,16 @@ impl MailboxWatch {
     ) -> Self {
         let letter_bytes_max = limits.letter_bytes_max;
         let (patience, one_by_one) = (Patience::default(), AtomicBool::new(false));
-        Self { mailbox, fallback, door, store, letter_bytes_max, patience, one_by_one }
+        Self { mailbox, fallback, door, store, letter_bytes_max, patience, one_by_one, doorstep: None }
+    }
+
+    /// With a place to write down which letter is being taken.
+    #[must_use]
+    pub fn with_doorstep(mut self, workspace: &Path) -> Self {
+        let doorstep = Doorstep::open(self.store.clone(), workspace, &self.source());
+        self.one_by_one.store(doorstep.is_marked(), Ordering::Relaxed);
+        self.doorstep = Some(doorstep);
+        self
     }
 
     /// With other time-outs.
@@ -87,6 +99,10 @@ impl MailboxWatch {
     async fn attend(&self, stop: &CancellationToken) {
         let mut tokens = self.tokens();
         let mut failures = 0;
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(self.doorstep.as_ref().map_or(Duration::ZERO, Doorstep::wait)) => {}
+        }
         while let Err(error) = self.one_session(tokens.as_mut(), &mut failures, stop).await {
             if stop.is_cancelled() {
                 return;
@@ -117,6 +133,9 @@ impl MailboxWatch {
             let swept = sweep::sweep(self, &mut session, stop).await?;
             *failures = 0;
             self.one_by_one.store(false, Ordering::Relaxed);
+            if let Some(doorstep) = &self.doorstep {
+                doorstep.clear();
+            }
             if swept == SweepReport::default() {
                 false_news += 1;
             } else {

@@ -11,7 +11,7 @@ use crate::domain::{Arrival, Letter, MailboxUid, Via, sha256_hex};
 use crate::gateway::door::{CopyOutcome, Refusal};
 use crate::gateway::ingress::folder::{envelope_for_file, with_crlf};
 use crate::mime::Header;
-use crate::store::{MailboxContact, MailboxCursor};
+use crate::store::{MailboxContact, MailboxCursor, SetAside};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -26,6 +26,9 @@ const BATCH_BYTES_MAX: u64 = 8 * 1024 * 1024;
 const MADE_UP_MAX: u32 = 1000;
 /// How long a letter may have been under way (RFC 5321 section 4.5.4.1: senders give up after some days).
 const UNDER_WAY_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// What several letters are called at the doorstep, which are fetched together.
+const BATCH: &str = "several";
 
 /// What one sweep did, in letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -131,6 +134,8 @@ impl Round<'_> {
             } else if letter.size_bytes as usize > max_bytes {
                 // Never touched, whatever the configuration says of refused letters: somebody should find it as it was.
                 self.refuse(letter.uid, &Refusal::TooLarge { max_bytes }, true).await?;
+            } else if self.watch.doorstep.as_ref().is_some_and(|step| step.is_fatal(&self.key(letter.uid))) {
+                self.set_aside(letter.uid).await?;
             } else {
                 wanted.push(letter);
             }
@@ -148,7 +153,11 @@ impl Round<'_> {
             return Err(MailboxError::NoRoom);
         }
         let uids: Vec<u32> = batch.iter().map(|letter| letter.uid).collect();
+        let key = if let [only] = batch { self.key(only.uid) } else { BATCH.to_owned() };
+        let standing = self.watch.doorstep.as_ref().map(|doorstep| doorstep.enter(&key));
         let fetched = session.letters(&uids).await;
+        // One alone stands there until its fate is known; of several each is written down in its turn.
+        let _one = standing.filter(|_| batch.len() == 1);
         if let (Err(MailboxError::TooMuch), [only]) = (&fetched, batch) {
             let max_bytes = self.watch.letter_bytes_max;
             self.refuse(only.uid, &Refusal::TooLarge { max_bytes }, true).await?;
@@ -203,7 +212,8 @@ impl Round<'_> {
             self.report.duplicates += 1;
             return Ok(true);
         }
-        let place = self.place(announced.uid);
+        let (place, key) = (self.place(announced.uid), self.key(announced.uid));
+        let _standing = watch.doorstep.as_ref().map(|doorstep| doorstep.enter(&key));
         let envelope = envelope_for_file(&bytes, watch.door.as_ref(), watch.fallback.as_ref(), Via::Imap);
         crate::crash::crash_point!("IM1");
         let answer = match envelope {
@@ -251,6 +261,26 @@ impl Round<'_> {
         self.report.refused += 1;
         let reason = refusal.to_string();
         Ok(self.watch.store.refuse_mailbox_letter(self.place(uid), &reason, leave).await?)
+    }
+
+    /// As a refusal that touches nothing, with a word to the owner.
+    async fn set_aside(&mut self, uid: u32) -> Result<(), MailboxError> {
+        let Some(doorstep) = &self.watch.doorstep else { return Ok(()) };
+        tracing::error!(
+            mailbox = self.watch.mailbox.name,
+            uid,
+            reason = SetAside::REASON,
+            "a letter was set aside"
+        );
+        doorstep.set_aside(SetAside::InMailbox(self.place(uid))).await?;
+        doorstep.clear();
+        self.report.refused += 1;
+        Ok(())
+    }
+
+    /// What a letter is called at the doorstep.
+    fn key(&self, uid: u32) -> String {
+        format!("{}.{uid}", self.uid_validity)
     }
 
     /// Flags or moves letters on the server, then notes it. A server that will not do it keeps nobody from reading on.
