@@ -415,7 +415,8 @@ pub(super) fn tokens(usage: &UsageRecord) -> String {
     format!("{} tokens in{cached}, {} out{cost}", usage.input_tokens, usage.output_tokens)
 }
 
-pub(super) fn plural(count: usize, noun: &str) -> String {
+/// `1 run`, `2 runs`.
+pub fn plural(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 

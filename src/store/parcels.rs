@@ -16,13 +16,18 @@ use std::collections::{BTreeMap, BTreeSet};
 const MESSAGES_MAX: u32 = 5000;
 
 pub(super) const CONVERSATIONS: &str = "
-    SELECT * FROM conversations WHERE id IN (SELECT conversation_id FROM threads WHERE id IN
-      (SELECT thread_id FROM runs WHERE id IN (SELECT value FROM json_each($1))))";
+    SELECT * FROM conversations WHERE id IN (SELECT conversation_id FROM threads WHERE id IN (
+      SELECT thread_id FROM runs WHERE id IN (SELECT value FROM json_each($1))
+      UNION SELECT thread_id FROM messages WHERE run_id IN (SELECT value FROM json_each($1))))";
+/// Those of the runs, and those that they wrote into: mail to somebody else is a thread of its own.
 pub(super) const THREADS: &str = "
-    SELECT * FROM threads WHERE id IN (SELECT thread_id FROM runs WHERE id IN (SELECT value FROM json_each($1)))";
+    SELECT * FROM threads WHERE id IN (
+      SELECT thread_id FROM runs WHERE id IN (SELECT value FROM json_each($1))
+      UNION SELECT thread_id FROM messages WHERE run_id IN (SELECT value FROM json_each($1)))";
 pub(super) const PARTICIPANTS: &str = "
-    SELECT * FROM thread_participants
-    WHERE thread_id IN (SELECT thread_id FROM runs WHERE id IN (SELECT value FROM json_each($1)))";
+    SELECT * FROM thread_participants WHERE thread_id IN (
+      SELECT thread_id FROM runs WHERE id IN (SELECT value FROM json_each($1))
+      UNION SELECT thread_id FROM messages WHERE run_id IN (SELECT value FROM json_each($1)))";
 pub(super) const RAW_LETTERS: &str = "
     SELECT * FROM raw_letters WHERE id IN (SELECT raw_id FROM messages WHERE id IN
       (SELECT trigger_message_id FROM runs WHERE id IN (SELECT value FROM json_each($1))))";
@@ -86,6 +91,24 @@ const TABLES: &[(&str, &str)] = &[
     ("usage_ledger", LEDGER),
 ];
 
+/// What a table's rows hang on, in the order of [`TABLES`]. A row without it does not go along, because the database that
+/// it is put into takes none: where there are too many messages, the letter of an older run does not come, nor does that run.
+const HANGS_ON: &[(&str, &str, &str)] = &[
+    ("threads", "conversation_id", "conversations"),
+    ("thread_participants", "thread_id", "threads"),
+    ("messages", "thread_id", "threads"),
+    ("attachments", "message_id", "messages"),
+    ("runs", "thread_id", "threads"),
+    ("runs", "trigger_message_id", "messages"),
+    ("run_turns", "run_id", "runs"),
+    ("thread_tool_events", "thread_id", "threads"),
+    ("thread_tool_events", "run_id", "runs"),
+    ("run_outputs", "run_id", "runs"),
+    ("deliveries", "message_id", "messages"),
+    ("delivery_recipients", "delivery_id", "deliveries"),
+    ("usage_ledger", "run_id", "runs"),
+];
+
 /// Columns that would let whoever reads them act in our name: an address to which reports are believed.
 const POWERS: &[&str] = &["bounce_token"];
 
@@ -118,24 +141,19 @@ impl Store {
                 rows.push(ParcelRow { table: (*table).to_owned(), cells });
             }
         }
-        let letters: BTreeSet<String> =
-            rows.iter().filter(|row| row.table == "raw_letters").filter_map(|row| text(row, "id")).collect();
-        let there: BTreeSet<String> =
-            rows.iter().filter(|row| row.table == "messages").filter_map(|row| text(row, "id")).collect();
-        // A message of the history comes without its bytes, and a run without its letter does not come at all.
+        // A message of the history comes without its bytes.
+        let letters = ids_of(&rows, "raw_letters");
         for row in rows.iter_mut().filter(|row| row.table == "messages") {
             if text(row, "raw_id").is_some_and(|raw| !letters.contains(&raw)) {
                 row.cells.insert("raw_id".into(), Value::Null);
             }
         }
-        rows.retain(|row| {
-            row.table != "runs" || text(row, "trigger_message_id").is_some_and(|of| there.contains(&of))
-        });
-        let kept: BTreeSet<String> =
-            rows.iter().filter(|row| row.table == "runs").filter_map(|row| text(row, "id")).collect();
-        rows.retain(|row| {
-            row.table != "thread_tool_events" || text(row, "run_id").is_some_and(|of| kept.contains(&of))
-        });
+        for (table, column, on) in HANGS_ON {
+            let there = ids_of(&rows, on);
+            rows.retain(|row| {
+                row.table != *table || text(row, column).is_some_and(|of| there.contains(&of))
+            });
+        }
         Ok(rows)
     }
 
@@ -204,6 +222,10 @@ async fn insert(
     }
     query.execute(conn).await?;
     Ok(())
+}
+
+fn ids_of(rows: &[ParcelRow], table: &str) -> BTreeSet<String> {
+    rows.iter().filter(|row| row.table == table).filter_map(|row| text(row, "id")).collect()
 }
 
 fn text(row: &ParcelRow, column: &str) -> Option<String> {

@@ -4,6 +4,7 @@ use crate::cli::output::quoted;
 use crate::cli::{Command, Context, Exit, Failure};
 use crate::clock::SystemClock;
 use crate::replay::parcel;
+use crate::replay::timeline::plural;
 use crate::store::Store;
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -31,7 +32,9 @@ impl Command for Import {
             let bytes = bytes_of(&file)?;
             // Looked at before anything is made, so that a bad file leaves no folder.
             let of_file = |error| {
-                Failure::new(Exit::BadData, format!("cannot read `{}`", file.display())).because(error)
+                Failure::new(Exit::BadData, format!("cannot read `{}`", file.display()))
+                    .hint("name a file that `attache replay export RUN FILE` wrote, as it was written")
+                    .because(error)
             };
             parcel::read(&bytes, i64::MAX).map_err(of_file)?;
             make_workspace(&dir)?;
@@ -50,7 +53,7 @@ impl Command for Import {
                     let (count, place) = (header.runs.len(), quoted(&dir.display().to_string()));
                     context
                         .screen
-                        .line(format!("{count} runs of attache {} from {}", header.engine, header.made_at))?;
+                        .line(format!("{} of attache {} from {}", plural(count, "run"), header.engine, header.made_at))?;
                     for run in &header.runs {
                         context.screen.line(format!("attache --workspace {place} replay show {run}"))?;
                     }
@@ -62,8 +65,11 @@ impl Command for Import {
 }
 
 fn bytes_of(file: &Path) -> Result<Vec<u8>, Failure> {
-    let failed =
-        |source| Failure::new(Exit::NoInput, format!("cannot read `{}`", file.display())).because(source);
+    let failed = |source| {
+        Failure::new(Exit::NoInput, format!("cannot read `{}`", file.display()))
+            .hint("name a file that `attache replay export RUN FILE` wrote")
+            .because(source)
+    };
     let mut bytes = Vec::new();
     let opened = std::fs::File::open(file).map_err(failed)?;
     opened.take(parcel::BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
@@ -89,12 +95,17 @@ fn make_workspace(dir: &Path) -> Result<(), Failure> {
 async fn fill(dir: &Path, bytes: &[u8]) -> anyhow::Result<parcel::Header> {
     let store = Store::open_beside(dir, Arc::new(SystemClock::new())).await?;
     let read = parcel::read(bytes, store.schema_version().await?);
-    let (header, rows) = read.map_err(|error| Failure::new(Exit::BadData, error.to_string()))?;
+    let (header, rows) = read.map_err(|error| {
+        // Of what `read` finds, only the age of the file was not looked at before.
+        Failure::new(Exit::BadData, error.to_string()).hint("read it with an attache as new as its writer")
+    })?;
     let json = serde_json::to_string(&header)?;
     let filled = store.fill_archive(rows, json).await;
     store.close().await;
     filled.map_err(|error| {
-        Failure::new(Exit::BadData, "its rows are none that a database takes").because(error)
+        Failure::new(Exit::BadData, "its rows are none that a database takes")
+            .hint("have it written once more, by this version's `attache replay export`")
+            .because(error)
     })?;
     Ok(header)
 }

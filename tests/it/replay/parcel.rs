@@ -117,6 +117,30 @@ async fn an_imported_run_is_verified_where_nothing_else_of_its_workspace_is() {
 }
 
 #[tokio::test]
+async fn a_run_that_wrote_to_somebody_else_and_whose_fork_was_mailed_comes_back_too() {
+    let workspace = Workspace::new(&json!({ "turns": [
+        { "call": [{ "tool": "send_email", "args":
+            { "to": ["carol@supplier.example"], "subject": "Sheets", "body": "Twelve, please." } }] },
+        { "say": "At seven." },
+    ]}));
+    workspace.set("configs/security.json", "/send_allow", json!(["*"]));
+    let app = workspace.start().await;
+    let run = app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
+    app.drain().await;
+    let fork = ["replay", "fork", &run, "--at-turn", "1", "--send", "--yes"];
+    let said = attache(app.workspace.path(), &fork);
+    assert_eq!(said.0, 0, "{said:?}");
+    let (text, file) = export(&app, &[&run], &[]);
+    let threads = text.lines().filter(|line| line.starts_with("{\"table\":\"threads\"")).count();
+    assert_eq!(threads, 2, "the control: it wrote into a thread of its own");
+    let said = import(&app, &file, "elsewhere");
+    assert_eq!(said.0, 0, "{said:?}");
+    let shown = attache(&app.workspace.path().join("elsewhere"), &["replay", "show", &run, "--json"]);
+    let record: Value = serde_json::from_str(&shown.1).expect("JSON");
+    assert_eq!(record["mails"].as_array().map(Vec::len), Some(3), "{:#}", record["mails"]);
+}
+
+#[tokio::test]
 async fn no_engine_works_on_what_was_imported() {
     let workspace = Workspace::new(&json!({ "rules": [{ "say": "Seven." }] }));
     let app = workspace.start().await;
@@ -210,4 +234,6 @@ async fn a_file_that_was_tampered_with_makes_nothing() {
     assert_eq!(import(&app, &file, "configs").0, 73, "never into a folder that is there");
     assert!(app.workspace.path().join("configs/gateway.json").exists());
     assert_eq!(import(&app, &file, "elsewhere").0, 0, "the control");
+    let missing = import(&app, Path::new("nofile"), "nowhere");
+    assert!(missing.0 == 66 && missing.2.contains("hint: name a file"), "{missing:?}");
 }
