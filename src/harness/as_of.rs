@@ -90,6 +90,9 @@ pub enum AsOfError {
     NotRecorded(RunId),
     #[error("the configuration {digest} cannot be had: {why}")]
     Config { digest: String, why: String },
+    /// What is kept of it is not what its digest says.
+    #[error("the configuration {0} was changed in the database")]
+    ConfigChanged(String),
     #[error(transparent)]
     Resolve(#[from] ResolveError),
     #[error(transparent)]

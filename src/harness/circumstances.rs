@@ -23,6 +23,9 @@ pub struct Begun {
     pub asked_ms: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub without: Vec<Parameter>,
+    /// Tokens that the adapter said the model takes; a script says so in a file that is no part of the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_tokens: Option<u64>,
     /// Of an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Session>,

@@ -321,6 +321,7 @@ impl<'a> Work<'a> {
             },
             asked_ms: millis(self.elapsed),
             without: self.without.clone(),
+            window_tokens: self.route.window_tokens(),
             session: self.agent.terms.as_ref().map(|terms| terms.session.clone()),
             hindrances: self.hindrances.clone(),
         }

@@ -42,6 +42,17 @@ pub struct Header {
     pub beware: String,
 }
 
+impl Header {
+    /// What was done to the texts, if anything was.
+    pub fn masks(&self) -> Option<&'static str> {
+        match (self.renamed, self.masked) {
+            (true, _) => Some("its export gave people other names"),
+            (false, 1..) => Some("its export took secrets out"),
+            (false, 0) => None,
+        }
+    }
+}
+
 /// The last line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -12,6 +12,7 @@ use crate::harness::resolvers::reads::Place;
 use crate::store::{Store, StoreError};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Files that every configuration is read from.
@@ -217,7 +218,7 @@ fn asked(then: &AsOf, told: &Config, config: &Config) -> Option<(&'static str, S
         let wire = |config: &Config| -> Option<String> {
             let settings = config.inference.providers.get(&provider).cloned().unwrap_or_default();
             let request: Request = serde_json::from_str(&then.request_json).ok()?;
-            providers::build(&provider, &settings).ok()?.wire_request(&request).ok()
+            providers::wire(&provider, &settings, Path::new("/nowhere")).ok()?.wire_request(&request).ok()
         };
         let (was, is) = (wire(told), wire(config));
         (was != is)

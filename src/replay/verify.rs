@@ -17,6 +17,7 @@ use crate::harness::as_of::{AsOfError, Configs};
 use crate::harness::desk::{Bench, RunError};
 use crate::harness::execute::execute;
 use crate::harness::providers::{self, Provider, ProviderError, Wire};
+use crate::replay::parcel::Header;
 use crate::store::{Store, StoreError};
 use crate::tools::TOOLS;
 use record::{Attempt, Record};
@@ -25,7 +26,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use tape::{Recorded, Tape};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OnceCell};
 use tokio_util::sync::CancellationToken;
 
 /// What became of one run.
@@ -47,6 +48,10 @@ pub enum Outcome {
         attempts: usize,
     },
     Differs(Box<Difference>),
+    /// What it was told is not here: whoever exported it took secrets out of it, or gave people other names.
+    Masked {
+        reason: String,
+    },
     /// Nothing can be said about it.
     NotVerifiable {
         reason: String,
@@ -63,6 +68,8 @@ pub struct Verifier {
     given: BTreeMap<String, Arc<dyn Wire>>,
     /// By configuration, provider and program.
     wires: Mutex<HashMap<WireKey, Arc<dyn Wire>>>,
+    /// What was done to the texts of an archive when they were exported; asked once.
+    masks: OnceCell<Option<&'static str>>,
 }
 
 /// Digest of the configuration, provider, program.
@@ -73,6 +80,8 @@ pub enum Fault {
     Store(StoreError),
     /// For people.
     Unverifiable(String),
+    /// Texts are not those that their digests name.
+    Changed(String),
 }
 
 impl From<StoreError> for Fault {
@@ -85,6 +94,7 @@ impl From<AsOfError> for Fault {
     fn from(error: AsOfError) -> Self {
         match error {
             AsOfError::Store(error) => Fault::Store(error),
+            AsOfError::ConfigChanged(_) => Fault::Changed(error.to_string()),
             other => Fault::Unverifiable(other.to_string()),
         }
     }
@@ -93,7 +103,7 @@ impl From<AsOfError> for Fault {
 impl Verifier {
     pub fn new(store: Store, workspace: PathBuf, vocabulary: Vocabulary) -> Self {
         let configs = Configs::new(workspace, vocabulary);
-        Self { store, configs, given: BTreeMap::new(), wires: Mutex::default() }
+        Self { store, configs, given: BTreeMap::new(), wires: Mutex::default(), masks: OnceCell::new() }
     }
 
     /// The same, with an adapter of one's own for a provider.
@@ -115,6 +125,10 @@ impl Verifier {
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(Fault::Unverifiable(reason)) => Outcome::NotVerifiable { reason },
+            Err(Fault::Changed(reason)) => match self.masks().await? {
+                Some(masked) => Outcome::Masked { reason: masked.to_owned() },
+                None => Outcome::NotVerifiable { reason },
+            },
             Err(Fault::Store(error)) => return Err(error),
         };
         Ok(Verified { run: run.to_string(), state, outcome })
@@ -122,7 +136,10 @@ impl Verifier {
 
     async fn replay(&self, record: Arc<Record>) -> Result<Outcome, Fault> {
         if let Some(difference) = record.damage() {
-            return Ok(Outcome::Differs(Box::new(difference)));
+            return Ok(match self.masks().await? {
+                Some(masked) => Outcome::Masked { reason: masked.to_owned() },
+                None => Outcome::Differs(Box::new(difference)),
+            });
         }
         let attempts = record.attempts();
         for attempt in &attempts {
@@ -131,6 +148,16 @@ impl Verifier {
             }
         }
         Ok(Outcome::Identical { requests: record.calls.len(), attempts: attempts.len() })
+    }
+
+    /// Why texts here need not be those of then; `None`: they must be.
+    async fn masks(&self) -> Result<Option<&'static str>, StoreError> {
+        let ask = || async {
+            let header = self.store.archive_header().await?;
+            let header = header.and_then(|json| serde_json::from_str::<Header>(&json).ok());
+            Ok(header.and_then(|header| header.masks()))
+        };
+        self.masks.get_or_try_init(ask).await.copied()
     }
 
     /// One attempt from its claim to where its record ends.
@@ -197,11 +224,8 @@ impl Verifier {
         if let Some(wire) = wires().get(&key) {
             return Ok(wire.clone());
         }
-        let mut settings = config.inference.providers.get(provider).cloned().unwrap_or_default();
-        settings.api_key = None;
-        settings.agent.environment.clear();
-        settings.agent.found = Some(key.2.clone());
-        let wire: Arc<dyn Wire> = Arc::from(providers::wire(provider, &settings)?);
+        let settings = config.inference.providers.get(provider).cloned().unwrap_or_default();
+        let wire: Arc<dyn Wire> = Arc::from(providers::wire(provider, &settings, &key.2)?);
         wires().insert(key, wire.clone());
         Ok(wire)
     }

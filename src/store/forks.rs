@@ -52,6 +52,7 @@ pub(super) const WRITE_FORK: &str = "
     UPDATE forks SET record_json = $2, state = $3, finished_at = $4 WHERE id = $1 AND state = 'running'
     RETURNING rowid, run_id, persona_id, (SELECT thread_id FROM runs WHERE runs.id = forks.run_id) AS thread_id";
 pub(super) const FORK_RECORD: &str = "SELECT record_json FROM forks WHERE id = $1";
+pub(super) const RUN_OF_FORK: &str = "SELECT run_id FROM forks WHERE id = $1";
 pub(super) const FORKS_LIKE: &str = "SELECT id FROM forks WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
 pub(super) const BUDGET_OF_RUN: &str = "SELECT budget_micros FROM runs WHERE id = $1";
 pub(super) const FORKS: &str = "
@@ -123,6 +124,13 @@ impl Store {
     pub async fn fork_record(&self, id: &str) -> Result<String> {
         let record = sqlx::query_scalar(FORK_RECORD).bind(id).fetch_optional(self.readers()).await?;
         record.ok_or_else(|| StoreError::Missing { kind: "fork", id: id.to_owned() })
+    }
+
+    /// The run that a fork came from. Errors: [`StoreError::Missing`].
+    pub async fn run_of_fork(&self, id: &str) -> Result<RunId> {
+        let run: Option<String> =
+            sqlx::query_scalar(RUN_OF_FORK).bind(id).fetch_optional(self.readers()).await?;
+        run.map(RunId::new).ok_or_else(|| StoreError::Missing { kind: "fork", id: id.to_owned() })
     }
 
     /// The fork whose id is `piece` or is the only one that begins with it.

@@ -116,6 +116,7 @@ pub(super) const SCHEMA: &str = "SELECT max(version) FROM _sqlx_migrations";
 pub(super) const COLUMNS: &str = "SELECT name FROM pragma_table_info($1)";
 pub(super) const IS_EMPTY: &str = "
     SELECT NOT EXISTS (SELECT 1 FROM runs) AND NOT EXISTS (SELECT 1 FROM messages) AND NOT EXISTS (SELECT 1 FROM archive)";
+pub(super) const ARCHIVE_HEADER: &str = "SELECT header_json FROM archive WHERE id = 1";
 pub(super) const MARK_ARCHIVE: &str = "INSERT INTO archive (id, header_json, imported_at) VALUES (1, $1, $2)";
 
 /// One row of a table. Bytes are `{"base64": …}`.
@@ -150,9 +151,7 @@ impl Store {
         }
         for (table, column, on) in HANGS_ON {
             let there = ids_of(&rows, on);
-            rows.retain(|row| {
-                row.table != *table || text(row, column).is_some_and(|of| there.contains(&of))
-            });
+            rows.retain(|row| row.table != *table || text(row, column).is_some_and(|of| there.contains(&of)));
         }
         Ok(rows)
     }
@@ -160,6 +159,11 @@ impl Store {
     /// The number of the newest migration.
     pub async fn schema_version(&self) -> Result<i64> {
         Ok(sqlx::query_scalar(SCHEMA).fetch_one(self.readers()).await?)
+    }
+
+    /// The header of the file that this archive came from; `None`: it is a database of its own.
+    pub async fn archive_header(&self) -> Result<Option<String>> {
+        Ok(sqlx::query_scalar(ARCHIVE_HEADER).fetch_optional(self.readers()).await?)
     }
 
     /// Fills an empty database with rows of another engine, in one commit, and makes it an archive.

@@ -1,7 +1,7 @@
 //! `attache replay export RUN… FILE`: one file with everything a maintainer needs to reproduce runs.
 
+use super::run_of;
 use super::show::write_new;
-use super::{find_run, not_found};
 use crate::cli::output::remark;
 use crate::cli::{Command, Context, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
@@ -47,8 +47,10 @@ impl Command for Export {
             let store = context.store_beside().await?;
             let mut runs = Vec::new();
             for id in args.get_many::<String>("id").into_iter().flatten() {
-                let found = find_run(&store, id).await;
-                runs.push(found.map_err(|error| not_found(error, "`attache runs list`"))?);
+                let run = run_of(&store, id, "exported").await?;
+                if !runs.contains(&run) {
+                    runs.push(run);
+                }
             }
             let label = Label {
                 engine: env!("CARGO_PKG_VERSION").to_owned(),

@@ -1,7 +1,7 @@
 //! `attache replay fork RUN --at-turn N …`: the same run from there on, with one thing changed. Nothing is mailed unless asked.
 
+use super::run_of;
 use super::show::print;
-use super::{find_run, not_found};
 use crate::cli::{Command, Context, Exit, Failure};
 use crate::replay::fork::{Change, ForkError, Forked, fork};
 use crate::replay::{load_run, timeline};
@@ -72,7 +72,7 @@ impl Command for Fork {
             let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
             let config = context.config()?;
             let store = context.store_beside().await?;
-            let run = find_run(&store, id).await.map_err(|error| not_found(error, "`attache runs list`"))?;
+            let run = run_of(&store, id, "forked").await?;
             let change = change(args)?;
             let at_turn = at_turn(&store, args, &run, &change).await?;
             let cancel = CancellationToken::new();

@@ -51,9 +51,12 @@ impl Command for Import {
                 true => context.screen.json(&serde_json::json!({ "workspace": dir, "header": header }))?,
                 false => {
                     let (count, place) = (header.runs.len(), quoted(&dir.display().to_string()));
-                    context
-                        .screen
-                        .line(format!("{} of attache {} from {}", plural(count, "run"), header.engine, header.made_at))?;
+                    context.screen.line(format!(
+                        "{} of attache {} from {}",
+                        plural(count, "run"),
+                        header.engine,
+                        header.made_at
+                    ))?;
                     for run in &header.runs {
                         context.screen.line(format!("attache --workspace {place} replay show {run}"))?;
                     }

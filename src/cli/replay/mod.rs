@@ -124,6 +124,23 @@ pub async fn find_run(store: &Store, id: &str) -> Result<RunId, StoreError> {
     newest.ok_or_else(|| StoreError::Missing { kind: "run", id: id.to_owned() })
 }
 
+/// The run that is named, for what cannot be done with a fork; `done` says what that is.
+async fn run_of(store: &Store, id: &str, done: &str) -> anyhow::Result<RunId> {
+    let error = match find_run(store, id).await {
+        Ok(run) => return Ok(run),
+        Err(error) => error,
+    };
+    match store.find_fork(id).await {
+        Ok(fork) if matches!(error, StoreError::Missing { .. }) => {
+            let of = store.run_of_fork(&fork).await?;
+            let message = format!("`{id}` is a fork, and only runs can be {done}");
+            let hint = format!("it was forked from run {of}; `attache replay show {fork}` shows it");
+            Err(Failure::new(Exit::Usage, message).hint(hint).into())
+        }
+        _ => Err(not_found(error, "`attache runs list`")),
+    }
+}
+
 /// An error of finding something by its id, with a hint where to look.
 pub fn not_found(error: StoreError, listing: &str) -> anyhow::Error {
     match error {

@@ -1,11 +1,12 @@
 //! `attache replay verify RUN…|--all`: executes runs once more over their records and says which of them would ask
 //! something else today. Nothing is sent, started or written.
 
-use super::{find_run, not_found};
+use super::run_of;
 use crate::cli::runs::instant;
 use crate::cli::{Command, Context, Exit, vocabulary};
 use crate::clock::{Clock, SystemClock};
 use crate::domain::{RunId, Timestamp};
+use crate::replay::timeline::plural;
 use crate::replay::verify::{Outcome, Verified, Verifier};
 use crate::store::{RunFilter, Store, StoreError};
 use clap::{Arg, ArgAction, ArgMatches};
@@ -27,6 +28,7 @@ struct Tally {
     identical: usize,
     requests: usize,
     different: usize,
+    masked: usize,
     not_verifiable: usize,
     nothing_asked: usize,
 }
@@ -39,6 +41,7 @@ impl Tally {
                 self.requests += requests;
             }
             Outcome::Differs(_) => self.different += 1,
+            Outcome::Masked { .. } => self.masked += 1,
             Outcome::NotVerifiable { .. } => self.not_verifiable += 1,
             Outcome::NothingAsked => self.nothing_asked += 1,
         }
@@ -51,14 +54,16 @@ impl Command for Verify {
             .about("Execute runs once more over their records: would each request be the same, byte for byte?")
             .after_help(
                 "The loop is the real one; the provider's answers, the results of tools, the time, and what the \
-                 context was assembled from come from the record. Nothing is sent, started or written. Exit code 1 \
-                 when a run differs; with --strict also when one cannot be verified.",
+                 context was assembled from come from the record. Nothing is sent, started or written. A run of \
+                 `replay import` whose texts were masked, or whose people were renamed, is `masked`: what it was told \
+                 is not here to be compared with. Exit code 1 when a run differs; with --strict also when one is \
+                 masked or cannot be verified.",
             )
             .arg(
                 Arg::new("strict")
                     .long("strict")
                     .action(ArgAction::SetTrue)
-                    .help("Exit with 1 also when a run cannot be verified"),
+                    .help("Exit with 1 also when a run is masked or cannot be verified"),
             )
             .arg(
                 Arg::new("run")
@@ -84,15 +89,14 @@ impl Command for Verify {
             let clock = Arc::new(SystemClock::new());
             let store = Store::open_to_read(workspace, clock.clone()).await?;
             let verifier = Arc::new(Verifier::new(store.clone(), workspace.to_path_buf(), vocabulary()));
-            let (mut tally, began) = (Tally::default(), clock.monotonic());
+            let (mut tally, mut told, began) = (Tally::default(), Vec::new(), clock.monotonic());
             match args.get_many::<String>("run") {
                 Some(named) => {
                     let mut runs = Vec::new();
                     for id in named {
-                        let run = find_run(&store, id).await;
-                        runs.push(run.map_err(|error| not_found(error, "`attache runs list`"))?);
+                        runs.push(run_of(&store, id, "verified").await?);
                     }
-                    verify(context, &verifier, runs, &mut tally).await?;
+                    verify(context, &verifier, runs, (&mut tally, &mut told)).await?;
                 }
                 None => {
                     let since = args.get_one::<String>("since").map(|typed| instant(typed)).transpose()?;
@@ -103,14 +107,14 @@ impl Command for Verify {
                         if runs.is_empty() {
                             break;
                         }
-                        verify(context, &verifier, runs, &mut tally).await?;
+                        verify(context, &verifier, runs, (&mut tally, &mut told)).await?;
                     }
                 }
             }
             drop(verifier);
             store.close().await;
-            conclude(context, &tally, (clock.monotonic() - began).as_secs_f64())?;
-            let falls_short = args.get_flag("strict") && tally.not_verifiable > 0;
+            conclude(context, &tally, &told, (clock.monotonic() - began).as_secs_f64())?;
+            let falls_short = args.get_flag("strict") && tally.masked + tally.not_verifiable > 0;
             Ok(if tally.different > 0 || falls_short { Exit::Failed } else { Exit::Ok })
         })
     }
@@ -121,12 +125,12 @@ async fn page(store: &Store, since: Option<Timestamp>, offset: u32) -> Result<Ve
     Ok(store.list_runs(&filter).await?.into_iter().map(|run| run.id).collect())
 }
 
-/// Verifies runs side by side, and says what there is to say in their order.
+/// Verifies runs side by side, and says what there is to say in their order: at once to people, under `--json` in the end.
 async fn verify(
     context: &Context,
     verifier: &Arc<Verifier>,
     runs: Vec<RunId>,
-    tally: &mut Tally,
+    (tally, told): (&mut Tally, &mut Vec<Verified>),
 ) -> anyhow::Result<()> {
     let mut lanes = JoinSet::new();
     let runs = Arc::new(runs);
@@ -145,45 +149,44 @@ async fn verify(
         done.extend(lane??);
     }
     done.sort_by_key(|(place, _)| *place);
-    for (_, verified) in &done {
+    for (_, verified) in done {
         tally.count(&verified.outcome);
-        told(context, verified)?;
-    }
-    Ok(())
-}
-
-/// One line for each run under `--json`; for people only what is not as it should be.
-fn told(context: &Context, verified: &Verified) -> anyhow::Result<()> {
-    if context.json() {
-        context.screen.line(serde_json::to_string(verified)?)?;
-        return Ok(());
-    }
-    let Verified { run, state, outcome } = verified;
-    match outcome {
-        Outcome::Identical { .. } | Outcome::NothingAsked => {}
-        Outcome::Differs(difference) => context.screen.line(format!("{run} ({state}): {difference}"))?,
-        Outcome::NotVerifiable { reason } => {
-            context.screen.line(format!("{run} ({state}): not verifiable: {reason}"))?;
+        match context.json() {
+            true => told.push(verified),
+            false => tell(context, &verified)?,
         }
     }
     Ok(())
 }
 
-fn conclude(context: &Context, tally: &Tally, seconds: f64) -> anyhow::Result<()> {
-    let Tally { identical, requests, different, not_verifiable, nothing_asked } = tally;
-    let runs = identical + different + not_verifiable + nothing_asked;
-    let per_second = runs as f64 / seconds.max(0.001);
+/// For people only what is not as it should be.
+fn tell(context: &Context, verified: &Verified) -> anyhow::Result<()> {
+    let Verified { run, state, outcome } = verified;
+    let said = match outcome {
+        Outcome::Identical { .. } | Outcome::NothingAsked => return Ok(()),
+        Outcome::Differs(difference) => difference.to_string(),
+        Outcome::Masked { reason } => format!("masked: cannot be verified, because {reason}"),
+        Outcome::NotVerifiable { reason } => format!("not verifiable: {reason}"),
+    };
+    Ok(context.screen.line(format!("{run} ({state}): {said}"))?)
+}
+
+fn conclude(context: &Context, tally: &Tally, told: &[Verified], seconds: f64) -> anyhow::Result<()> {
+    let Tally { identical, requests, different, masked, not_verifiable, nothing_asked } = tally;
+    let runs = identical + different + masked + not_verifiable + nothing_asked;
     if context.json() {
-        let summary = json!({
-            "runs": runs, "identical": identical, "requests": requests, "different": different,
-            "not_verifiable": not_verifiable, "nothing_asked": nothing_asked, "seconds": seconds,
-        });
-        context.screen.line(json!({ "summary": summary }).to_string())?;
-        return Ok(());
+        return context.screen.json(&json!({
+            "runs": runs, "identical": identical, "requests": requests, "different": different, "masked": masked,
+            "not_verifiable": not_verifiable, "nothing_asked": nothing_asked, "seconds": seconds, "verdicts": told,
+        }));
     }
+    let per_second = runs as f64 / seconds.max(0.001);
+    let masked = if *masked > 0 { format!(" {masked} masked,") } else { String::new() };
     context.screen.line(format!(
-        "{runs} runs: {identical} identical ({requests} requests), {different} different, {not_verifiable} not \
-         verifiable, {nothing_asked} that asked no model; {per_second:.0} runs/s"
+        "{}: {identical} identical ({}), {different} different,{masked} {not_verifiable} not verifiable, \
+         {nothing_asked} that asked no model; {per_second:.0} runs/s",
+        plural(runs, "run"),
+        plural(*requests, "request"),
     ))?;
     Ok(())
 }

@@ -22,7 +22,8 @@ impl Configs {
 
     /// The configuration of that digest, without secrets.
     ///
-    /// Errors: [`AsOfError::Config`], when it is not kept, was changed, or is none to this version of the program.
+    /// Errors: [`AsOfError::Config`], when it is not kept or is none to this version of the program;
+    /// [`AsOfError::ConfigChanged`].
     pub async fn get(&self, store: &PersonaStore, digest: &str) -> Result<Arc<Config>, AsOfError> {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(config) = known().get(digest) {
@@ -48,7 +49,7 @@ impl Configs {
         let digests = Snapshot::digests(&index.text).map_err(no_index)?;
         let texts = store.texts(&digests.iter().map(String::as_str).collect::<Vec<_>>()).await?;
         if index.is_damaged || texts.values().any(|text| text.is_damaged) {
-            return Err(unusable("it was changed in the database".to_owned()));
+            return Err(AsOfError::ConfigChanged(digest.to_owned()));
         }
         let texts = texts.into_iter().map(|(digest, stored)| (digest, stored.text)).collect();
         let gone = |files: Vec<String>| unusable(format!("{} is not kept any more", files.join(", ")));

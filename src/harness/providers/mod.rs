@@ -53,6 +53,7 @@ pub mod pi;
 
 use crate::config::ProviderSettings;
 use crate::domain::ErrorClass;
+use std::path::Path;
 
 pub use accumulate::complete;
 pub use contract::*;
@@ -98,9 +99,17 @@ pub fn build(id: &str, settings: &ProviderSettings) -> Result<Box<dyn Provider>,
     }
 }
 
-/// The pure part of an adapter: it writes requests and cannot send them. Errors: as [`build`].
-pub fn wire(id: &str, settings: &ProviderSettings) -> Result<Box<dyn Wire>, ProviderError> {
-    Ok(build(id, settings)?)
+/// The pure part of an adapter: it writes requests and cannot send them. It is built without what only sending needs: a
+/// key, a script, a program that is there. `program` is where an agent's was. Errors: as [`build`].
+pub fn wire(id: &str, settings: &ProviderSettings, program: &Path) -> Result<Box<dyn Wire>, ProviderError> {
+    if id == scripted::ADAPTER.id {
+        return Ok(scripted::wire());
+    }
+    let mut settings = settings.clone();
+    settings.api_key = None;
+    settings.agent.environment.clear();
+    settings.agent.found = Some(program.to_owned());
+    Ok(build(id, &settings)?)
 }
 
 /// The environment variable that holds the key of an adapter; `None` if it needs none or does not exist.

@@ -144,6 +144,12 @@ impl Record {
         })
     }
 
+    /// What this provider's model was said to take, where that was written down.
+    pub fn window_tokens(&self, provider: &str) -> Option<u64> {
+        let mut of_it = self.calls.iter().filter(|call| call.turn.provider == provider);
+        of_it.find_map(|call| call.begun.window_tokens)
+    }
+
     /// Where this program was when agents were told to start it for our tools.
     pub fn program_of_tools(&self) -> Option<PathBuf> {
         /// As much of an agent's request as is needed.

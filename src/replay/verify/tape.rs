@@ -431,7 +431,9 @@ impl Wire for Recorded {
         self.wire.id()
     }
     fn capabilities(&self, model: &str) -> Capabilities {
-        self.wire.capabilities(model)
+        let capabilities = self.wire.capabilities(model);
+        let window_tokens = self.tape.record.window_tokens(self.id()).or(capabilities.window_tokens);
+        Capabilities { window_tokens, ..capabilities }
     }
     fn needs(&self, name: &str, args: &ToolArgs) -> Tier {
         self.wire.needs(name, args)

@@ -215,6 +215,12 @@ async fn what_cannot_be_forked_says_why() {
         assert_eq!(said.0, code, "{args:?}: {said:?}");
         assert!(said.2.contains(expected), "{args:?}: {}", said.2);
     }
+    let fork = forked(&app, &[run, "--at-turn", "1"]).run.id;
+    for args in [&["fork", &fork, "--at-turn", "0"][..], &["verify", &fork], &["export", &fork, "/nowhere/x"]]
+    {
+        let said = attache(app.workspace.path(), &[&["replay"], args].concat());
+        assert!(said.0 == 2 && said.2.contains("is a fork") && said.2.contains(run), "{args:?}: {said:?}");
+    }
     let open = app.run_of(&note("q2@guest.example", "", "And dinner?")).await;
     let said = attache(app.workspace.path(), &["replay", "fork", &open, "--at-turn", "0"]);
     assert!(said.0 == 2 && said.2.contains("has not ended"), "{said:?}");

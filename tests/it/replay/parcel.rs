@@ -104,8 +104,8 @@ async fn an_imported_run_is_verified_where_nothing_else_of_its_workspace_is() {
     let (_, file) = export(&app, &[&run], &[]);
     assert_eq!(import(&app, &file, "elsewhere").0, 0);
     let there = app.workspace.path().join("elsewhere");
-    // The scripted adapter is not made without a script; in this one there is no answer to take.
-    std::fs::write(there.join("configs/script.json"), "{}").expect("a script");
+    let folders = std::fs::read_dir(there.join("configs")).expect("a folder").count();
+    assert_eq!(folders, 0, "no script is there, and no configuration");
     let said = attache(&there, &["replay", "verify", &run]);
     assert!(said.0 == 0 && said.1.contains("1 identical (2 requests)"), "{said:?}");
     let mut rows =
@@ -123,7 +123,7 @@ async fn a_run_that_wrote_to_somebody_else_and_whose_fork_was_mailed_comes_back_
             { "to": ["carol@supplier.example"], "subject": "Sheets", "body": "Twelve, please." } }] },
         { "say": "At seven." },
     ]}));
-    workspace.set("configs/security.json", "/send_allow", json!(["*"]));
+    workspace.set("configs/security.json", "/send_allow", json!(["*@supplier.example"]));
     let app = workspace.start().await;
     let run = app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
     app.drain().await;
@@ -182,6 +182,28 @@ async fn renamed_people_are_nowhere_in_the_file() {
     assert_eq!(import(&app, &file, "elsewhere").0, 0);
     let shown = attache(&app.workspace.path().join("elsewhere"), &["replay", "show", &one]);
     assert!(shown.0 == 0 && shown.1.contains("@renamed.example"), "{shown:?}");
+}
+
+#[tokio::test]
+async fn a_masked_run_is_said_to_be_masked_and_not_to_differ() {
+    let (app, [one, two]) = house().await;
+    for (place, more) in [("masked", &[][..]), ("renamed", &["--rename"])] {
+        let (_, file) = export(&app, &[&one, &two], more);
+        assert_eq!(import(&app, &file, place).0, 0);
+        let there = app.workspace.path().join(place);
+        let said = attache(&there, &["replay", "verify", "--all"]);
+        assert!(said.0 == 0 && said.1.contains("masked: cannot be verified"), "{said:?}");
+        assert!(said.1.contains("2 runs: 0 identical (0 requests), 0 different, 2 masked"), "{}", said.1);
+        let strict = attache(&there, &["replay", "verify", &one, "--strict", "--json"]);
+        let value: Value = serde_json::from_str(&strict.1).expect("one JSON value");
+        assert_eq!(
+            (strict.0, &value["masked"], &value["verdicts"][0]["verdict"]),
+            (1, &json!(1), &json!("masked"))
+        );
+    }
+    let here = attache(app.workspace.path(), &["replay", "verify", "--all", "--json"]);
+    let value: Value = serde_json::from_str(&here.1).expect("one JSON value");
+    assert_eq!((here.0, &value["identical"], &value["masked"]), (0, &json!(2), &json!(0)), "the control");
 }
 
 #[tokio::test]

@@ -94,7 +94,7 @@ async fn the_command_opens_no_socket_and_starts_no_process() {
         println!("SKIPPED: strace may not trace here: {}", String::from_utf8_lossy(&output.stderr));
         return;
     }
-    assert!(output.status.success() && told.contains("\"identical\":4"), "{told}");
+    assert!(output.status.success() && told.contains("\"identical\": 4"), "{told}");
     let calls = std::fs::read_to_string(&trace).expect("a trace");
     let calls: Vec<&str> = calls.lines().filter(|line| !line.contains("+++ exited")).collect();
     // The first is the start of the command itself.
