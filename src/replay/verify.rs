@@ -168,10 +168,7 @@ impl Verifier {
     ) -> Result<Option<Difference>, Fault> {
         let digest = &record.calls[attempt.calls.start].begun.config;
         let persona = self.store.persona(&record.run.persona);
-        let mut config = self.configs.get(&persona, digest).await?;
-        if let Some(program) = record.program_of_tools() {
-            config = Arc::new(Config { program, ..(*config).clone() });
-        }
+        let config = record.in_its_place(self.configs.get(&persona, digest).await?);
         let tape = Arc::new(Tape::new(record.clone(), attempt.clone()));
         let bench = self.bench(&config, digest, &tape)?;
         let claim = record.claim(attempt);

@@ -2,6 +2,7 @@
 
 use super::Fault;
 use super::difference::{Difference, Place};
+use crate::config::{Config, Persona, Personas};
 use crate::domain::{Allowance, ThreadBudget};
 use crate::domain::{Timestamp, sha256_hex};
 use crate::harness::as_of::AsOf;
@@ -10,7 +11,8 @@ use crate::harness::providers::{AgentTerms, Response};
 use crate::store::{ClaimedRun, RunSummary, Step, Store, StoredTurn};
 use serde::Deserialize;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Of what verification needs, runs of older engines wrote nothing down.
@@ -150,8 +152,31 @@ impl Record {
         of_it.find_map(|call| call.begun.window_tokens)
     }
 
-    /// Where this program was when agents were told to start it for our tools.
-    pub fn program_of_tools(&self) -> Option<PathBuf> {
+    /// The configuration with the places of then: an agent is told where it works, and which program has our tools.
+    pub fn in_its_place(&self, config: Arc<Config>) -> Arc<Config> {
+        let Some(terms) = self.terms() else { return config };
+        let mut config = (*config).clone();
+        if let Some(tools) = terms.tool_server {
+            config.program = tools.program.into();
+        }
+        // `WORKSPACE/personas/ID`.
+        let folder = PathBuf::from(terms.folder);
+        if let Some(workspace) = folder.parent().and_then(Path::parent) {
+            config.workspace = workspace.to_owned();
+        }
+        let personas = config.personas.iter().cloned().map(|persona| match persona.id == self.run.persona {
+            true => Persona { folder: folder.clone(), ..persona },
+            false => persona,
+        });
+        // They were all here before, with the addresses that they had.
+        if let Ok(personas) = Personas::new(personas.collect()) {
+            config.personas = personas;
+        }
+        Arc::new(config)
+    }
+
+    /// What an agent was told first; `None`: no agent was asked.
+    fn terms(&self) -> Option<AgentTerms> {
         /// As much of an agent's request as is needed.
         #[derive(Deserialize)]
         struct Told {
@@ -161,7 +186,7 @@ impl Record {
         let of_agents = self.calls.iter().filter(|call| call.begun.session.is_some());
         let mut told = of_agents.filter_map(|call| {
             let told: Told = serde_json::from_str(&call.turn.request_json).ok()?;
-            Some(told.terms.tool_server?.program.into())
+            Some(told.terms)
         });
         told.next()
     }

@@ -1,9 +1,11 @@
 //! Conversations that an agent keeps: gone on with where nothing is lost by it, begun anew otherwise.
 
-use super::agent::{Act, House, calls, ends, session, starts};
+use super::agent::{Act, Agent, House, calls, ends, session, starts};
 use crate::app::note;
-use attache::domain::{ErrorClass, ThreadId};
+use attache::domain::{ErrorClass, RunId, ThreadId};
 use attache::harness::providers::Session;
+use attache::replay::verify::{Outcome, Verifier};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -29,6 +31,20 @@ async fn the_next_letter_of_a_thread_goes_on_with_the_session() {
     assert!(resumes(&sessions[1], "ses_1") && resumes(&sessions[2], "ses_1"), "{sessions:?}");
     assert!(matches!(sessions[3], Session::New(_)), "another thread knows nothing of it");
     house.app.check().await;
+}
+
+/// An agent is told where it works; a record of it is verified wherever it is by now.
+#[tokio::test]
+async fn the_record_of_an_agent_is_verified_in_another_place() {
+    let house = House::new("full", vec![answers_in("ses_1")]).await;
+    house.letter("q1@guest.example", "").await;
+    let run = house.letter("q2@guest.example", FOLLOWS).await;
+    let folder = house.stage.requests()[0].agent.clone().expect("terms").folder;
+    assert!(folder.starts_with(&house.app.workspace.path().display().to_string()), "the control: {folder}");
+    let (store, agent) = (house.app.engine.store.clone(), Arc::new(Agent(house.stage.clone())));
+    let verifier = Verifier::new(store, "/elsewhere".into(), attache::cli::vocabulary());
+    let verified = verifier.with("scripted", agent).verify(&RunId::new(&run)).await.expect("readable");
+    assert!(matches!(verified.outcome, Outcome::Identical { .. }), "{verified:?}");
 }
 
 #[tokio::test]
