@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 /// The secret that engines share to know each other's mail.
 const LOOP_KEY_VARIABLE: &str = "ATTACHE_LOOP_KEY";
+/// Stands for a secret that a process may not know.
+const STAND_IN: &str = "not-known-to-this-process";
 /// Folders below `personas/` that are read; more are a mistake.
 const PERSONAS_MAX: usize = 10_000;
 
@@ -48,6 +50,49 @@ pub fn load_without_secrets(workspace: &Path, vocabulary: &Vocabulary) -> Result
     load_with(workspace, vocabulary, &environment)
 }
 
+/// [`load`] for a process that asks one provider, which it chooses itself: what the others lack is not missed. A key that
+/// is not there is `None`.
+pub fn load_for_one(workspace: &Path, vocabulary: &Vocabulary) -> Result<Config, ConfigErrors> {
+    let mut config = load_without_secrets(workspace, vocabulary)?;
+    let is_stand_in = |secret: &SecretString| secret.expose_secret() == STAND_IN;
+    for settings in config.inference.providers.values_mut() {
+        settings.api_key.take_if(|key| is_stand_in(key));
+        settings.agent.environment.retain(|(_, value)| !is_stand_in(value));
+    }
+    config.secrets.retain(|secret| !is_stand_in(secret));
+    Ok(config)
+}
+
+/// [`load_snapshot`] of somebody else's, to ask a provider in one's own name. Where a provider is, which program an agent is
+/// and which variables are read is what that somebody wrote, so it is not followed: our keys go to the vendors' own
+/// addresses only.
+///
+/// Errors: every problem, those of `.secrets` in `workspace` included.
+pub fn load_foreign(
+    workspace: &Path,
+    vocabulary: &Vocabulary,
+    snapshot: &Snapshot,
+) -> Result<Config, ConfigErrors> {
+    let mut config = load_snapshot(workspace, vocabulary, snapshot)?;
+    let mut problems = Vec::new();
+    let secrets = Secrets::read(workspace, &secrets::environment, &mut problems);
+    if let Some(errors) = ConfigErrors::of(problems) {
+        return Err(errors);
+    }
+    for (name, settings) in &mut config.inference.providers {
+        let mut usual = vocabulary.key_variables.iter();
+        settings.key_variable =
+            usual.find(|(provider, _)| provider == name).map(|(_, variable)| (*variable).to_owned());
+        settings.api_key = settings.key_variable.as_ref().and_then(|variable| secrets.get(variable));
+        settings.base_url = None;
+        settings.agent.binary = None;
+        settings.agent.environment.clear();
+    }
+    config.secrets =
+        config.inference.providers.values().filter_map(|settings| settings.api_key.clone()).collect();
+    Ok(config)
+}
+
 /// What an engine was told once, from nothing but its files: without secrets, without keys that sign.
 ///
 /// Errors: every problem, as this version of the program sees it.
@@ -61,7 +106,7 @@ pub fn load_snapshot(
 
 /// Something stands for a secret that this process may not know.
 fn stand_in(name: &str) -> Option<String> {
-    (name != LOOP_KEY_VARIABLE).then(|| "not-known-to-this-process".to_owned())
+    (name != LOOP_KEY_VARIABLE).then(|| STAND_IN.to_owned())
 }
 
 /// [`load`] with another environment: variable name -> value.

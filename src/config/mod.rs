@@ -34,7 +34,9 @@ mod show;
 
 pub use authentication::{Authentication, ResolverSettings, TrustedRelay};
 pub use budgets::{Budgets, PersonaBudget, Spending, dollars, micros_of, spending};
-pub use load::{Vocabulary, load, load_snapshot, load_with, load_without_secrets};
+pub use load::{
+    Vocabulary, load, load_for_one, load_foreign, load_snapshot, load_with, load_without_secrets,
+};
 pub use mailboxes::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls, OAuth};
 pub use persona::{BadName, check_name};
 pub use prices::Prices;

@@ -85,6 +85,8 @@ pub struct AsOf {
 pub enum AsOfError {
     #[error("run `{0}` was never given a context: no model was asked")]
     NoContext(RunId),
+    #[error("what run `{0}` was told was thrown away on {1} (`attache gc`)")]
+    Pruned(RunId, Timestamp),
     /// The engine that worked on the run did not write that down yet.
     #[error("run `{0}` is older than the record of what contexts are assembled from")]
     NotRecorded(RunId),
@@ -102,13 +104,17 @@ pub enum AsOfError {
 impl AsOf {
     /// Every context of a run, in order: the one it began with, and one for each time that it had to be shorter.
     ///
-    /// Errors: [`AsOfError::NoContext`], [`AsOfError::NotRecorded`], [`AsOfError::Store`].
+    /// Errors: [`AsOfError::NoContext`], [`AsOfError::Pruned`], [`AsOfError::NotRecorded`], [`AsOfError::Store`].
     pub async fn of_run(store: &Store, run: &RunId) -> Result<Vec<AsOf>, AsOfError> {
         let summary = store.run_summary(run).await?;
         let persona = store.persona(&summary.persona);
         let assemblies = persona.assemblies_of_run(run).await?;
         if assemblies.is_empty() {
-            return Err(AsOfError::NoContext(run.clone()));
+            let turns = persona.turns_of_run(run).await?;
+            return Err(match turns.iter().find_map(|turn| turn.pruned_at) {
+                Some(at) => AsOfError::Pruned(run.clone(), at),
+                None => AsOfError::NoContext(run.clone()),
+            });
         }
         let message = persona.message(&summary.trigger_message).await?;
         let mut contexts = Vec::with_capacity(assemblies.len());

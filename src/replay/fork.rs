@@ -9,12 +9,15 @@ mod ledger;
 mod sandbox;
 mod sheet;
 
-use super::{RunRecord, load_run};
+use super::{ContextEntry, RunRecord, load_run};
 use crate::config::{Config, Persona, Personas};
 use crate::domain::{RunId, ThreadBudget, Timestamp, sha256_hex};
+use crate::harness::as_of::AsOf;
 use crate::harness::desk::{self, Bench, RunError};
 use crate::harness::execute::execute;
 use crate::harness::providers::{LoopOwner, Provider, ProviderError};
+use crate::harness::resolvers::estimate_tokens;
+use crate::harness::resolvers::reads::Place;
 use crate::harness::standings::Standings;
 use crate::harness::workshop::Workshop;
 use crate::store::{
@@ -47,8 +50,15 @@ pub enum ForkError {
     NotEnded,
     #[error("the run did not come to turn {0}")]
     NoTurn(u32),
-    #[error("the run has no result of a call `{id}`; there are: {}", there.join(", "))]
+    /// When.
+    #[error("requests and answers of the run were thrown away on {0} (`attache gc`)")]
+    Collected(String),
+    #[error("the run has no result of a call `{id}`")]
     NoResult { id: String, there: Vec<String> },
+    #[error("at turn {at_turn} there is no result of `{id}` yet, which turn {of_turn} asked for")]
+    ResultLater { id: String, at_turn: u32, of_turn: u32 },
+    #[error("no provider `{name}`")]
+    NoProvider { name: String, there: Vec<String> },
     #[error("another persona text changes the run from its beginning: fork it at turn 0")]
     PersonaLater,
     #[error("the persona text cannot be changed: {0}")]
@@ -87,21 +97,28 @@ pub async fn fork(
     change: &Change,
     cancel: &CancellationToken,
 ) -> Result<Forked, ForkError> {
-    let record = load_run(store, run).await?;
+    let mut record = load_run(store, run).await?;
     if record.run.finished_at.is_none() {
         return Err(ForkError::NotEnded);
     }
+    if let Some(at) = record.turns.iter().find_map(|turn| turn.pruned_at.clone()) {
+        return Err(ForkError::Collected(at));
+    }
+    let read = read_of(store, run, &record).await;
     let rows = store.persona(&store.run_summary(run).await?.persona);
     let whole = rows.journal_so_far(run).await?;
-    let past = past_of(&record, whole, at_turn, change)?;
+    let mut past = past_of(&record, whole, at_turn, change)?;
+    if let Some(text) = &change.persona_text {
+        change_persona(&mut past, &mut record, text.trim_end(), &read)?;
+    }
     let clock = store.clock().clone();
     let id = clock.new_id();
     let begun = sheet::begin(&record, &id, at_turn, &past, &clock.now().to_string());
     let claimed = claimed(&record, &id, store, clock.now()).await?;
-    choose(&mut config, &claimed, change);
+    choose(&mut config, &claimed, change)?;
     let config = Arc::new(config);
     let providers = providers(&config, &claimed)?;
-    let persona_dir = sandbox::copy(&config.workspace, record.run.persona.as_str(), &id)?;
+    let persona_dir = sandbox::copy(&config.workspace, record.run.persona.as_str(), &id, &read)?;
     store
         .begin_fork(NewFork {
             id: id.clone(),
@@ -167,13 +184,10 @@ fn past_of(
     let letter = &record.trigger.rfc_message_id;
     whole.replied = sent().any(|mail| mail.message.in_reply_to.as_ref() == Some(letter));
     if let Some((id, payload)) = &change.result {
-        change_result(&mut whole.steps, id, payload)?;
+        change_result(&mut whole.steps, record, at_turn, (id, payload))?;
     }
-    if change.persona_text.is_some() {
-        if at_turn > 0 {
-            return Err(ForkError::PersonaLater);
-        }
-        return change_persona(whole, record, change);
+    if change.persona_text.is_some() && at_turn > 0 {
+        return Err(ForkError::PersonaLater);
     }
     match whole.first_request_json {
         Some(_) => Ok(whole),
@@ -187,49 +201,84 @@ fn has_open_end(record: &RunRecord, answered: u32) -> bool {
     last.peek().is_some() && last.all(|call| call.result.is_some())
 }
 
-fn change_result(steps: &mut [Step], id: &str, payload: &Value) -> Result<(), ForkError> {
+fn change_result(
+    steps: &mut [Step],
+    record: &RunRecord,
+    at_turn: u32,
+    (id, payload): (&str, &Value),
+) -> Result<(), ForkError> {
     let is_result = |step: &&mut Step| step.kind == StepKind::Result && step.executor == Executor::Engine;
-    match steps.iter_mut().filter(is_result).find(|step| step.tool_call_id == id) {
-        Some(step) => {
-            step.payload_json = payload.to_string();
-            Ok(())
-        }
-        None => {
-            let there = steps.iter().filter(|step| step.kind == StepKind::Result);
-            let there = there.map(|step| step.tool_call_id.clone()).collect();
-            Err(ForkError::NoResult { id: id.to_owned(), there })
-        }
+    if let Some(step) = steps.iter_mut().filter(is_result).find(|step| step.tool_call_id == id) {
+        step.payload_json = payload.to_string();
+        return Ok(());
+    }
+    let call = record.calls.iter().find(|call| call.id == id && call.result.is_some());
+    let id = id.to_owned();
+    match call.and_then(|call| call.turn_index).filter(|turn| *turn >= at_turn) {
+        Some(of_turn) => Err(ForkError::ResultLater { id, at_turn, of_turn }),
+        None => Err(ForkError::NoResult { id, there: results_of(record) }),
     }
 }
 
-/// The first request with another persona text. Every resolver's text is a part of its own there, and the report says how
-/// long the persona's was; everything else stays as it was assembled then.
+/// The calls whose results a fork can change.
+pub fn results_of(record: &RunRecord) -> Vec<String> {
+    let engine = Executor::Engine.as_str();
+    let changeable = record.calls.iter().filter(|call| call.result.is_some() && call.executor == engine);
+    changeable.map(|call| call.id.clone()).collect()
+}
+
+/// The files of the persona's folder that the run read, as they were; none where that was not written down.
+async fn read_of(store: &Store, run: &RunId, record: &RunRecord) -> Vec<(String, Arc<str>)> {
+    let contexts = AsOf::of_run(store, run).await.unwrap_or_default();
+    let own = format!("personas/{}/", record.run.persona);
+    let below = |(place, path, text): (Place, &str, &Arc<str>)| {
+        let path = match place {
+            Place::Persona => Some(path),
+            Place::Workspace => path.strip_prefix(&own),
+        };
+        path.map(|path| (path.to_owned(), text.clone()))
+    };
+    contexts.last().map(|context| context.reads.files().filter_map(below).collect()).unwrap_or_default()
+}
+
+/// Puts another persona text into the first request. Every resolver's text is a part of its own there, and the report says
+/// which was the persona's; everything else stays as it was assembled then. The fork's report says what it is told now.
 fn change_persona(
-    mut past: JournalSoFar,
-    record: &RunRecord,
-    change: &Change,
-) -> Result<JournalSoFar, ForkError> {
-    let text = change.persona_text.as_deref().unwrap_or_default().trim_end();
-    let entries = record.context.as_ref().map(|context| context.entries.as_slice()).unwrap_or_default();
-    let entry = entries.iter().find(|entry| entry.resolver == "persona" && entry.outcome == "used");
-    let entry = entry.ok_or(ForkError::PersonaText("the run's context has no part from `PERSONA.md`"))?;
+    past: &mut JournalSoFar,
+    record: &mut RunRecord,
+    text: &str,
+    read: &[(String, Arc<str>)],
+) -> Result<(), ForkError> {
+    let none = || ForkError::PersonaText("the run's context has no part from `PERSONA.md`");
+    let context = record.context.as_mut().ok_or_else(none)?;
+    let is_persona = |entry: &&mut ContextEntry| entry.resolver == "persona" && entry.outcome == "used";
+    let entry = context.entries.iter_mut().find(is_persona).ok_or_else(none)?;
     let first = past.first_request_json.as_deref().unwrap_or_default();
     let mut kept: Value = serde_json::from_str(first).map_err(ForkError::Unreadable)?;
-    let parts = kept["system"].as_array_mut();
-    let is_it = |part: &&mut Value| {
-        part.as_str().is_some_and(|part| match &entry.sha256 {
-            Some(digest) => sha256_hex(&[part.as_bytes()]) == *digest,
-            // Of a run from before reports had digests.
-            None => part.len() as u64 == entry.bytes,
-        })
+    let is_it = |part: &str| match &entry.sha256 {
+        Some(digest) => sha256_hex(&[part.as_bytes()]) == *digest,
+        // Of a run from before reports had digests.
+        None => part.len() as u64 == entry.bytes,
     };
-    let mut found: Vec<&mut Value> = parts.into_iter().flatten().filter(is_it).collect();
-    match found.as_mut_slice() {
-        [part] => **part = Value::String(text.to_owned()),
-        _ => return Err(ForkError::PersonaText("its part of the run's context cannot be told from others")),
-    }
+    // Where an export masked the text, it did so in the request and in the file alike.
+    let file = read.iter().find(|(path, _)| path == "PERSONA.md").map(|(_, text)| text.trim_end());
+    let parts = kept["system"].as_array_mut().into_iter().flatten();
+    let mut parts: Vec<&mut Value> = parts.filter(|part| part.is_string()).collect();
+    let place = |is_it: &dyn Fn(&str) -> bool| {
+        let mut places = (0..parts.len()).filter(|at| parts[*at].as_str().is_some_and(is_it));
+        places.next().filter(|_| places.next().is_none())
+    };
+    let found = place(&is_it).or_else(|| place(&|part| Some(part) == file));
+    let found =
+        found.ok_or(ForkError::PersonaText("its part of the run's context cannot be told from others"))?;
+    *parts[found] = Value::String(text.to_owned());
+    let tokens = estimate_tokens(text) as u64;
+    context.used_tokens = context.used_tokens.saturating_sub(entry.tokens).saturating_add(tokens);
+    (entry.bytes, entry.tokens) = (text.len() as u64, tokens);
+    entry.sha256 = Some(sha256_hex(&[text.as_bytes()]));
+    entry.why = Some("another text, by --persona-file".to_owned());
     past.first_request_json = Some(kept.to_string());
-    Ok(past)
+    Ok(())
 }
 
 /// The fork as the loop knows it: a run of its own, with the bounds of the one that it comes from.
@@ -260,9 +309,13 @@ async fn claimed(
 }
 
 /// Sets what the fork is asked of. A model that is chosen has nobody to stand in for it: the answer is to be its own.
-fn choose(config: &mut Config, run: &ClaimedRun, change: &Change) {
+fn choose(config: &mut Config, run: &ClaimedRun, change: &Change) -> Result<(), ForkError> {
     if change.provider.is_none() && change.model.is_none() {
-        return;
+        return Ok(());
+    }
+    let known = &config.inference.providers;
+    if let Some(name) = change.provider.as_ref().filter(|name| !known.contains_key(*name)) {
+        return Err(ForkError::NoProvider { name: name.clone(), there: known.keys().cloned().collect() });
     }
     let Config { personas, inference, .. } = config;
     let changed = personas.iter().cloned().map(|mut persona: Persona| {
@@ -278,6 +331,7 @@ fn choose(config: &mut Config, run: &ClaimedRun, change: &Change) {
     if let Ok(changed) = Personas::new(changed.collect()) {
         *personas = changed;
     }
+    Ok(())
 }
 
 /// The adapters that the fork may ask. Agents are none: they act by themselves.

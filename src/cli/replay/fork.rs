@@ -2,8 +2,11 @@
 
 use super::run_of;
 use super::show::print;
-use crate::cli::{Command, Context, Exit, Failure};
-use crate::replay::fork::{Change, ForkError, Forked, fork};
+use crate::cli::{Command, Context, Exit, Failure, vocabulary};
+use crate::config::{self, Config, Vocabulary};
+use crate::domain::RunId;
+use crate::harness::as_of::{AsOf, Configs};
+use crate::replay::fork::{Change, ForkError, Forked, fork, results_of};
 use crate::replay::{load_run, timeline};
 use crate::store::Store;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -70,10 +73,10 @@ impl Command for Fork {
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
-            let config = context.config()?;
             let store = context.store_beside().await?;
             let run = run_of(&store, id, "forked").await?;
             let change = change(args)?;
+            let config = config(context, args, &store, &run).await?;
             let at_turn = at_turn(&store, args, &run, &change).await?;
             let cancel = CancellationToken::new();
             let working = fork(&store, config, &run, at_turn, &change, &cancel);
@@ -136,38 +139,79 @@ fn payload(text: &str) -> Value {
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
-    let failed =
-        |source| Failure::new(Exit::NoInput, format!("cannot read `{}`", file.display())).because(source);
+    let failed = |source| {
+        Failure::new(Exit::NoInput, format!("cannot read `{}`", file.display()))
+            .hint("name a text file")
+            .because(source)
+    };
     let mut text = String::new();
     let opened = std::fs::File::open(file).map_err(failed)?;
-    opened.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
-    Ok(text)
+    let read = opened.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(failed)?;
+    match read as u64 > FILE_BYTES_MAX {
+        true => {
+            let message = format!("`{}` is larger than {FILE_BYTES_MAX} bytes", file.display());
+            Err(Failure::new(Exit::NoInput, message).hint("give a fork less"))
+        }
+        false => Ok(text),
+    }
+}
+
+/// The configuration of today; of a run from elsewhere, the one that it was told, unless its workspace was given another.
+async fn config(context: &Context, args: &ArgMatches, store: &Store, run: &RunId) -> anyhow::Result<Config> {
+    let (workspace, vocabulary) = (&context.workspace, vocabulary());
+    if store.archive_header().await?.is_some() {
+        if args.get_flag("send") {
+            let failure = Failure::new(Exit::Usage, "nothing is mailed from a workspace of `replay import`");
+            return Err(failure.hint("leave --send out").into());
+        }
+        if !workspace.join("configs/gateway.json").exists() {
+            return told(workspace, &vocabulary, store, run).await;
+        }
+    }
+    Ok(match args.contains_id("provider") {
+        true => config::load_for_one(workspace, &vocabulary)?,
+        false => config::load(workspace, &vocabulary)?,
+    })
+}
+
+/// What a run from elsewhere was told, be it that it was masked.
+async fn told(
+    workspace: &Path,
+    vocabulary: &Vocabulary,
+    store: &Store,
+    run: &RunId,
+) -> anyhow::Result<Config> {
+    let unknown = |cause: anyhow::Error| {
+        Failure::new(Exit::BadData, "the configuration of the run cannot be had")
+            .hint("put one of your own, with this persona, into the folders `configs` and `personas` of this workspace")
+            .because(cause)
+    };
+    let persona = store.persona(&store.run_summary(run).await?.persona);
+    let contexts = AsOf::of_run(store, run).await.map_err(|error| unknown(error.into()))?;
+    let digest = contexts.last().map(|context| context.config.as_str()).unwrap_or_default();
+    let (snapshot, _) = Configs::found(&persona, digest).await.map_err(|error| unknown(error.into()))?;
+    Ok(config::load_foreign(workspace, vocabulary, &snapshot).map_err(|errors| unknown(errors.into()))?)
 }
 
 /// The turn that was named, or that follows from the change.
-async fn at_turn(
-    store: &Store,
-    args: &ArgMatches,
-    run: &crate::domain::RunId,
-    change: &Change,
-) -> anyhow::Result<u32> {
+async fn at_turn(store: &Store, args: &ArgMatches, run: &RunId, change: &Change) -> anyhow::Result<u32> {
     if let Some(turn) = args.get_one::<u32>("at-turn") {
         return Ok(*turn);
     }
     let Some((id, _)) = &change.result else { return Ok(0) };
     let record = load_run(store, run).await?;
+    if let Some(at) = record.turns.iter().find_map(|turn| turn.pruned_at.clone()) {
+        return Err(explained(ForkError::Collected(at)));
+    }
     let call = record.calls.iter().find(|call| call.id == *id);
     match call.and_then(|call| call.turn_index) {
         Some(turn) => Ok(turn + 1),
-        None => {
-            let there = record.calls.iter().map(|call| call.id.clone()).collect();
-            Err(explained(ForkError::NoResult { id: id.clone(), there }))
-        }
+        None => Err(explained(ForkError::NoResult { id: id.clone(), there: results_of(&record) })),
     }
 }
 
 /// Queues the final reply of the fork, as the run itself would have.
-async fn send(store: &Store, run: &crate::domain::RunId, forked: &Forked) -> anyhow::Result<Option<String>> {
+async fn send(store: &Store, run: &RunId, forked: &Forked) -> anyhow::Result<Option<String>> {
     let Some(reply) = &forked.reply else {
         return Err(Failure::new(Exit::Failed, "the fork has no reply to send").into());
     };
@@ -177,19 +221,39 @@ async fn send(store: &Store, run: &crate::domain::RunId, forked: &Forked) -> any
 }
 
 fn explained(error: ForkError) -> anyhow::Error {
-    let exit = match &error {
-        ForkError::NoTurn(_) | ForkError::NoResult { .. } => Exit::NoInput,
-        ForkError::NotEnded | ForkError::PersonaLater | ForkError::Agent(_) => Exit::Usage,
-        ForkError::Provider { .. } => Exit::BadData,
-        ForkError::Sandbox(_) => Exit::CannotCreate,
-        _ => return error.into(),
-    };
-    let hint = match &error {
-        ForkError::NotEnded => "wait for its end, or `attache runs cancel` it",
-        ForkError::Agent(_) => "name a model API with --provider and --model",
-        ForkError::PersonaLater => "leave --at-turn out",
-        ForkError::NoTurn(_) => "`attache replay show` lists its turns",
-        _ => return Failure::new(exit, error.to_string()).because(error).into(),
-    };
-    Failure::new(exit, error.to_string()).hint(hint).into()
+    let message = error.to_string();
+    let failure = |exit| Failure::new(exit, message);
+    match error {
+        ForkError::NotEnded => {
+            failure(Exit::Usage).hint("wait for its end, or `attache runs cancel` it").into()
+        }
+        ForkError::Agent(_) => {
+            failure(Exit::Usage).hint("name a model API with --provider and --model").into()
+        }
+        ForkError::PersonaLater => failure(Exit::Usage).hint("leave --at-turn out").into(),
+        ForkError::ResultLater { of_turn, .. } => {
+            let hint = format!("leave --at-turn out, or write --at-turn {}", of_turn + 1);
+            failure(Exit::Usage).hint(hint).into()
+        }
+        ForkError::NoTurn(_) => failure(Exit::NoInput).hint("`attache replay show` lists its turns").into(),
+        ForkError::Collected(_) => {
+            failure(Exit::NoInput).hint("a backup from before has them still; fork it there").into()
+        }
+        ForkError::NoResult { there, .. } if there.is_empty() => {
+            failure(Exit::NoInput).hint("no call of it has a result").into()
+        }
+        ForkError::NoResult { there, .. } | ForkError::NoProvider { there, .. } => {
+            failure(Exit::NoInput).hint(format!("there are: {}", there.join(", "))).into()
+        }
+        ForkError::Provider { source, .. } => {
+            let hint = "`attache providers list` says what each provider needs; --provider chooses another";
+            failure(Exit::BadData).hint(hint).because(*source).into()
+        }
+        ForkError::Sandbox(source) => failure(Exit::CannotCreate)
+            .hint("`data/forks` must be a folder in which this user may write")
+            .because(source)
+            .into(),
+        ForkError::Store(error) => error.into(),
+        ForkError::PersonaText(_) | ForkError::Unreadable(_) | ForkError::Run(_) => error.into(),
+    }
 }

@@ -36,8 +36,11 @@ impl Command for Forks {
             context.screen.list(&rows, &headings, |row| {
                 let change = row.change.as_object().into_iter().flatten();
                 let change = change.filter(|(_, value)| !value.is_null()).map(|(key, value)| match value {
-                    Value::String(text) if key != "persona_text" => format!("{key} {text}"),
-                    Value::Object(of) => format!("{key} of {}", of["call"].as_str().unwrap_or_default()),
+                    _ if key == "persona_text" => "another persona text".to_owned(),
+                    Value::String(text) => format!("{key} {text}"),
+                    Value::Object(of) => {
+                        format!("another result of {}", of["call"].as_str().unwrap_or_default())
+                    }
                     _ => key.clone(),
                 });
                 let change = change.collect::<Vec<_>>().join(", ");

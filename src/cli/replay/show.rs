@@ -96,7 +96,8 @@ fn show_run(
     record: &RunRecord,
 ) -> anyhow::Result<()> {
     let full = args.get_flag("full");
-    if let Some(at) = record.turns.iter().find_map(|turn| turn.pruned_at.as_deref()) {
+    let pruned = record.turns.iter().find_map(|turn| turn.pruned_at.as_deref());
+    if let Some(at) = pruned.filter(|_| !args.contains_id("raw")) {
         output::remark(&format!("requests and answers of this run were thrown away on {at} (`attache gc`)"));
     }
     if let Some(what) = args.get_one::<String>("raw") {
@@ -173,6 +174,11 @@ fn no_turn(record: &RunRecord, message: &str) -> Failure {
 }
 
 fn show_raw(screen: &Screen, turn: &TurnRecord, what: &str, exact: bool) -> anyhow::Result<()> {
+    if let Some(at) = &turn.pruned_at {
+        let message =
+            format!("the {what} of turn {} was thrown away on {at} (`attache gc`)", turn.turn_index);
+        return Err(Failure::new(Exit::NoInput, message).hint("a backup from before has it still").into());
+    }
     let (value, text) = match what {
         "request" => (Some(&turn.request), Some(turn.request_sent())),
         _ => (turn.response.as_ref(), turn.response_kept()),

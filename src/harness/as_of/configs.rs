@@ -40,19 +40,25 @@ impl Configs {
             .map_err(|errors| AsOfError::Config { digest: digest.to_owned(), why: errors.to_string() })
     }
 
-    /// The files of a configuration as they were.
+    /// The files of a configuration as they were. Errors: as [`Configs::get`].
     pub async fn snapshot(store: &PersonaStore, digest: &str) -> Result<Snapshot, AsOfError> {
+        match Self::found(store, digest).await? {
+            (snapshot, false) => Ok(snapshot),
+            (_, true) => Err(AsOfError::ConfigChanged(digest.to_owned())),
+        }
+    }
+
+    /// The files of a configuration as they are found, and whether somebody changed them.
+    pub async fn found(store: &PersonaStore, digest: &str) -> Result<(Snapshot, bool), AsOfError> {
         let unusable = |why: String| AsOfError::Config { digest: digest.to_owned(), why };
         let index = store.texts(&[digest]).await?.remove(digest);
         let index = index.ok_or_else(|| unusable("it is not kept any more".to_owned()))?;
         let no_index = |_| unusable("its list of files was changed in the database".to_owned());
         let digests = Snapshot::digests(&index.text).map_err(no_index)?;
         let texts = store.texts(&digests.iter().map(String::as_str).collect::<Vec<_>>()).await?;
-        if index.is_damaged || texts.values().any(|text| text.is_damaged) {
-            return Err(AsOfError::ConfigChanged(digest.to_owned()));
-        }
+        let is_changed = index.is_damaged || texts.values().any(|text| text.is_damaged);
         let texts = texts.into_iter().map(|(digest, stored)| (digest, stored.text)).collect();
         let gone = |files: Vec<String>| unusable(format!("{} is not kept any more", files.join(", ")));
-        Snapshot::from_index(&index.text, &texts).map_err(gone)
+        Ok((Snapshot::from_index(&index.text, &texts).map_err(gone)?, is_changed))
     }
 }

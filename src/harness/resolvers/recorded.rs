@@ -110,6 +110,14 @@ impl Recorded {
         self.files.insert((place, path.to_owned()), Text::Is(text.into()));
     }
 
+    /// Every file that was read and is kept.
+    pub fn files(&self) -> impl Iterator<Item = (Place, &str, &Arc<str>)> {
+        self.files.iter().filter_map(|((place, path), text)| match text {
+            Text::Is(text) => Some((*place, path.as_str(), text)),
+            Text::NoFile | Text::Gone => None,
+        })
+    }
+
     /// Whether the persona's knowledge was searched.
     pub fn searched_knowledge(&self) -> bool {
         !self.searches.is_empty()

@@ -7,6 +7,7 @@ use cap_std::ambient_authority;
 use cap_std::fs_utf8::Dir;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Files of a persona's folder, and bytes of all of them together.
 const FILES_MAX: usize = 10_000;
@@ -14,22 +15,41 @@ const BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// Folders in folders.
 const DEPTH_MAX: usize = 16;
 
-/// Copies a persona's folder for the fork of that id, and opens the copy.
-pub(super) fn copy(workspace: &Path, persona: &str, fork: &str) -> Result<Dir, ForkError> {
-    copied(workspace, persona, fork).map_err(ForkError::Sandbox)
+/// Copies a persona's folder for the fork of that id, and opens the copy. Where there is none (a run from elsewhere brings
+/// no folders), the copy has the files that the run read.
+pub(super) fn copy(
+    workspace: &Path,
+    persona: &str,
+    fork: &str,
+    read: &[(String, Arc<str>)],
+) -> Result<Dir, ForkError> {
+    copied(workspace, persona, fork, read).map_err(ForkError::Sandbox)
 }
 
-fn copied(workspace: &Path, persona: &str, fork: &str) -> io::Result<Dir> {
+fn copied(workspace: &Path, persona: &str, fork: &str, read: &[(String, Arc<str>)]) -> io::Result<Dir> {
     let workspace =
         workspace.to_str().ok_or_else(|| io::Error::other("the workspace's path is not UTF-8"))?;
     let workspace = Dir::open_ambient_dir(workspace, ambient_authority())?;
-    let from = workspace.open_dir(format!("personas/{persona}"))?;
+    let from = match workspace.open_dir(format!("personas/{persona}")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        found => Some(found?),
+    };
     let place = format!("data/forks/{fork}/persona");
     workspace.create_dir_all(&place)?;
     let to = workspace.open_dir(&place)?;
-    let mut left = Left { files: FILES_MAX, bytes: BYTES_MAX };
-    left.fill(&from, &to, DEPTH_MAX)?;
+    match from {
+        Some(from) => Left { files: FILES_MAX, bytes: BYTES_MAX }.fill(&from, &to, DEPTH_MAX)?,
+        None => read.iter().try_for_each(|(path, text)| write(&to, path, text))?,
+    }
     Ok(to)
+}
+
+/// Writes a file below the folder; the capability refuses a path that leads out of it.
+fn write(folder: &Dir, path: &str, text: &str) -> io::Result<()> {
+    if let Some((parent, _)) = path.rsplit_once('/') {
+        folder.create_dir_all(parent)?;
+    }
+    folder.write(path, text)
 }
 
 /// What may still be copied.

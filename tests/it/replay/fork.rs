@@ -139,6 +139,18 @@ async fn an_edited_result_and_another_persona_text_reach_the_model() {
     let asked = fork.turns[0].request.to_string();
     assert!(asked.contains("Ada is grumpy today.") && !asked.contains("Ada answers letters."), "{asked}");
     assert!(asked.contains("You are Ada."), "the rest is as it was assembled then: {asked}");
+    let (then, now) = (record.context.clone().expect("a context"), fork.context.clone().expect("a context"));
+    let of = |entries: &[attache::replay::ContextEntry]| {
+        entries.iter().find(|entry| entry.resolver == "persona").cloned().expect("an entry")
+    };
+    let (entry_then, entry_now) = (of(&then.entries), of(&now.entries));
+    assert_eq!(entry_now.bytes, "Ada is grumpy today.".len() as u64);
+    assert_eq!(entry_now.sha256, Some(attache::domain::sha256_hex(&[b"Ada is grumpy today."])));
+    assert_eq!(now.used_tokens + entry_then.tokens, then.used_tokens + entry_now.tokens);
+    let first = compare(&record, &fork, false).first.expect("a difference");
+    assert_eq!((first.stage.as_str(), first.place.as_str()), ("context", "persona"));
+    let named = attache(app.workspace.path(), &["replay", "forks"]);
+    assert!(named.1.contains("another persona text") && !named.1.contains("persona_text"), "{}", named.1);
 }
 
 #[tokio::test]
@@ -205,15 +217,23 @@ async fn what_cannot_be_forked_says_why() {
     for (args, code, expected) in [
         (&[run, "--at-turn", "7"][..], 66, "did not come to turn 7"),
         (&[run, "--at-turn", "2"], 66, "did not come to turn 2"),
-        (&[run, "--edit-result", "c9_9", persona], 66, "there are: c0_0"),
+        (&[run, "--edit-result", "c9_9", persona], 66, "hint: there are: c0_0"),
+        (
+            &[run, "--at-turn", "0", "--edit-result", "c0_0", persona],
+            2,
+            "leave --at-turn out, or write --at-turn 1",
+        ),
         (&[run, "--at-turn", "1", "--persona-file", persona], 2, "from its beginning"),
-        (&[run, "--at-turn", "1", "--provider", "nobody"], 65, "nobody"),
+        (&[run, "--at-turn", "1", "--provider", "nobody"], 66, "hint: there are: anthropic, "),
+        (&[run, "--at-turn", "1", "--provider", "openai"], 65, "set `OPENAI_API_KEY`"),
         (&[run], 2, "--at-turn"),
         (&["0199aabbccdd", "--at-turn", "0"], 66, "no run"),
     ] {
         let said = attache(app.workspace.path(), &[&["replay", "fork"], args].concat());
         assert_eq!(said.0, code, "{args:?}: {said:?}");
         assert!(said.2.contains(expected), "{args:?}: {}", said.2);
+        let (error, rest) = said.2.split_once('\n').expect("a line");
+        assert!(!rest.contains(error.trim_start_matches("error: ")), "said twice: {}", said.2);
     }
     let fork = forked(&app, &[run, "--at-turn", "1"]).run.id;
     for args in [&["fork", &fork, "--at-turn", "0"][..], &["verify", &fork], &["export", &fork, "/nowhere/x"]]
@@ -225,4 +245,37 @@ async fn what_cannot_be_forked_says_why() {
     let said = attache(app.workspace.path(), &["replay", "fork", &open, "--at-turn", "0"]);
     assert!(said.0 == 2 && said.2.contains("has not ended"), "{said:?}");
     app.drain().await;
+}
+
+#[tokio::test]
+async fn a_provider_that_is_named_is_all_that_a_fork_needs_of_today() {
+    let (app, record) = answered().await;
+    // Whoever answers by default cannot: its key is not here.
+    app.workspace.set("configs/inference.json", "/provider", json!("openai"));
+    let run = record.run.id.as_str();
+    let said = attache(app.workspace.path(), &["replay", "fork", run, "--at-turn", "1"]);
+    assert_eq!(said.0, 65, "the control: {said:?}");
+    forked(&app, &[run, "--at-turn", "1", "--provider", "scripted"]);
+}
+
+#[tokio::test]
+async fn of_a_run_that_was_thrown_away_everything_says_so() {
+    let (app, record) = answered().await;
+    let run = record.run.id.as_str();
+    let gc =
+        attache(app.workspace.path(), &["gc", "--older-than", "2026-11-21T00:00:00Z", "--kind", "turns"]);
+    assert_eq!(gc.0, 0, "{gc:?}");
+    for args in [
+        &["fork", run, "--at-turn", "1"][..],
+        &["fork", run, "--edit-result", "c0_0", "/dev/null"],
+        &["show", run, "--raw", "request", "--turn", "1"],
+        &["show", run, "--raw", "response", "--turn", "0", "--exact"],
+    ] {
+        let said = attache(app.workspace.path(), &[&["replay"], args].concat());
+        assert!(said.0 == 66 && said.1.is_empty(), "{args:?}: {said:?}");
+        assert!(said.2.contains("thrown away on") && said.2.contains("hint:"), "{args:?}: {}", said.2);
+    }
+    let change = ["replay", "sweep", "--since", "30d", "--change", "personas/ada/PERSONA.md"];
+    let swept = attache(app.workspace.path(), &change);
+    assert!(swept.1.contains("was thrown away on"), "{swept:?}");
 }
