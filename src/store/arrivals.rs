@@ -7,9 +7,10 @@
 use super::bulk::{Bulk, ROWS_MAX};
 use super::correspondence::{DAY, HOUR, Sent, since};
 use super::messages::{NewInbound, StoredInbound, audit, insert_attachment, placing};
+use super::refusal::{Refusal, is_broken};
 use super::runs::NewRun;
 use super::threads::{self, Found, Placing, json_list};
-use super::writer::{Job, Outcome, is_broken};
+use super::writer::{Job, Outcome};
 use super::{Result, Store, StoreError, mailboxes, reports};
 use crate::domain::{MessageId, Timestamp};
 use futures_util::FutureExt;
@@ -124,15 +125,13 @@ impl Job for Letters {
         })
     }
 
-    fn answer(self: Box<Self>, committed: Result<()>) {
+    fn answer(self: Box<Self>, committed: std::result::Result<(), Refusal>) {
         for letter in self.letters {
             let answer = match (letter.result, &committed) {
                 (Some(Ok(stored)), Ok(())) => Ok(stored),
                 (Some(Err(own)), _) => Err(own),
-                (_, Err(StoreError::NotCommitted(error))) => Err(StoreError::NotCommitted(error.clone())),
-                (_, Err(StoreError::CommitFailed(error))) => Err(StoreError::CommitFailed(error.clone())),
-                (_, Err(StoreError::Fenced { epoch })) => Err(StoreError::Fenced { epoch: *epoch }),
-                (None, Ok(())) | (_, Err(_)) => Err(StoreError::Closed),
+                (_, Err(group)) => Err(group.clone().into()),
+                (None, Ok(())) => Err(StoreError::Closed),
             };
             // A caller that went away (a client hung up) does not undo what is committed.
             let _gone = letter.reply.send(answer);

@@ -28,6 +28,26 @@ impl Bulk {
     }
 }
 
+/// Two texts as one; the parameters of the second are numbered on.
+pub(super) fn chained(first: &str, second: &str) -> String {
+    let by = numbers(first).max().unwrap_or(0);
+    let mut pieces = second.split('$');
+    let mut text = format!("{first};{}", pieces.next().unwrap_or_default());
+    for piece in pieces {
+        let end = piece.find(|c: char| !c.is_ascii_digit()).unwrap_or(piece.len());
+        match piece[..end].parse::<usize>() {
+            Ok(number) => {
+                let _infallible = write!(text, "${}{}", number + by, &piece[end..]);
+            }
+            // A path of JSON, such as `$.owner`.
+            Err(_) => {
+                let _infallible = write!(text, "${piece}");
+            }
+        }
+    }
+    text
+}
+
 fn repeated(one_row: &str, rows: usize, width: usize) -> String {
     let mut pieces = one_row.split("VALUES (");
     let mut text = pieces.next().unwrap_or_default().to_owned();
@@ -57,6 +77,13 @@ fn numbers(text: &str) -> impl Iterator<Item = usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_parameters_of_a_second_text_are_numbered_on_and_paths_are_left_alone() {
+        let first = "UPDATE a SET b = $2 WHERE c = $1";
+        assert_eq!(chained(first, "SELECT $1, $10"), format!("{first};SELECT $3, $12"));
+        assert_eq!(chained(first, "SELECT $1 ->> '$.owner'"), format!("{first};SELECT $3 ->> '$.owner'"));
+    }
 
     #[test]
     fn the_rows_of_a_text_are_numbered_on_in_every_list() {

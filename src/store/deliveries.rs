@@ -1,14 +1,15 @@
-//! Outbound mail on its way: tables `deliveries` and `delivery_recipients`, as the outbound worker uses them.
+//! Outbound mail on its way: tables `deliveries` and `delivery_recipients`, as the outbound worker claims them. What
+//! becomes of an attempt is in `outcomes`.
 //!
 //! A row in `sending` or `committing` belongs to the engine whose epoch it carries; every change of such a row is
 //! fenced by that epoch. What operators do with deliveries is in `outbox`.
 
-use super::delivery_state::{DeliveryKind, DeliveryState, RecipientState};
+use super::delivery_state::DeliveryKind;
 use super::runs::{persona_id, to_i64};
 use super::threads::json_list;
+use super::turns::Statement;
 use super::{Result, Store, StoreError, facts};
 use crate::domain::{Address, DeliveryId, MessageId, PersonaId, RunId, Timestamp, bounce_token};
-use serde_json::json;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 use std::collections::HashMap;
@@ -50,32 +51,6 @@ pub struct ClaimedDelivery {
     pub created_at: Timestamp,
 }
 
-/// What one attempt came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeliveryOutcome {
-    pub id: DeliveryId,
-    /// Recipients with a verdict; the others stay as they are.
-    pub recipients: Vec<RecipientOutcome>,
-    /// When to go on with the recipients that stay open.
-    pub next_attempt_at: Timestamp,
-    /// False gives the attempt back: it was the transport that failed, not the mail.
-    pub counts: bool,
-    /// The peer may have the mail although it never said so.
-    pub possible_duplicate: bool,
-    /// Recipients that stay open wait for an operator, not for `next_attempt_at`.
-    pub hold: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecipientOutcome {
-    pub recipient: String,
-    /// `Delivered`, `Deferred` or `Failed`.
-    pub state: RecipientState,
-    /// The peer's reply code.
-    pub code: Option<u16>,
-    pub reply: String,
-}
-
 /// What [`Store::recover_deliveries`] found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecoveredDeliveries {
@@ -102,7 +77,16 @@ pub(super) async fn insert(
     delivery: &NewDelivery,
     now: Timestamp,
 ) -> Result<()> {
-    let inserted: bool = sqlx::query_scalar(INSERT)
+    is_queued(&with_delivery(sqlx::query(INSERT), delivery, now).fetch_one(conn).await?, delivery)
+}
+
+/// Binds the parameters of [`INSERT`].
+pub(super) fn with_delivery<'q>(
+    insert: Statement<'q>,
+    delivery: &'q NewDelivery,
+    now: Timestamp,
+) -> Statement<'q> {
+    insert
         .bind(delivery.id.as_str())
         .bind(delivery.message_id.as_str())
         .bind(delivery.run_id.as_ref().map(RunId::as_str))
@@ -112,12 +96,14 @@ pub(super) async fn insert(
         .bind(json_list(delivery.recipients.iter().map(String::as_str)))
         .bind(delivery.kind.as_str())
         .bind(Address::parse(&delivery.envelope_from).ok().as_ref().and_then(bounce_token))
-        .fetch_one(conn)
-        .await?;
-    if !inserted {
-        return Err(StoreError::Missing { kind: "message", id: delivery.message_id.to_string() });
+}
+
+/// Reads what [`INSERT`] gives.
+pub(super) fn is_queued(inserted: &SqliteRow, delivery: &NewDelivery) -> Result<()> {
+    if inserted.try_get(0)? {
+        return Ok(());
     }
-    Ok(())
+    Err(StoreError::Missing { kind: "message", id: delivery.message_id.to_string() })
 }
 
 /// `state IN (…)` repeats the condition of the index `deliveries_open`, which SQLite uses only then.
@@ -138,37 +124,6 @@ pub(super) const OPEN_RECIPIENTS: &str = "
 SELECT delivery_id, recipient FROM delivery_recipients
 WHERE delivery_id IN (SELECT value FROM json_each($1)) AND state IN ('queued', 'deferred')
 ORDER BY delivery_id, recipient";
-
-pub(super) const MARK_COMMITTING: &str = "
-UPDATE deliveries SET state = 'committing'
-WHERE id IN (SELECT value FROM json_each($1)) AND epoch = $2 AND state = 'sending'";
-
-pub(super) const RECORD_RECIPIENTS: &str = "
-UPDATE delivery_recipients SET
-  state = v.value ->> 'state',
-  attempts = attempts + $3,
-  next_attempt_at = CASE v.value ->> 'state' WHEN 'deferred' THEN iif($6, NULL, $4) END,
-  last_code = v.value ->> 'code',
-  last_reply = v.value ->> 'reply'
-FROM json_each($2) AS v
-WHERE delivery_id = $1 AND recipient = v.value ->> 'recipient'
-  AND delivery_recipients.state IN ('queued', 'deferred')
-  AND EXISTS (SELECT 1 FROM deliveries WHERE id = $1 AND epoch = $5 AND state IN ('sending', 'committing'))";
-
-pub(super) const RECORD_DELIVERY: &str = "
-UPDATE deliveries SET
-  state = CASE WHEN r.open > 0 THEN iif($7, 'held', 'queued') WHEN r.failed > 0 THEN 'failed' ELSE 'done' END,
-  attempts = attempts - 1 + $2,
-  next_attempt_at = CASE WHEN r.open > 0 THEN iif($7, NULL, $3) END,
-  finished_at = CASE WHEN r.open = 0 THEN $5 END,
-  possible_duplicate = max(possible_duplicate, $6)
-FROM (
-  SELECT count(*) FILTER (WHERE state IN ('queued', 'deferred')) AS open,
-         count(*) FILTER (WHERE state = 'failed') AS failed
-  FROM delivery_recipients WHERE delivery_id = $1
-) AS r
-WHERE id = $1 AND epoch = $4 AND state IN ('sending', 'committing')
-RETURNING state";
 
 pub(super) const RECOVER_SENDING: &str = "
 UPDATE deliveries SET state = 'queued', next_attempt_at = $2, attempts = attempts - 1
@@ -216,73 +171,6 @@ impl Store {
                 let mut claimed: Vec<ClaimedDelivery> = claimed.into_iter().map(|(_, mail)| mail).collect();
                 fill_recipients(conn, &mut claimed).await?;
                 Ok(claimed)
-            })
-        })
-        .await
-    }
-
-    /// Notes that the peer may have these mails from now on. One commit for all of them.
-    ///
-    /// Errors: [`StoreError::WrongState`] when one of them is not `sending` under this engine.
-    pub async fn mark_committing(&self, ids: &[DeliveryId]) -> Result<()> {
-        let epoch = self.epoch();
-        let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
-        self.write(move |conn| {
-            Box::pin(async move {
-                let marked = sqlx::query(MARK_COMMITTING)
-                    .bind(json_list(ids.iter().map(String::as_str)))
-                    .bind(epoch)
-                    .execute(conn)
-                    .await?
-                    .rows_affected();
-                if marked == ids.len() as u64 { Ok(()) } else { Err(not_ours(&ids.join(", "))) }
-            })
-        })
-        .await
-    }
-
-    /// Stores what an attempt came to; the delivery's own state follows from its recipients'.
-    ///
-    /// Errors: [`StoreError::WrongState`] when the delivery is not in this engine's hands (any more).
-    pub async fn record_outcome(&self, outcome: DeliveryOutcome) -> Result<DeliveryState> {
-        let (epoch, clock) = (self.epoch(), self.clock().clone());
-        let now = clock.now();
-        self.write(move |conn| {
-            Box::pin(async move {
-                if !outcome.recipients.is_empty() {
-                    sqlx::query(RECORD_RECIPIENTS)
-                        .bind(outcome.id.as_str())
-                        .bind(json_outcomes(&outcome.recipients))
-                        .bind(i64::from(outcome.counts))
-                        .bind(outcome.next_attempt_at.to_string())
-                        .bind(epoch)
-                        .bind(outcome.hold)
-                        .execute(&mut *conn)
-                        .await?;
-                }
-                let state: Option<String> = sqlx::query_scalar(RECORD_DELIVERY)
-                    .bind(outcome.id.as_str())
-                    .bind(i64::from(outcome.counts))
-                    .bind(outcome.next_attempt_at.to_string())
-                    .bind(epoch)
-                    .bind(now.to_string())
-                    .bind(i64::from(outcome.possible_duplicate))
-                    .bind(outcome.hold)
-                    .fetch_optional(&mut *conn)
-                    .await?;
-                let state = state.ok_or_else(|| not_ours(outcome.id.as_str()))?;
-                let state = DeliveryState::parse(&state);
-                let state = state.ok_or(StoreError::Unreadable { what: "delivery state" })?;
-                match state {
-                    DeliveryState::Failed => {
-                        facts::delivery_failed(conn, outcome.id.as_str(), clock.as_ref()).await?;
-                    }
-                    DeliveryState::Held => {
-                        facts::delivery_held(conn, outcome.id.as_str(), clock.as_ref()).await?;
-                    }
-                    _ => {}
-                }
-                Ok(state)
             })
         })
         .await
@@ -367,20 +255,6 @@ async fn fill_recipients(conn: &mut SqliteConnection, mails: &mut [ClaimedDelive
         mail.recipients = open.remove(mail.id.as_str()).unwrap_or_default();
     }
     Ok(())
-}
-
-fn json_outcomes(outcomes: &[RecipientOutcome]) -> String {
-    let one = |o: &RecipientOutcome| json!({ "recipient": o.recipient, "state": o.state.as_str(), "code": o.code, "reply": o.reply });
-    serde_json::Value::from_iter(outcomes.iter().map(one)).to_string()
-}
-
-fn not_ours(id: &str) -> StoreError {
-    StoreError::WrongState {
-        kind: "delivery",
-        id: id.to_owned(),
-        state: "not in this engine's hands".to_owned(),
-        hint: "another engine or an operator took it over",
-    }
 }
 
 pub(super) fn instant(text: &str) -> Result<Timestamp> {

@@ -1,8 +1,8 @@
 //! Forks: runs that went on otherwise, for people to look at. A fork is a document beside the tables of the road, and the
 //! only rows of the road that it writes are those of the purses: what it asks of a model costs money like anything else.
 
-use super::journal::UsageRow;
 use super::money::{self, Advance, Billing};
+use super::turns::UsageRow;
 use super::{Result, Store, StoreError};
 use crate::domain::{PersonaId, RunId, Timestamp, UsageLine};
 use serde_json::Value;
@@ -173,7 +173,7 @@ impl Books<'_> {
             ForkMoney::Begin { advance: None, .. } => Ok(()),
             ForkMoney::Begin { turn_index, attempt, advance: Some(advance) } => {
                 let call = (&run, *turn_index, self.number(*attempt));
-                money::reserve(conn, call, self.row.get("thread_id"), advance).await
+                money::reserve(conn, call, advance).await
             }
             ForkMoney::Settle { turn_index, attempt, provider, lines } => {
                 let call = (&run, *turn_index, self.number(*attempt));

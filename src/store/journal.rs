@@ -3,23 +3,19 @@
 //! What makes a run survivable and replayable is the order of these commits: a request before it is sent, a
 //! response before any of its calls starts, a call before its tool runs, a result together with its effect.
 
-use super::contents::NewSources;
+use super::bulk::chained;
 use super::correspondence::{self, Reservation};
 use super::deliveries::{self, NewDelivery};
 use super::messages::{self, Content, MessageRow, Place};
-use super::money::{self, Advance, Billing};
 use super::outputs::{self, NewOutput};
-use super::runs::{fenced, to_ms};
-use super::steps::{self, Executor, Step, StepFrame, StepKind};
+use super::runs::fenced;
+use super::steps::{self, Executor, Step, StepKind};
+use super::turns::{self, TurnAnswered, TurnFailed, TurnStarted};
 use super::{PersonaStore, Result, facts, sessions};
 use crate::clock::Clock;
-use crate::config::Snapshot;
-use crate::domain::{
-    ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, Timestamp, Usage, UsageLine, Withheld,
-};
+use crate::domain::{ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, Timestamp, Withheld};
 use sqlx::{Row, SqliteConnection};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, LazyLock};
 
 /// Which run writes, and under which message its steps stand.
 #[derive(Debug, Clone)]
@@ -39,70 +35,6 @@ pub enum Entry {
     /// With the end of its run.
     Output(NewOutput),
     Finished(Finished),
-}
-
-/// A provider call is about to be made.
-#[derive(Debug, Clone)]
-pub struct TurnStarted {
-    pub turn_index: u32,
-    /// Tries of this turn, counted from 1 over the whole run.
-    pub attempt: u32,
-    /// The exact body.
-    pub request_json: String,
-    pub request_sha256: String,
-    pub provider: String,
-    pub model: String,
-    /// First turn of a run: the assembled context and its report.
-    pub context: Option<AssembledContext>,
-    /// What the call may cost; `None`: it is not counted.
-    pub advance: Option<Advance>,
-    /// The configuration by which it is made, where no context of this turn brings it along.
-    pub config: Option<Arc<Snapshot>>,
-    /// How the call came to be made, as the harness writes it.
-    pub begun_json: Option<String>,
-}
-
-/// What a resumed run starts from instead of assembling again.
-#[derive(Debug, Clone)]
-pub struct AssembledContext {
-    /// The normalised first request.
-    pub request_json: String,
-    pub report_json: String,
-    /// The bounds on tokens and money, each with its origin.
-    pub limits_json: String,
-    pub sources: NewSources,
-}
-
-#[derive(Debug, Clone)]
-pub struct TurnAnswered {
-    pub turn_index: u32,
-    pub attempt: u32,
-    /// The normalised response.
-    pub response_json: String,
-    /// All of it.
-    pub usage: Usage,
-    /// Model by model, each once.
-    pub lines: Vec<UsageLine>,
-    /// Time spent working on the run so far.
-    pub worked: Duration,
-    /// How the call ended, as the harness writes it.
-    pub ended_json: Option<String>,
-}
-
-#[derive(Debug, Clone)]
-pub struct TurnFailed {
-    pub turn_index: u32,
-    pub attempt: u32,
-    pub class: ErrorClass,
-    pub message: String,
-    /// What it used before it failed, where that is known: all of it, and model by model.
-    pub used: Option<(Usage, Vec<UsageLine>)>,
-    /// Where that is not known.
-    pub billing: Billing,
-    /// Time spent working on the run so far.
-    pub worked: Duration,
-    /// How the call ended, as the harness writes it.
-    pub ended_json: Option<String>,
 }
 
 /// A message that a run sends, or would have sent.
@@ -139,30 +71,13 @@ pub struct Finished {
 
 pub(super) const OWN_RUN: &str = "
     SELECT 1 FROM runs WHERE id = $1 AND epoch = $2 AND state = 'running' AND persona_id = $3";
-pub(super) const START_TURN: &str = "
-    INSERT INTO run_turns (run_id, turn_index, attempt, persona_id, request_json, request_sha256, provider, model,
-      state, started_at, context_json, begun_json, sources_json)
-      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'started', $9, $10, $14, $15);
-    UPDATE runs SET provider = $7, model = $8, context_report_json = coalesce($11, context_report_json),
-      limits_json = coalesce($13, limits_json)
-    WHERE id = $1 AND ($11 IS NOT NULL OR provider <> $7 OR model <> $8);
-    SELECT thread_id, CASE WHEN $16 IS NOT NULL THEN (SELECT json_group_array(value) FROM json_each($16) AS named
-      WHERE NOT EXISTS (SELECT 1 FROM contents c WHERE c.sha256 = named.value)) END AS missing
-    FROM runs WHERE id = $1 AND epoch = $12 AND state = 'running' AND persona_id = $4";
-/// How a call ended: its row and the sums of the run.
-pub(super) const END_TURN: &str = "
-    UPDATE run_turns SET state = $4, response_json = $5, error_class = $6, error_message = $7, finished_at = $8,
-      input_tokens = $9, cache_read_tokens = $10, cache_write_tokens = $11, output_tokens = $12,
-      reasoning_tokens = $13, cost_micros = $14, ended_json = $16
-    WHERE run_id = $1 AND turn_index = $2 AND attempt = $3;
-    UPDATE runs SET worked_ms = $15, input_tokens = input_tokens + $9, cache_read_tokens = cache_read_tokens + $10,
-      cache_write_tokens = cache_write_tokens + $11, output_tokens = output_tokens + $12,
-      reasoning_tokens = reasoning_tokens + $13,
-      cost_micros = CASE WHEN $14 IS NULL THEN cost_micros ELSE coalesce(cost_micros, 0) + $14 END
-    WHERE id = $1";
 pub(super) const FINISH_RUN: &str = "
     UPDATE runs SET state = $3, stop_reason = $4, error_class = $5, error_message = $6, finished_at = $7
     WHERE id = $1 AND epoch = $2 AND state = 'running'";
+
+/// A message and the mail that it is.
+static SEND_MESSAGE: LazyLock<String> =
+    LazyLock::new(|| chained(messages::INSERT_MESSAGE, deliveries::INSERT));
 
 impl PersonaStore {
     /// Commits what happened in a run, all of it or nothing.
@@ -214,6 +129,14 @@ impl PersonaStore {
     }
 }
 
+/// Under what an entry stands.
+pub(super) struct Frame<'a> {
+    pub key: &'a RunKey,
+    pub persona: &'a str,
+    pub epoch: i64,
+    pub now: &'a str,
+}
+
 struct Scribe {
     persona: PersonaId,
     key: RunKey,
@@ -228,9 +151,9 @@ impl Scribe {
     /// with [`Scribe::fence`].
     async fn write(&self, conn: &mut SqliteConnection, entry: &Entry, id: &str) -> Result<bool> {
         match entry {
-            Entry::TurnStarted(turn) => self.turn_started(conn, turn).await.map(|()| true),
-            Entry::TurnAnswered(turn) => self.turn_answered(conn, turn).await.map(|()| false),
-            Entry::TurnFailed(turn) => self.turn_failed(conn, turn).await.map(|()| false),
+            Entry::TurnStarted(turn) => turns::start(conn, &self.frame(), turn).await.map(|()| true),
+            Entry::TurnAnswered(turn) => turns::answered(conn, &self.frame(), turn).await.map(|()| false),
+            Entry::TurnFailed(turn) => turns::failed(conn, &self.frame(), turn).await.map(|()| false),
             Entry::Step(step) => self.step(conn, step, id).await.map(|()| true),
             Entry::Mail(mail) => self.mail(conn, mail).await.map(|()| false),
             Entry::Output(output) => {
@@ -241,77 +164,19 @@ impl Scribe {
         }
     }
 
+    fn frame(&self) -> Frame<'_> {
+        Frame { key: &self.key, persona: self.persona.as_str(), epoch: self.epoch, now: &self.stamp }
+    }
+
     async fn fence(&self, conn: &mut SqliteConnection) -> Result<()> {
         let own =
             sqlx::query(OWN_RUN).bind(self.key.run.as_str()).bind(self.epoch).bind(self.persona.as_str());
-        self.ours(own.fetch_optional(conn).await?.is_some())
-    }
-
-    fn ours(&self, is_ours: bool) -> Result<()> {
+        let is_ours = own.fetch_optional(conn).await?.is_some();
         fenced(u64::from(is_ours), self.key.run.as_str())
     }
 
-    async fn turn_started(&self, conn: &mut SqliteConnection, turn: &TurnStarted) -> Result<()> {
-        let context = turn.context.as_ref();
-        let insert =
-            sqlx::query(START_TURN).bind(self.key.run.as_str()).bind(turn.turn_index).bind(turn.attempt);
-        let insert = insert.bind(self.persona.as_str()).bind(&turn.request_json).bind(&turn.request_sha256);
-        let insert = insert.bind(&turn.provider).bind(&turn.model).bind(&self.stamp);
-        let insert = insert.bind(context.map(|context| context.request_json.as_str()));
-        let insert = insert.bind(context.map(|context| context.report_json.as_str())).bind(self.epoch);
-        let insert = insert.bind(context.map(|context| context.limits_json.as_str()));
-        let insert = insert.bind(turn.begun_json.as_deref());
-        let insert = insert.bind(context.map(|context| context.sources.json.as_str()));
-        let bare = turn.config.as_ref().filter(|_| context.is_none()).map(NewSources::bare);
-        let sources = context.map(|context| &context.sources).or(bare.as_ref());
-        let insert = insert.bind(sources.map(NewSources::digests));
-        let thread = insert.fetch_optional(&mut *conn).await?;
-        self.ours(thread.is_some())?;
-        let missing = thread.as_ref().and_then(|row| row.get::<Option<String>, _>("missing"));
-        if let Some((sources, missing)) = sources.zip(missing).filter(|(_, missing)| missing != "[]") {
-            sources.insert(conn, &missing).await?;
-        }
-        match (&turn.advance, thread) {
-            (Some(advance), Some(row)) => {
-                let call = (&self.key.run, turn.turn_index, turn.attempt);
-                money::reserve(conn, call, row.get("thread_id"), advance).await
-            }
-            _ => Ok(()),
-        }
-    }
-
-    async fn turn_answered(&self, conn: &mut SqliteConnection, turn: &TurnAnswered) -> Result<()> {
-        let end = self.end_turn((turn.turn_index, turn.attempt), "answered");
-        let end = end.bind(&turn.response_json).bind(None::<&str>).bind(None::<&str>).bind(&self.stamp);
-        charge(end, turn.usage, turn.worked).bind(&turn.ended_json).execute(&mut *conn).await?;
-        money::settle(conn, (&self.key.run, turn.turn_index, turn.attempt), &turn.lines, &self.stamp).await
-    }
-
-    async fn turn_failed(&self, conn: &mut SqliteConnection, turn: &TurnFailed) -> Result<()> {
-        let end = self.end_turn((turn.turn_index, turn.attempt), "failed").bind(None::<&str>);
-        let end = end.bind(turn.class.as_str()).bind(&turn.message).bind(&self.stamp);
-        let used = turn.used.as_ref().map_or(Usage::default(), |(usage, _)| *usage);
-        charge(end, used, turn.worked).bind(&turn.ended_json).execute(&mut *conn).await?;
-        match &turn.used {
-            Some((_, lines)) => {
-                money::settle(conn, (&self.key.run, turn.turn_index, turn.attempt), lines, &self.stamp).await
-            }
-            None => {
-                let call = (self.key.run.as_str(), turn.turn_index, turn.attempt);
-                money::lose(conn, call, turn.billing, &self.stamp).await
-            }
-        }
-    }
-
-    fn end_turn<'q>(&'q self, (turn_index, attempt): (u32, u32), state: &'q str) -> Statement<'q> {
-        let end = sqlx::query(END_TURN).bind(self.key.run.as_str()).bind(turn_index).bind(attempt);
-        end.bind(state)
-    }
-
     async fn step(&self, conn: &mut SqliteConnection, step: &Step, id: &str) -> Result<()> {
-        let persona = self.persona.as_str();
-        let frame = StepFrame { key: &self.key, persona, epoch: self.epoch, now: &self.stamp };
-        steps::insert(conn, &frame, step, id).await?;
+        steps::insert(conn, &self.frame(), step, id).await?;
         facts::step_recorded(conn, &self.key.run, step, self.clock.as_ref()).await
     }
 
@@ -352,10 +217,14 @@ impl Scribe {
             // Who is not sent to does not become a participant.
             joining: if delivery.is_some() { &mail.participants } else { &[] },
         };
-        messages::insert_message(conn, &row, self.now).await?;
         match delivery {
-            Some(delivery) => deliveries::insert(conn, delivery, self.now).await,
+            Some(delivery) => {
+                let send = messages::with_message(sqlx::query(SEND_MESSAGE.as_str()), &row, self.now);
+                let send = deliveries::with_delivery(send, delivery, self.now);
+                deliveries::is_queued(&send.fetch_one(conn).await?, delivery)
+            }
             None => {
+                messages::insert_message(conn, &row, self.now).await?;
                 let subject = ("message", mail.id.as_str());
                 messages::audit(conn, Some(&self.persona), subject, &disposition, self.now).await
             }
@@ -375,57 +244,6 @@ impl Scribe {
         match end.state {
             RunState::Failed => facts::run_failed(conn, self.key.run.as_str(), self.clock.as_ref()).await,
             _ => Ok(()),
-        }
-    }
-}
-
-type Statement<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
-
-/// What a call used, and how long the run has worked.
-fn charge(end: Statement<'_>, used: Usage, worked: Duration) -> Statement<'_> {
-    let used = UsageRow::from(used);
-    let end = end.bind(used.input).bind(used.cache_read).bind(used.cache_write).bind(used.output);
-    end.bind(used.reasoning).bind(used.cost).bind(to_ms(worked))
-}
-
-/// Usage as SQLite integers.
-pub(super) struct UsageRow {
-    input: i64,
-    cache_read: i64,
-    cache_write: i64,
-    output: i64,
-    reasoning: i64,
-    pub cost: Option<i64>,
-}
-
-impl UsageRow {
-    /// All tokens, cached ones included.
-    pub fn total(&self) -> i64 {
-        self.input + self.cache_read + self.cache_write + self.output
-    }
-
-    /// A row of the ledger.
-    pub fn ledger_line(&self, line: &UsageLine) -> serde_json::Value {
-        serde_json::json!({
-            "model": line.model, "input": self.input, "cache_read": self.cache_read, "cache_write": self.cache_write,
-            "output": self.output, "reasoning": self.reasoning, "estimated": u8::from(line.estimated),
-            "cost": self.cost, "source": line.source.as_str(), "version": line.price_version,
-        })
-    }
-}
-
-impl From<Usage> for UsageRow {
-    fn from(usage: Usage) -> Self {
-        // A provider may report nonsense; a trillion tokens is as good as any larger number, and sums stay sums.
-        let clamp = |n: u64| i64::try_from(n.min(1_000_000_000_000)).unwrap_or(0);
-        Self {
-            input: clamp(usage.input_tokens),
-            cache_read: clamp(usage.cache_read_tokens),
-            cache_write: clamp(usage.cache_write_tokens),
-            output: clamp(usage.output_tokens),
-            reasoning: clamp(usage.reasoning_tokens),
-            // A million dollars, likewise; a bill below zero would be money that nobody gave.
-            cost: usage.cost_micros.map(|cost| cost.clamp(0, 1_000_000_000_000)),
         }
     }
 }

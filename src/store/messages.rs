@@ -4,6 +4,7 @@ use super::correspondence::Quota;
 use super::reports::NewReport;
 use super::runs::{self, NewRun};
 use super::threads::{self, Placing, json_list};
+use super::turns::Statement;
 use super::{PersonaStore, Result, Store};
 use crate::domain::{
     AttachmentId, ConversationId, MailboxUid, MessageId, PersonaId, RawLetterId, RunId, ThreadId, Timestamp,
@@ -243,8 +244,14 @@ pub(super) async fn insert_message(
     row: &MessageRow<'_>,
     now: Timestamp,
 ) -> Result<()> {
+    with_message(sqlx::query(INSERT_MESSAGE), row, now).execute(conn).await?;
+    Ok(())
+}
+
+/// Binds the parameters of [`INSERT_MESSAGE`].
+pub(super) fn with_message<'q>(insert: Statement<'q>, row: &MessageRow<'q>, now: Timestamp) -> Statement<'q> {
     let content = row.content;
-    sqlx::query(INSERT_MESSAGE)
+    insert
         .bind(row.id.as_str())
         .bind(row.thread.map(ThreadId::as_str))
         .bind(row.persona.as_str())
@@ -272,9 +279,6 @@ pub(super) async fn insert_message(
         .bind(json_list(row.joining.iter().map(String::as_str)))
         .bind(row.raw.as_ref().and_then(|raw| raw.trace))
         .bind(row.hops)
-        .execute(conn)
-        .await?;
-    Ok(())
 }
 
 pub(super) async fn insert_attachment(

@@ -6,12 +6,14 @@
 
 mod open;
 mod writer;
+mod refusal;
 mod log;
 mod imports;
 mod mailboxes;
 mod aside;
 mod messages;
 mod bulk;
+mod batch;
 mod arrivals;
 mod threads;
 mod correspondence;
@@ -19,6 +21,7 @@ mod runs;
 mod suspects;
 mod crashes;
 mod journal;
+mod turns;
 mod steps;
 mod sessions;
 mod money;
@@ -27,6 +30,7 @@ mod history;
 mod search;
 mod knowledge;
 mod deliveries;
+mod outcomes;
 mod delivery_state;
 mod clock_steps;
 mod transport;
@@ -55,15 +59,12 @@ pub use browse::{ID_PREFIX_CHARS_MIN, RunFilter, RunSummary, ThreadFilter, Threa
 pub use contents::{Assembly, NewSources, StoredText};
 pub use correspondence::{Bounds, Quota, Reservation, Sent};
 pub use crashes::RecoveredRuns;
-pub use deliveries::{ClaimedDelivery, DeliveryOutcome, NewDelivery, RecipientOutcome, RecoveredDeliveries};
+pub use deliveries::{ClaimedDelivery, NewDelivery, RecoveredDeliveries};
 pub use delivery_state::{DeliveryKind, DeliveryState, RecipientState};
 pub use forks::{ForkMoney, NewFork, StoredFork};
 pub use history::{AttachmentInfo, PastMessage, PastStep, StoredMessage, TriggerMessage};
 pub use imports::ArchivedWay;
-pub use journal::{
-    AssembledContext, Entry, Fate, Finished, JournalSoFar, NewOutbound, RunKey, TurnAnswered, TurnFailed,
-    TurnStarted,
-};
+pub use journal::{Entry, Fate, Finished, JournalSoFar, NewOutbound, RunKey};
 pub use knowledge::{KnowledgeChunk, KnowledgeFile, KnowledgeHit};
 pub use letters::RawLetter;
 pub use mailboxes::{
@@ -74,6 +75,7 @@ pub use money::{Advance, Billing, EmptyPurse, budget_reached};
 pub use notices::{EarlierMail, NewNotice, Notice, NoticeFold, NoticeMail, Told, Untold, quoted};
 pub use open::{OpenError, Store, working_engine};
 pub use outbox::{Delivery, DeliveryFilter, DeliveryRecipient, FrozenDelivery};
+pub use outcomes::{DeliveryOutcome, RecipientOutcome};
 pub use outputs::{NewOutput, StoredOutput};
 pub use parcels::ParcelRow;
 pub use providers::ProviderCalls;
@@ -91,6 +93,7 @@ pub use steer::{Cancellation, FailedRuns};
 pub use steps::{Executor, INTERRUPTED, NewCall, Step, StepKind, Unanswered};
 pub use transport::{TransportHealth, TransportNote, TransportState};
 
+pub use turns::{AssembledContext, TurnAnswered, TurnFailed, TurnStarted};
 pub use usage::{UsageBy, UsageSum};
 pub use writer::PowerCut;
 

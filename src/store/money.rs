@@ -4,9 +4,9 @@
 //! A purse is a row of sums, so asking it costs the same after a million calls. A call that never comes back keeps what was
 //! set aside for it: the provider may bill it.
 
-use super::journal::UsageRow;
 use super::notices::{NewNotice, raise};
 use super::runs::{fenced, to_ms};
+use super::turns::{Statement, UsageRow};
 use super::{Result, Store, StoreError};
 use crate::domain::{
     Allowance, NoticeId, NoticeKind, NoticeSubject, PersonaId, Purse, PurseId, PurseScope, PurseState, RunId,
@@ -57,20 +57,24 @@ pub enum Billing {
 }
 
 /// Raises first and looks then; whoever gets a row rolls back. A row says which purse is overdrawn, one that is so even
-/// without the calls of others first.
+/// without the calls of others first. A purse without an owner is that of the thread in which the run stands now; its
+/// thread of before may have been folded into it.
 pub(super) const RESERVE: &str = "
     INSERT INTO purses (scope, owner, period, reserved_micros, reserved_tokens)
-      SELECT value ->> 'scope', value ->> 'owner', value ->> 'period', $6, $7 FROM json_each($4) WHERE true
+      SELECT value ->> 'scope', coalesce(value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1)),
+        value ->> 'period', $6, $7 FROM json_each($4) WHERE true
       ON CONFLICT DO UPDATE SET reserved_micros = reserved_micros + excluded.reserved_micros,
         reserved_tokens = reserved_tokens + excluded.reserved_tokens;
     INSERT INTO purse_reservations (run_id, turn_index, attempt, purses_json, day, micros, tokens)
-      VALUES ($1, $2, $3, $4, $5, $6, $7);
+      SELECT $1, $2, $3, (SELECT json_group_array(json_set(value, '$.owner',
+        coalesce(value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1)))) FROM json_each($4)), $5, $6, $7;
     SELECT p.scope, p.owner, p.period, p.spent_micros, p.reserved_micros - $6 AS reserved_micros, p.spent_tokens,
       p.reserved_tokens - $7 AS reserved_tokens, w.value ->> 'micros' AS micros_max, w.value ->> 'tokens' AS tokens_max,
       coalesce(p.spent_micros + $6 + (w.value ->> 'left') <= w.value ->> 'micros', 1)
         AND coalesce(p.spent_tokens + $7 <= w.value ->> 'tokens', 1) AS held
     FROM json_each($4) w JOIN purses p
-      ON p.scope = w.value ->> 'scope' AND p.owner = w.value ->> 'owner' AND p.period = w.value ->> 'period'
+      ON p.scope = w.value ->> 'scope' AND p.period = w.value ->> 'period'
+        AND p.owner = coalesce(w.value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1))
     WHERE p.spent_micros + p.reserved_micros + (w.value ->> 'left') > w.value ->> 'micros'
       OR p.spent_tokens + p.reserved_tokens > w.value ->> 'tokens'
     ORDER BY held LIMIT 1";
@@ -163,27 +167,14 @@ pub(super) const PURSE: &str = "
     SELECT spent_micros, reserved_micros, spent_tokens, reserved_tokens FROM purses
     WHERE scope = $1 AND owner = $2 AND period = $3";
 
-/// Sets aside what a call may cost, inside the transaction that begins it. Errors: [`StoreError::EmptyPurse`], and then
-/// the whole transaction must go. `thread` is where the run stands now; its thread of before may have been folded into it.
-pub(super) async fn reserve(
-    conn: &mut SqliteConnection,
-    (run, turn_index, attempt): (&RunId, u32, u32),
-    thread: &str,
+/// Binds the parameters of [`RESERVE`].
+pub(super) fn with_advance<'q>(
+    reserve: Statement<'q>,
+    (run, turn_index, attempt): (&'q str, u32, u32),
     advance: &Advance,
-) -> Result<()> {
-    let day = advance.purses.first().map_or("", |purse| purse.id.period.as_str());
-    let reserve = sqlx::query(RESERVE).bind(run.as_str()).bind(turn_index).bind(attempt);
-    let reserve =
-        reserve.bind(purses_json(advance, thread)).bind(day).bind(advance.micros).bind(advance.tokens);
-    match reserve.fetch_optional(conn).await? {
-        None => Ok(()),
-        Some(row) => Err(StoreError::EmptyPurse(Box::new(empty_purse(&row, advance)?))),
-    }
-}
-
-fn purses_json(advance: &Advance, thread: &str) -> String {
+) -> Statement<'q> {
     let purses = advance.purses.iter().map(|purse| {
-        let owner = if purse.id.scope == PurseScope::Thread { thread } else { &purse.id.owner };
+        let owner = (purse.id.scope != PurseScope::Thread).then_some(&purse.id.owner);
         let left =
             if purse.id.scope == PurseScope::Run { advance.left_in_run } else { advance.left_elsewhere };
         json!({
@@ -192,7 +183,31 @@ fn purses_json(advance: &Advance, thread: &str) -> String {
             "tokens": purse.tokens_max.map(|bound| bound.value),
         })
     });
-    Value::Array(purses.collect()).to_string()
+    let day = advance.purses.first().map(|purse| purse.id.period.clone()).unwrap_or_default();
+    let reserve = reserve.bind(run).bind(turn_index).bind(attempt);
+    let reserve = reserve.bind(Value::from_iter(purses).to_string()).bind(day);
+    reserve.bind(advance.micros).bind(advance.tokens)
+}
+
+/// Sets aside what a call may cost, inside the transaction that begins it. Errors: [`StoreError::EmptyPurse`], and then
+/// the whole transaction must go.
+pub(super) async fn reserve(
+    conn: &mut SqliteConnection,
+    (run, turn_index, attempt): (&RunId, u32, u32),
+    advance: &Advance,
+) -> Result<()> {
+    let reserve = with_advance(sqlx::query(RESERVE), (run.as_str(), turn_index, attempt), advance);
+    is_paid(reserve.fetch_optional(conn).await?.as_ref(), advance)
+}
+
+/// Refuses a call for which [`RESERVE`] gave a row; the whole transaction must go.
+///
+/// Errors: [`StoreError::EmptyPurse`].
+pub(super) fn is_paid(overdrawn: Option<&SqliteRow>, advance: &Advance) -> Result<()> {
+    match overdrawn {
+        None => Ok(()),
+        Some(row) => Err(StoreError::EmptyPurse(Box::new(empty_purse(row, advance)?))),
+    }
 }
 
 fn empty_purse(row: &SqliteRow, advance: &Advance) -> Result<EmptyPurse> {
@@ -221,21 +236,32 @@ fn state(row: &SqliteRow) -> PurseState {
     }
 }
 
-/// Books an answered call: a row for each model, and the purses.
+/// Binds the parameters of [`SETTLE`]: a row for each model, and the purses.
+pub(super) fn with_lines<'q>(
+    settle: Statement<'q>,
+    (run, turn_index, attempt): (&'q str, u32, u32),
+    lines: &[UsageLine],
+    now: &'q str,
+) -> Statement<'q> {
+    let rows: Vec<(&UsageLine, UsageRow)> =
+        lines.iter().map(|line| (line, UsageRow::from(line.usage))).collect();
+    let tokens: i64 = rows.iter().map(|(_, row)| row.total()).sum();
+    // One model without a price, and nobody knows what the call cost.
+    let cost: Option<i64> = rows.iter().map(|(_, row)| row.cost).sum();
+    let ledger = Value::from_iter(rows.iter().map(|(line, row)| row.ledger_line(line)));
+    let settle = settle.bind(run).bind(turn_index).bind(attempt);
+    settle.bind(ledger.to_string()).bind(cost).bind(tokens).bind(now)
+}
+
+/// Books an answered call.
 pub(super) async fn settle(
     conn: &mut SqliteConnection,
     (run, turn_index, attempt): (&RunId, u32, u32),
     lines: &[UsageLine],
     now: &str,
 ) -> Result<()> {
-    let rows: Vec<(&UsageLine, UsageRow)> =
-        lines.iter().map(|line| (line, UsageRow::from(line.usage))).collect();
-    let tokens: i64 = rows.iter().map(|(_, row)| row.total()).sum();
-    // One model without a price, and nobody knows what the call cost.
-    let cost: Option<i64> = rows.iter().map(|(_, row)| row.cost).sum();
-    let rows: Vec<Value> = rows.iter().map(|(line, row)| row.ledger_line(line)).collect();
-    let settle = sqlx::query(SETTLE).bind(run.as_str()).bind(turn_index).bind(attempt);
-    settle.bind(Value::Array(rows).to_string()).bind(cost).bind(tokens).bind(now).execute(conn).await?;
+    let settle = with_lines(sqlx::query(SETTLE), (run.as_str(), turn_index, attempt), lines, now);
+    settle.execute(conn).await?;
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 //! Two processes write the steps of one run: the engine, and the server of our tools that an agent starts. So place
 //! and, for calls that are not our model's, id are given here; a second result for a call is refused by an index.
 
+use super::journal::Frame;
 use super::runs::{fenced, persona_id};
 use super::{PersonaStore, Result, RunKey};
 use crate::clock::Clock;
@@ -128,18 +129,10 @@ pub(super) const CLOSE_CALL: &str = "
 pub(super) const RUN_PERSONA: &str =
     "SELECT persona_id FROM runs WHERE id = $1 AND persona_id = $2 AND epoch = $3 AND state = 'running'";
 
-/// Under what a step stands.
-pub(super) struct StepFrame<'a> {
-    pub key: &'a RunKey,
-    pub persona: &'a str,
-    pub epoch: i64,
-    pub now: &'a str,
-}
-
 /// Writes a step inside the caller's transaction. Errors: the run is not this engine's.
 pub(super) async fn insert(
     conn: &mut SqliteConnection,
-    frame: &StepFrame<'_>,
+    frame: &Frame<'_>,
     step: &Step,
     id: &str,
 ) -> Result<()> {
@@ -175,7 +168,7 @@ impl PersonaStore {
                         tool_call_id: format!("{letter}{count}"),
                         payload_json: call.payload_json,
                     };
-                    let frame = StepFrame { key: &key, persona: persona.as_str(), epoch, now: &now };
+                    let frame = Frame { key: &key, persona: persona.as_str(), epoch, now: &now };
                     insert(conn, &frame, &step, &row).await?;
                     Ok(step.tool_call_id)
                 })

@@ -10,6 +10,7 @@
 //! having written anything (the PostgreSQL wiki's page "Fsync Errors").
 
 use super::log::Log;
+use super::refusal::{self, Halt, Refusal, is_broken};
 use super::{Result, StoreError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -38,7 +39,7 @@ pub(super) const CHECKPOINT: &str = "PRAGMA busy_timeout = 500; PRAGMA wal_check
 pub(super) trait Job: Any + Send {
     fn run<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> BoxFuture<'a, Outcome>;
     /// Called once, after the group's commit succeeded or failed.
-    fn answer(self: Box<Self>, committed: Result<()>);
+    fn answer(self: Box<Self>, committed: std::result::Result<(), Refusal>);
     /// Takes over a write that came later and can be done by the same statements; gives back any other.
     fn absorb(&mut self, next: Box<dyn Job>) -> Option<Box<dyn Job>> {
         Some(next)
@@ -56,24 +57,6 @@ pub(super) enum Outcome {
     RollBack,
     /// A statement could not read or write the disk: nothing more is to be written.
     Broken,
-}
-
-/// Why a writer stopped for good.
-#[derive(Debug, Clone)]
-pub(super) enum Halt {
-    /// Another engine raised the epoch.
-    Fenced { epoch: i64 },
-    /// What is on disk is unknown.
-    Failed(Arc<sqlx::Error>),
-}
-
-impl From<Halt> for StoreError {
-    fn from(halt: Halt) -> Self {
-        match halt {
-            Halt::Fenced { epoch } => StoreError::Fenced { epoch },
-            Halt::Failed(error) => StoreError::CommitFailed(error),
-        }
-    }
 }
 
 /// Where a power cut strikes, for tests: the commit with this number, counted from 1, and what becomes of it.
@@ -129,11 +112,11 @@ where
         })
     }
 
-    fn answer(self: Box<Self>, committed: Result<()>) {
+    fn answer(self: Box<Self>, committed: std::result::Result<(), Refusal>) {
         let answer = match (self.result, committed) {
             (Some(Err(own)), _) => Err(own),
             (Some(Ok(value)), Ok(())) => Ok(value),
-            (_, Err(group)) => Err(group),
+            (_, Err(group)) => Err(group.into()),
             (None, Ok(())) => Err(StoreError::Closed),
         };
         // A caller that went away (a client hung up) does not undo what is committed.
@@ -203,16 +186,14 @@ impl Writer {
 
 /// How a group ended without a commit.
 enum GroupEnd {
-    /// Nothing is stored, and the next group may be.
-    Refused(Arc<sqlx::Error>),
-    Halted(Halt),
+    Failed(Refusal),
     /// The power is gone: nobody is answered any more.
     PowerCut,
 }
 
-impl From<sqlx::Error> for GroupEnd {
-    fn from(error: sqlx::Error) -> Self {
-        GroupEnd::Refused(Arc::new(error))
+impl<E: Into<Refusal>> From<E> for GroupEnd {
+    fn from(failure: E) -> Self {
+        GroupEnd::Failed(failure.into())
     }
 }
 
@@ -255,36 +236,26 @@ impl Work {
             let cut = *self.power_cut.lock().unwrap_or_else(PoisonError::into_inner);
             let cut = cut.filter(|cut| cut.strikes(commits));
             let ended = self.commit_group(&mut group, &mut waiting, cut).await;
-            let failure = match ended {
-                Ok(()) => None,
+            let committed = match ended {
+                Ok(()) => Ok(()),
                 Err(GroupEnd::PowerCut) => return self.close().await,
-                Err(failure) => Some(failure),
+                Err(GroupEnd::Failed(refusal)) => Err(refusal),
             };
-            if failure.is_some() {
+            if committed.is_err() {
                 // The transaction may be open or already rolled back; either way the next group starts clean.
                 let _already_closed = sqlx::raw_sql("ROLLBACK").execute(&mut self.conn).await;
             }
-            let halt = match &failure {
-                Some(GroupEnd::Halted(halt)) => Some(halt.clone()),
-                _ => None,
-            };
-            if let Some(halt) = &halt {
+            if let Err(Refusal::Halted(halt)) = &committed {
                 // Before anybody is answered, so that whoever asks next hears the same.
                 waiting.close();
                 self.halted.send_replace(Some(halt.clone()));
             }
-            for job in group.drain(..) {
-                job.answer(match &failure {
-                    Some(GroupEnd::Refused(error)) => Err(StoreError::NotCommitted(error.clone())),
-                    Some(GroupEnd::Halted(halt)) => Err(halt.clone().into()),
-                    Some(GroupEnd::PowerCut) | None => Ok(()),
-                });
-            }
-            match halt {
-                None => self.log.after_group(&mut self.conn).await,
-                Some(Halt::Fenced { .. }) => return self.close().await,
+            group.drain(..).for_each(|job| job.answer(committed.clone()));
+            match committed {
+                Ok(()) | Err(Refusal::Refused(_)) => self.log.after_group(&mut self.conn).await,
+                Err(Refusal::Halted(Halt::Fenced { .. })) => return self.close().await,
                 // To close it would be to try the disk once more: the last connection copies the log.
-                Some(Halt::Failed(_)) => return std::mem::forget(self.conn),
+                Err(Refusal::Halted(Halt::Failed(_))) => return std::mem::forget(self.conn),
             }
         }
     }
@@ -296,7 +267,7 @@ impl Work {
         cut: Option<PowerCut>,
     ) -> std::result::Result<(), GroupEnd> {
         let ended = self.run_jobs(group, waiting).await;
-        if let Err(GroupEnd::Refused(error)) = &ended {
+        if let Err(GroupEnd::Failed(Refusal::Refused(error))) = &ended {
             tracing::error!(%error, writes = group.len(), "the database refused a transaction");
         }
         ended?;
@@ -309,10 +280,9 @@ impl Work {
         };
         crate::crash::crash_point!("W2", committed.is_ok());
         committed.map_err(|error| {
-            let is_known = is_one_of(&error, NOTHING_STORED);
+            let is_known = refusal::is_harmless(&error);
             tracing::error!(%error, writes = group.len(), stops = !is_known, "the database did not commit");
-            let error = Arc::new(error);
-            if is_known { GroupEnd::Refused(error) } else { GroupEnd::Halted(Halt::Failed(error)) }
+            if is_known { error.into() } else { Halt::Failed(Arc::new(error)).into() }
         })
     }
 
@@ -354,7 +324,7 @@ impl Work {
                 (Outcome::Broken, ..) => {
                     tracing::error!("a statement met an I/O error; the database is not used any more");
                     let error = std::io::Error::other("a statement met an I/O error");
-                    return Err(GroupEnd::Halted(Halt::Failed(Arc::new(error.into()))));
+                    return Err(Halt::Failed(Arc::new(error.into())).into());
                 }
                 (Outcome::Keep, _, true) => continue,
                 (Outcome::Keep, false, false) => "SAVEPOINT job",
@@ -377,7 +347,7 @@ impl Work {
         match (said.map(|row| row.get::<i64, _>(0)), self.epoch) {
             (Some(found), Some(ours)) if found != ours => {
                 tracing::error!(ours, found, "another engine has taken this workspace over");
-                Err(GroupEnd::Halted(Halt::Fenced { epoch: found }))
+                Err(Halt::Fenced { epoch: found }.into())
             }
             _ => Ok(()),
         }
@@ -402,11 +372,6 @@ impl Work {
     }
 }
 
-/// Primary result codes of SQLite (sqlite.org/rescode.html).
-const IO_ERROR: i32 = 10;
-/// After these a commit has certainly not happened, and a later one may: busy, locked, no memory, disk full, constraint.
-const NOTHING_STORED: &[i32] = &[5, 6, 7, 13, 19];
-
 /// Adds a write to the group: to one like it that has not begun, or as the last.
 fn gather(group: &mut Vec<Box<dyn Job>>, begun: usize, mut job: Box<dyn Job>) {
     if job.is_absorbable() {
@@ -418,19 +383,6 @@ fn gather(group: &mut Vec<Box<dyn Job>>, begun: usize, mut job: Box<dyn Job>) {
         }
     }
     group.push(job);
-}
-
-/// Whether the disk failed a statement.
-pub(super) fn is_broken(error: &StoreError) -> bool {
-    matches!(error, StoreError::Sql(error) if is_one_of(error, &[IO_ERROR]))
-}
-
-fn is_one_of(error: &sqlx::Error, primary: &[i32]) -> bool {
-    let code = error
-        .as_database_error()
-        .and_then(sqlx::error::DatabaseError::code)
-        .and_then(|code| code.parse().ok());
-    code.is_some_and(|code: i32| primary.contains(&(code & 0xff)))
 }
 
 #[cfg(test)]
@@ -483,7 +435,7 @@ mod tests {
         assert!(matches!(broken, Err(StoreError::NotCommitted(_))), "{broken:?}");
         run("PRAGMA max_page_count = 20").await.expect("set");
         let full = run("INSERT INTO p VALUES (1, zeroblob(1000000))").await;
-        let is_full = |error: &sqlx::Error| is_one_of(error, &[13]);
+        let is_full = |error: &sqlx::Error| refusal::is_one_of(error, &[13]);
         assert!(matches!(&full, Err(StoreError::Sql(error)) if is_full(error)), "{full:?}");
         run("PRAGMA max_page_count = 2000").await.expect("set");
         run("INSERT INTO p VALUES (1, zeroblob(1000000))").await.expect("stored");

@@ -35,7 +35,7 @@ const HOT: &[(&str, &[&str])] = &[
     ("deliveries::CLAIM", &["deliveries_open"]),
     ("deliveries::NEXT_DUE", &["deliveries_open"]),
     ("deliveries::OPEN_RECIPIENTS", &["PRIMARY KEY"]),
-    ("deliveries::RECORD_DELIVERY", &["sqlite_autoindex_deliveries_1", "PRIMARY KEY"]),
+    ("outcomes::RECORD", &["sqlite_autoindex_deliveries_1", "PRIMARY KEY"]),
     ("reports::BY_TOKEN", &["deliveries_by_bounce_token"]),
     ("reports::NAMED", &["messages_by_rfc_id", "deliveries_by_message"]),
     ("mailboxes::HAS_CONTENT", &["PRIMARY KEY"]),

@@ -358,7 +358,7 @@ struct Commit<'a> {
 
 impl PointOfNoReturn for Commit<'_> {
     fn pass(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(self.store.mark_committing(std::slice::from_ref(self.id)))
+        Box::pin(self.store.mark_committing(self.id))
     }
 }
 

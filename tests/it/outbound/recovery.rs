@@ -92,7 +92,7 @@ async fn an_engine_that_was_taken_over_can_write_nothing() {
     };
     let late = house.store.record_outcome(outcome).await;
     assert!(matches!(late, Err(StoreError::WrongState { .. })), "{late:?}");
-    let mark = house.store.mark_committing(std::slice::from_ref(&id)).await;
+    let mark = house.store.mark_committing(&id).await;
     assert!(matches!(mark, Err(StoreError::WrongState { .. })), "{mark:?}");
     let delivery = house.delivery(&id).await;
     assert_eq!((delivery.state, only(&delivery).state), (DeliveryState::Sending, RecipientState::Queued));

@@ -5,6 +5,7 @@ use crate::app::{TestApp, audit, note};
 use attache::app::Engine;
 use attache::clock::Clock;
 use attache::config;
+use attache::domain::DeliveryId;
 use attache::store::{Store, StoreError};
 use rustix::process::Signal;
 use serde_json::json;
@@ -49,7 +50,7 @@ async fn an_engine_that_was_replaced_stores_nothing_and_its_serving_ends() {
         store.recover_deliveries(false).await.map(|_| ()),
         store.recover_runs().await.map(|_| ()),
         store.expire_deliveries(Duration::ZERO).await.map(|_| ()),
-        store.mark_committing(&[]).await,
+        store.mark_committing(&DeliveryId::new("none")).await,
         store.forget_sessions(Duration::ZERO).await.map(|_| ()),
     ] {
         assert!(matches!(refused, Err(StoreError::Fenced { .. })), "{refused:?}");
