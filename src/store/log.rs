@@ -8,6 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, Row};
+use std::future::pending;
 use std::time::Duration;
 
 /// Pages of the log from which on it is copied back: 16 MiB.
@@ -27,8 +28,16 @@ pub(super) const CUT: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
 /// What the connection beside the writer came to.
 struct Beside {
     conn: Option<SqliteConnection>,
+    end: End,
+}
+
+#[derive(PartialEq, Eq)]
+enum End {
     /// The log was long, and is copied back but for what came meanwhile.
-    has_copied: bool,
+    Copied,
+    /// It was to be cut, and somebody reads it.
+    Held,
+    Nothing,
 }
 
 /// The writer's care for its log.
@@ -37,7 +46,10 @@ pub(super) struct Log {
     options: Option<SqliteConnectOptions>,
     conn: Option<SqliteConnection>,
     working: Option<BoxFuture<'static, Beside>>,
+    /// The writer may copy the rest.
+    has_copied: bool,
     groups: u32,
+    /// There is something to cut.
     is_written: bool,
 }
 
@@ -45,13 +57,13 @@ impl Log {
     pub fn new(options: Option<SqliteConnectOptions>) -> Self {
         // It gives way to everybody.
         let options = options.map(|options| options.busy_timeout(Duration::ZERO));
-        Self { options, conn: None, working: None, groups: 0, is_written: false }
+        Self { options, conn: None, working: None, has_copied: false, groups: 0, is_written: false }
     }
 
     /// After what time without a write [`Log::rest`] has something to do.
     pub fn patience(&self) -> Duration {
-        let is_kept = self.options.is_some() && (self.is_written || self.working.is_some());
-        if is_kept { IDLE } else { Duration::MAX }
+        let has_to_do = self.options.is_some() && self.is_written && self.working.is_none();
+        if has_to_do { IDLE } else { Duration::MAX }
     }
 
     /// After every group, when its callers have their answers.
@@ -61,7 +73,11 @@ impl Log {
         if self.working.is_none() && self.groups.is_multiple_of(LOOK_EVERY) {
             self.begin(false);
         }
-        if self.look() {
+        // Its thread works whether it is looked at or not.
+        if let Some(beside) = self.working.as_mut().and_then(FutureExt::now_or_never) {
+            self.note(beside);
+        }
+        if std::mem::take(&mut self.has_copied) {
             report(sqlx::raw_sql(COPY_BACK).execute(writer).await.map(drop));
         }
     }
@@ -72,7 +88,17 @@ impl Log {
             self.is_written = false;
             self.begin(true);
         }
-        self.look();
+    }
+
+    /// Resolves when the connection beside the writer has done what it does; never while it does nothing.
+    pub async fn worked(&mut self) {
+        match &mut self.working {
+            Some(working) => {
+                let beside = working.await;
+                self.note(beside);
+            }
+            None => pending().await,
+        }
     }
 
     /// Lets the connection beside the writer go.
@@ -95,38 +121,39 @@ impl Log {
                     Ok(conn) => conn,
                     Err(error) => {
                         report(Err(error));
-                        return Beside { conn: None, has_copied: false };
+                        return Beside { conn: None, end: End::Nothing };
                     }
                 },
             };
-            let copied = copy_back(&mut conn, is_idle).await;
-            let has_copied = matches!(copied, Ok(true));
-            report(copied.map(drop));
-            Beside { conn: Some(conn), has_copied }
+            let end = copy_back(&mut conn, is_idle).await;
+            let end = end.unwrap_or_else(|error| {
+                report(Err(error));
+                End::Nothing
+            });
+            Beside { conn: Some(conn), end }
         }));
     }
 
-    /// Sees how far the connection is; whether it has copied a long log back. Its thread works whether it is looked at or
-    /// not.
-    fn look(&mut self) -> bool {
-        let Some(beside) = self.working.as_mut().and_then(FutureExt::now_or_never) else { return false };
+    fn note(&mut self, beside: Beside) {
         self.working = None;
         self.conn = beside.conn;
-        beside.has_copied
+        self.has_copied |= beside.end == End::Copied;
+        // Who reads has an end: until then it is tried again and again.
+        self.is_written |= beside.end == End::Held;
     }
 }
 
-async fn copy_back(conn: &mut SqliteConnection, is_idle: bool) -> Result<bool, sqlx::Error> {
+async fn copy_back(conn: &mut SqliteConnection, is_idle: bool) -> Result<End, sqlx::Error> {
     if is_idle {
-        sqlx::raw_sql(CUT).execute(conn).await?;
-        return Ok(false);
+        let is_held: bool = sqlx::raw_sql(CUT).fetch_one(conn).await?.get(0);
+        return Ok(if is_held { End::Held } else { End::Nothing });
     }
     let pages: i64 = sqlx::raw_sql(LOG_LENGTH).fetch_one(&mut *conn).await?.get(1);
     if pages < PAGES_MIN {
-        return Ok(false);
+        return Ok(End::Nothing);
     }
     sqlx::raw_sql(COPY_BACK).execute(conn).await?;
-    Ok(true)
+    Ok(End::Copied)
 }
 
 /// A log that is not copied back now is copied back later.

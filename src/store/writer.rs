@@ -222,6 +222,7 @@ impl Work {
                     continue;
                 }
                 came = timeout(self.log.patience(), waiting.recv_many(&mut arrived, GROUP_SIZE_MAX)) => came,
+                () = self.log.worked() => continue,
             };
             let Ok(came) = came else {
                 self.log.rest();

@@ -8,4 +8,5 @@ mod outside;
 mod doorstep;
 mod classes;
 mod ending;
+mod log;
 mod place;
