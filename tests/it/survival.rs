@@ -9,4 +9,5 @@ mod doorstep;
 mod classes;
 mod ending;
 mod log;
+mod groups;
 mod place;
