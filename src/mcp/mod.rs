@@ -13,6 +13,7 @@ use crate::store::{Store, StoreError};
 use rmcp::service::ServerInitializeError;
 use service::Toolbox;
 use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Why the tools of a run cannot be offered.
 #[derive(Debug, thiserror::Error)]
@@ -33,11 +34,19 @@ pub enum McpError {
 ///
 /// `store` is open beside the engine that works on the run. Errors: the run is not being worked on.
 pub async fn serve(store: Store, config: Config, run: &RunId) -> Result<(), McpError> {
-    let run = store.running_run(run).await?;
     let desk = Desk::without_providers(store, Arc::new(config), Arc::default())?;
+    serve_over(rmcp::transport::stdio(), desk, run).await
+}
+
+/// Serves the tools of `desk` over any pipes, as [`serve`] does.
+pub async fn serve_over<R, W>(pipes: (R, W), desk: Desk, run: &RunId) -> Result<(), McpError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let run = desk.store.running_run(run).await?;
     let toolbox = Toolbox::open(desk, run).await.map_err(McpError::Run)?;
-    let server = rmcp::serve_server(toolbox, rmcp::transport::stdio());
-    let server = match server.await {
+    let server = match rmcp::serve_server(toolbox, pipes).await {
         Ok(server) => server,
         // Agents start servers that they then do not need.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),

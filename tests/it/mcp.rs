@@ -3,3 +3,4 @@
 pub mod client;
 mod calls;
 mod fences;
+mod once;

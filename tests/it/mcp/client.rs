@@ -6,15 +6,16 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, Command};
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_attache");
 
 pub struct Client {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    lines: Lines<BufReader<ChildStdout>>,
+    /// `None` for a server without a process of its own.
+    child: Option<Child>,
+    stdin: Option<Box<dyn AsyncWrite + Send + Unpin>>,
+    lines: Lines<BufReader<Box<dyn AsyncRead + Send + Unpin>>>,
     next: u64,
 }
 
@@ -25,8 +26,17 @@ impl Client {
         command.args(args).env_clear().current_dir("/").kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
-        let (stdin, stdout) = (child.stdin.take(), child.stdout.take().expect("a pipe"));
-        Self { child, stdin, lines: BufReader::new(stdout).lines(), next: 0 }
+        let (stdin, stdout) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
+        Self { child: Some(child), ..Self::over(stdout, stdin) }
+    }
+
+    /// Speaks with a server that is there already.
+    pub fn over(
+        reading: impl AsyncRead + Send + Unpin + 'static,
+        writing: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Self {
+        let reading: Box<dyn AsyncRead + Send + Unpin> = Box::new(reading);
+        Self { child: None, stdin: Some(Box::new(writing)), lines: BufReader::new(reading).lines(), next: 0 }
     }
 
     pub fn for_run(workspace: &Path, run: &str) -> Self {
@@ -85,10 +95,11 @@ impl Client {
     pub async fn end(mut self) -> (Option<i32>, String) {
         drop(self.stdin.take());
         let mut complaints = String::new();
-        let mut stderr = self.child.stderr.take().expect("a pipe");
+        let mut child = self.child.take().expect("a process");
+        let mut stderr = child.stderr.take().expect("a pipe");
         let ending = async {
             stderr.read_to_string(&mut complaints).await.expect("readable");
-            self.child.wait().await.expect("an end").code()
+            child.wait().await.expect("an end").code()
         };
         let code = tokio::time::timeout(Duration::from_secs(30), ending).await.expect("an end in time");
         (code, complaints)

@@ -12,7 +12,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 /// Writes a line into the persona's folder and never comes back, as a command would that is killed in the middle.
-struct Ring(ToolClass);
+pub struct Ring(ToolClass);
 
 impl Tool for Ring {
     fn name(&self) -> &'static str {
@@ -41,10 +41,10 @@ impl Tool for Ring {
     }
 }
 
-static ONCE: Ring = Ring(ToolClass::Once);
-static REPEATABLE: Ring = Ring(ToolClass::Repeatable);
+pub static ONCE: Ring = Ring(ToolClass::Once);
+pub static REPEATABLE: Ring = Ring(ToolClass::Repeatable);
 
-fn rung(app: &TestApp) -> usize {
+pub fn rung(app: &TestApp) -> usize {
     let file = app.workspace.path().join("personas/ada/rung.txt");
     std::fs::read_to_string(file).unwrap_or_default().lines().count()
 }
