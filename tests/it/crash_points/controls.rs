@@ -42,3 +42,10 @@ async fn the_sweep_complains_when_a_mail_that_may_have_been_sent_is_sent_again_w
     let found = complaints("O5", unmarked).await;
     assert!(has(&found, "2 copies"), "{found:#?}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sweep_complains_when_what_a_death_left_does_not_agree_with_itself() {
+    let miscounted = "UPDATE runs SET input_tokens = input_tokens + 1";
+    let found = complaints("R6", miscounted).await;
+    assert!(has(&found, "audit: run-differs-from-turns"), "{found:#?}");
+}

@@ -8,6 +8,7 @@ use crate::app::{Workspace, audit};
 use crate::imap;
 use crate::outbound::server::{Fault, Script, Server as Sink, Verb};
 use attache::clock::{Clock, SystemClock};
+use attache::store::audit::{Wanted, examine};
 use serde_json::json;
 use sqlx::{Row, SqliteConnection};
 use std::collections::{BTreeMap, BTreeSet};
@@ -212,6 +213,7 @@ pub async fn play(workload: &'static Workload, template: &Template, plan: Plan) 
             if let Some(sql) = plan.sabotage {
                 sqlx::raw_sql(sql).execute(&mut stage.rows).await.expect("sabotage");
             }
+            faults.extend(complaints(&mut stage.rows).await);
             began = Instant::now();
             engine = Engine::start(&folder, None).await;
         }
@@ -244,6 +246,13 @@ pub async fn play(workload: &'static Workload, template: &Template, plan: Plan) 
     }
     let met = met(&engine::log_of(&folder));
     Played { lines, asked: stage.model.asked(), met, has_died, took, copies_too_many, faults }
+}
+
+/// What `attache doctor --audit` says of a workspace whose engine has just died.
+async fn complaints(rows: &mut SqliteConnection) -> Vec<String> {
+    let findings = examine(rows, Wanted { bytes: true, at_rest: false }).await.expect("an audit");
+    assert!(findings.made > 40, "only {} checks were made", findings.made);
+    findings.broken.iter().map(|broken| format!("audit: {} {:?}", broken.name, broken.what)).collect()
 }
 
 /// Counts the points in a log.
