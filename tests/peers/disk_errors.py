@@ -1,7 +1,6 @@
 """A disk that fails: fsync answers EIO at every place in turn, and a file system turns read-only under the engine, which
 ends rather than try again, because after a failed fsync nobody knows what is on the disk. See disk.sh."""
 
-import argparse
 import os
 import pathlib
 import shutil
@@ -10,7 +9,7 @@ import time
 
 from disks import LoopDisk, absence
 from first_letter import check
-from household import House, Smarthost, Writers
+from household import House, Smarthost, Writers, asked_binary
 from powercut import missing
 
 # EX_IOERR of sysexits.h.
@@ -118,19 +117,17 @@ def turned_read_only(binary, scratch):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--attache", required=True)
-    args = parser.parse_args()
+    binary = asked_binary()
     with tempfile.TemporaryDirectory(prefix="attache-eio-") as scratch:
         if shutil.which("strace"):
-            fsync_fails(args.attache, scratch)
+            fsync_fails(binary, scratch)
         else:
             print("SKIPPED: no fsync was made to fail, which needs strace, which is not installed")
     with tempfile.TemporaryDirectory(prefix="attache-readonly-") as scratch:
         if absent := absence():
             print(f"SKIPPED: no disk turned read-only, which needs {absent}")
         else:
-            turned_read_only(args.attache, scratch)
+            turned_read_only(binary, scratch)
 
 
 if __name__ == "__main__":

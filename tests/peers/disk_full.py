@@ -1,12 +1,11 @@
 """A full disk: letters are refused before they are taken, nothing is lost, and it goes on by itself. See disk.sh."""
 
-import argparse
 import tempfile
 import time
 
 from disks import MemoryDisk
 from first_letter import check
-from household import Client, House, Smarthost, Writers, letter_bytes
+from household import Client, House, Smarthost, Writers, asked_binary, letter_bytes
 from sinks import wait_for
 
 RESERVE = 4 << 20
@@ -129,12 +128,10 @@ def with_a_reserve(binary, scratch):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--attache", required=True)
-    args = parser.parse_args()
+    binary = asked_binary()
     for story in (with_a_reserve, without_a_reserve):
         with tempfile.TemporaryDirectory(prefix="attache-full-") as scratch:
-            story(args.attache, scratch)
+            story(binary, scratch)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,10 @@
 """An engine that is killed again and again while letters come in and answers go out. See kills.sh."""
 
-import argparse
 import collections
-import email
-import hashlib
 import os
 import pathlib
 import random
 import smtplib
-import socketserver
 import sqlite3
 import subprocess
 import tempfile
@@ -16,47 +12,10 @@ import threading
 import time
 
 from first_letter import HOUSE, Engine, check
+from household import Smarthost, asked_binary
 from sinks import free_port
 
 CLIENTS = 4
-
-
-class Smarthost(socketserver.StreamRequestHandler):
-    """Takes everything and keeps the bytes; some replies to the final dot come late, so that kills fall before them."""
-
-    kept, lock, chance = [], threading.Lock(), random.Random(7)
-
-    def handle(self):
-        try:
-            self.talk()
-        except OSError:
-            pass  # The engine died in the middle; that is what this is about.
-
-    def say(self, line):
-        self.wfile.write(line.encode() + b"\r\n")
-
-    def talk(self):
-        self.say("220 sink.test")
-        while line := self.rfile.readline():
-            verb = line[:4].upper()
-            if verb == b"QUIT":
-                return self.say("221 bye")
-            if verb != b"DATA":
-                self.say("250 yes")
-                continue
-            self.say("354 go on")
-            mail = bytearray()
-            while not mail.endswith(b"\r\n.\r\n"):
-                more = self.rfile.readline()
-                if not more:
-                    return
-                mail += more
-            with self.lock:
-                self.kept.append(bytes(mail))
-                late = self.chance.random() < 0.2
-            if late:
-                time.sleep(0.05)
-            self.say("250 taken")
 
 
 class Clients:
@@ -130,7 +89,7 @@ def drain(engine):
     return backlog
 
 
-def judge(house, taken):
+def judge(house, taken, smarthost):
     rows = sqlite3.connect(house / "data" / "attache.db")
     column = lambda sql: [row[0] for row in rows.execute(sql)]
     check("the database is whole", column("PRAGMA integrity_check") == ["ok"])
@@ -145,9 +104,7 @@ def judge(house, taken):
                               "JOIN messages m ON m.id = d.message_id WHERE d.kind = 'mail'").fetchall()
     check("every run has one answer, and every answer is out", len(deliveries) == len(stored)
           and all(state == "done" for state, *_ in deliveries), collections.Counter(state for state, *_ in deliveries))
-    copies = collections.defaultdict(list)
-    for mail in Smarthost.kept:
-        copies[email.message_from_bytes(mail)["Message-ID"].strip("<>")].append(hashlib.sha256(mail).hexdigest())
+    copies = smarthost.copies()
     check("nothing came that is not in the outbox", set(copies) <= {name for _, _, name, _ in deliveries})
     doubled = flagged = 0
     for _, possible_duplicate, name, frozen in deliveries:
@@ -160,29 +117,23 @@ def judge(house, taken):
 
 
 def story(binary, scratch, kills):
-    socketserver.ThreadingTCPServer.allow_reuse_address = True
-    socketserver.ThreadingTCPServer.daemon_threads = True
-    sink = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Smarthost)
-    threading.Thread(target=sink.serve_forever, daemon=True).start()
+    smarthost = Smarthost(late=0.2)
     house = pathlib.Path(scratch) / "house"
-    engine = Engine(binary, house, sink.server_address[1], port=free_port())
+    engine = Engine(binary, house, smarthost.port, port=free_port())
     taken = under_fire(engine, kills)
     drained = time.monotonic()
     backlog = drain(engine)
     drained = time.monotonic() - drained
-    answered, doubled, flagged, most = judge(house, taken)
-    sink.shutdown()
+    answered, doubled, flagged, most = judge(house, taken, smarthost)
     print(f"ok: {kills} kills, {len(taken)} letters with a yes, all stored once, {answered} runs and answers; "
           f"{doubled} answers came twice or more ({most} at most), all of them among the {flagged} that are marked; "
           f"{backlog} runs were left in the end and took {drained:.0f} s")
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--attache", required=True)
-    args = parser.parse_args()
+    binary = asked_binary()
     with tempfile.TemporaryDirectory(prefix="attache-kills-") as scratch:
-        story(args.attache, scratch, int(os.environ.get("KILLS", "10")))
+        story(binary, scratch, int(os.environ.get("KILLS", "10")))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Faults of the machine beside its disk: no file descriptors left, a second engine, an engine that was stopped for a while,
 a reader that holds on to the database, a clock that is set. See machine.sh."""
 
-import argparse
 import contextlib
 import datetime
 import json
@@ -15,7 +14,7 @@ import tempfile
 import time
 
 from first_letter import HOUSE, check
-from household import GUEST, SCRIPT, Client, House, Smarthost, Writers, letter_bytes
+from household import GUEST, SCRIPT, Client, House, Smarthost, Writers, asked_binary, letter_bytes
 from sinks import wait_for
 
 # `journal_size_limit` of the database, and what a release promises of its log (reference, D10).
@@ -300,12 +299,10 @@ def one_house(binary, scratch):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--attache", required=True)
-    args = parser.parse_args()
+    binary = asked_binary()
     for story in (one_house, deadline_passes_while_frozen, replaced_while_frozen, clock_is_set):
         with tempfile.TemporaryDirectory(prefix="attache-machine-") as scratch:
-            story(args.attache, scratch)
+            story(binary, scratch)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Power cuts under an engine at work, and the control that must lose letters. See powercut.sh."""
 
-import argparse
 import os
 import pathlib
 import random
@@ -9,7 +8,7 @@ import time
 
 from disks import LoopDisk
 from first_letter import check
-from household import House, Smarthost, Writers
+from household import House, Smarthost, Writers, asked_binary
 
 # How a build with the test-only feature `chaos` is told to commit without waiting for the disk.
 CARELESS = {"ATTACHE_CHAOS_SYNCHRONOUS": "NORMAL"}
@@ -99,12 +98,10 @@ def careless(binary, cuts, to_the_end):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--attache", required=True)
-    args = parser.parse_args()
+    binary = asked_binary()
     cuts = int(os.environ.get("POWER_CUTS", "20"))
-    careful(args.attache, cuts)
-    careless(args.attache, cuts, "POWER_CUTS" in os.environ)
+    careful(binary, cuts)
+    careless(binary, cuts, "POWER_CUTS" in os.environ)
 
 
 if __name__ == "__main__":
