@@ -4,16 +4,16 @@
 //! `ATTACHE_KILLS=1000` is the long form.
 
 use crate::app::audit;
+use crate::survival::place::{Running, Sink, attache, workspace};
 use serde_json::json;
 use sqlx::{ConnectOptions, SqliteConnection, sqlite::SqliteConnectOptions};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Result, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Letters that get a yes between two kills.
@@ -21,61 +21,6 @@ const LETTERS_BETWEEN_KILLS: [usize; 8] = [1, 13, 2, 29, 5, 17, 3, 8];
 /// How many kills there are instead: the long form.
 const KILLS_VARIABLE: &str = "ATTACHE_KILLS";
 const CLIENTS: usize = 4;
-
-/// A mail server that takes everything and remembers how often it took which reply: In-Reply-To -> the mails.
-#[derive(Clone, Default)]
-struct Sink(Arc<Mutex<BTreeMap<String, Vec<Vec<u8>>>>>);
-
-impl Sink {
-    fn open(&self) -> u16 {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("an address").port();
-        let sink = self.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let sink = sink.clone();
-                // A dialogue that breaks off is what this test is about.
-                std::thread::spawn(move || sink.talk(stream).ok());
-            }
-        });
-        port
-    }
-
-    fn talk(&self, mut stream: TcpStream) -> Result<()> {
-        let mut lines = BufReader::new(stream.try_clone()?);
-        stream.write_all(b"220 sink.test\r\n")?;
-        let mut line = String::new();
-        while {
-            line.clear();
-            lines.read_line(&mut line)? > 0
-        } {
-            if line.starts_with("QUIT") {
-                return stream.write_all(b"221 bye\r\n");
-            }
-            if !line.starts_with("DATA") {
-                stream.write_all(b"250 yes\r\n")?;
-                continue;
-            }
-            stream.write_all(b"354 go on\r\n")?;
-            let mut mail = Vec::new();
-            while !mail.ends_with(b"\r\n.\r\n") {
-                if lines.read_until(b'\n', &mut mail)? == 0 {
-                    return Ok(());
-                }
-            }
-            self.keep(mail);
-            stream.write_all(b"250 taken\r\n")?;
-        }
-        Ok(())
-    }
-
-    fn keep(&self, mail: Vec<u8>) {
-        let text = String::from_utf8_lossy(&mail);
-        let answered = text.lines().find_map(|line| line.strip_prefix("In-Reply-To: ")).expect("a reply");
-        let answered = answered.trim_matches(['<', '>']).to_owned();
-        self.0.lock().expect("a lock").entry(answered).or_default().push(mail);
-    }
-}
 
 /// Where the engine of the moment listens, and whether letters still come.
 #[derive(Default)]
@@ -138,53 +83,22 @@ fn expect(open: &mut BufReader<TcpStream>, wanted: &str) -> Result<()> {
     }
 }
 
-/// A serving engine; it is killed when it is dropped.
-struct Engine(Child);
+/// Starts an engine and tells the clients where it listens.
+fn serve(folder: &Path, door: &Door) -> Running {
+    let engine = Running::start(folder, &[]);
+    door.port.store(engine.port, Ordering::Relaxed);
+    engine
+}
 
-impl Engine {
-    fn start(folder: &Path, door: &Door) -> Self {
-        let mut command = attache(folder, &["serve", "--log", "error"]);
-        let mut engine = Self(command.stdout(Stdio::piped()).spawn().expect("the binary runs"));
-        let mut line = String::new();
-        BufReader::new(engine.0.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
-        let port = line.trim().rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-        door.port.store(port.unwrap_or_else(|| panic!("no port in `{line}`")), Ordering::Relaxed);
-        engine
+/// The mails that came, by the letter that each answers.
+fn answers(sink: &Sink) -> BTreeMap<String, Vec<Vec<u8>>> {
+    let mut answers: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
+    for mail in sink.mails.lock().expect("a lock").iter() {
+        let text = String::from_utf8_lossy(mail);
+        let answered = text.lines().find_map(|line| line.strip_prefix("In-Reply-To: ")).expect("a reply");
+        answers.entry(answered.trim_matches(['<', '>']).to_owned()).or_default().push(mail.clone());
     }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        self.0.kill().expect("SIGKILL");
-        self.0.wait().expect("it is gone");
-    }
-}
-
-fn attache(folder: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
-    command.env_remove("ATTACHE_WORKSPACE").env_remove("ATTACHE_LOG").current_dir(folder).args(args);
-    command
-}
-
-fn workspace(sink: u16) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    assert!(attache(dir.path(), &["init", "."]).output().expect("the binary runs").status.success());
-    let write = |file: &str, value: serde_json::Value| {
-        std::fs::write(dir.path().join(file), value.to_string()).expect("a written file");
-    };
-    write(
-        "configs/gateway.json",
-        json!({
-            "mail_domain": "guesthouse.example",
-            "listeners": [{ "kind": "smtp", "address": "127.0.0.1:0" }],
-            "outbound": { "kind": "smarthost", "host": "127.0.0.1", "port": sink, "tls": "none" },
-            "limits": { "replies_per_hour_max": 1_000_000, "replies_per_day_max": 1_000_000 },
-        }),
-    );
-    write("configs/security.json", json!({ "access": { "allow": ["*@guest.example"] } }));
-    let turns = json!([{ "call": [{ "tool": "list_files", "args": {} }] }, { "say": "From seven to ten." }]);
-    write("configs/demo-script.json", json!({ "turns": turns }));
-    dir
+    answers
 }
 
 /// One to seven letters, as a fixed disorder has it, for as many kills as the environment asks for.
@@ -199,7 +113,7 @@ fn letters_between_kills() -> Vec<usize> {
 /// Kills the engine after so many letters, every time; gives the letters that got a yes.
 fn under_fire(folder: &Path) -> Vec<String> {
     let door = Arc::new(Door::default());
-    let mut engine = Engine::start(folder, &door);
+    let mut engine = serve(folder, &door);
     let (yes, told) = channel();
     let client = |number| {
         let (door, yes) = (door.clone(), yes.clone());
@@ -212,7 +126,7 @@ fn under_fire(folder: &Path) -> Vec<String> {
             taken.push(told.recv_timeout(Duration::from_secs(30)).expect("letters get a yes"));
         }
         drop(engine);
-        engine = Engine::start(folder, &door);
+        engine = serve(folder, &door);
     }
     door.closed.store(true, Ordering::Relaxed);
     clients.into_iter().for_each(|client| client.join().expect("a client ends"));
@@ -229,7 +143,8 @@ async fn column(rows: &mut SqliteConnection, sql: &'static str) -> Vec<String> {
 #[tokio::test]
 async fn letters_that_got_a_yes_are_answered_once_however_often_the_engine_is_killed() {
     let sink = Sink::default();
-    let dir = workspace(sink.open());
+    let turns = json!([{ "call": [{ "tool": "list_files", "args": {} }] }, { "say": "From seven to ten." }]);
+    let dir = workspace(sink.open(), &json!({ "turns": turns }));
     let mut taken = under_fire(dir.path());
     let drained = attache(dir.path(), &["drain"]).output().expect("the binary runs");
     assert!(drained.status.success(), "{drained:?}");
@@ -250,7 +165,7 @@ async fn letters_that_got_a_yes_are_answered_once_however_often_the_engine_is_ki
     let flagged = "SELECT m.in_reply_to FROM deliveries d JOIN messages m ON m.id = d.message_id
         WHERE d.possible_duplicate = 1";
     let flagged = column(&mut rows, flagged).await;
-    let came = sink.0.lock().expect("a lock");
+    let came = answers(&sink);
     let twice = taken.iter().filter(|id| came.get(*id).is_some_and(|mails| mails.len() > 1)).count();
     println!(
         "{} kills: {} letters got a yes, all stored and run once; {twice} answers came twice, {} deliveries are flagged",
