@@ -73,7 +73,8 @@ pub static BURST: Workload = Workload {
         ("one", 0) => Answer::Calls(vec![("update_memory", json!({ "append": "Two want breakfast." }))]),
         ("one", 1) => Answer::Calls(vec![mail(&["carl@guest.example", "dora@guest.example"], "Eggs")]),
         ("two", 0) => Answer::FailsOnce(Box::new(Answer::Says("Until ten."))),
-        ("four", 0) => Answer::Calls(vec![("list_files", json!({}))]),
+        // Not the list of files: it would tell whether `one` has noted something yet.
+        ("four", 0) => Answer::Calls(vec![("read_file", json!({ "path": "knowledge/house.md" }))]),
         ("five", _) => Answer::Hangs,
         _ => Answer::Says("From seven."),
     },
