@@ -13,7 +13,7 @@ use crate::domain::ErrorClass;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use reqwest::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Response, Url};
+use reqwest::{Client, ClientBuilder, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use std::sync::Arc;
@@ -58,6 +58,16 @@ pub struct EndpointSpec<'a> {
 /// Makes the decoder of one response, given the id that the provider gave the request.
 pub type MakeDecoder<'a> = Box<dyn FnOnce(Option<String>) -> Box<dyn Decoder + 'a> + Send + 'a>;
 
+/// What every client of ours is: it follows nobody elsewhere, and asks no proxy that the environment names.
+pub fn client() -> ClientBuilder {
+    Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy().connect_timeout(CONNECT_MAX)
+}
+
+/// Errors: why there is no TLS.
+pub fn build(client: ClientBuilder) -> Result<Client, String> {
+    client.build().map_err(|error| format!("cannot set up TLS: {}", root_cause(&error)))
+}
+
 impl Endpoint {
     /// Errors: phase `Config`; class `Auth` without a key, `Config` for a URL that would expose it.
     pub fn new(spec: &EndpointSpec<'_>) -> Result<Self, ProviderError> {
@@ -88,13 +98,7 @@ impl Endpoint {
                 return Err(wrong(ErrorClass::Auth, format!("no key: set `{variable}`")));
             }
         }
-        let client = Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .connect_timeout(CONNECT_MAX)
-            .user_agent(USER_AGENT)
-            .build()
-            .map_err(|e| wrong(ErrorClass::Config, format!("cannot set up TLS: {}", root_cause(&e))))?;
+        let client = build(client().user_agent(USER_AGENT)).map_err(|why| wrong(ErrorClass::Config, why))?;
         let url =
             below(&base, spec.path).map_err(|e| wrong(ErrorClass::Config, format!("`base_url`: {e}")))?;
         Ok(Self { client, base, url, headers, key: spec.key.cloned(), family: spec.family })

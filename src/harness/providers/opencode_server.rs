@@ -11,9 +11,7 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Client, Method, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
-use std::time::Duration;
 
-const CONNECT_MAX: Duration = Duration::from_secs(10);
 const DOCUMENT_BYTES_MAX: usize = 64 * 1024 * 1024;
 const FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The only name that a server knows unless somebody changed it.
@@ -44,10 +42,7 @@ impl Server {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let client = Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy();
-        let client = client.connect_timeout(CONNECT_MAX).build();
-        let client =
-            client.map_err(|error| wrong(format!("cannot set up TLS: {}", http::root_cause(&error))))?;
+        let client = http::build(http::client()).map_err(wrong)?;
         Ok(Self { client, base, headers })
     }
 
