@@ -7,7 +7,7 @@ use super::circumstances::Hindrance;
 use super::desk::{Bench, Desk, RunError};
 use super::providers::{Phase, ProviderError, Request, Response, TokenUsage, ToolChoice};
 use super::work::Work;
-use crate::config::{self, Budget, Config, Persona, Problem, Spending, dollars};
+use crate::config::{self, Budget, Config, ModelChoice, Persona, Problem, Spending, dollars};
 use crate::domain::{
     CostSource, ErrorClass, NoticeId, OnBudget, Purse, PurseId, PurseScope, Rates, ThreadBudget, Timestamp,
     Usage, UsageLine, end_of,
@@ -136,26 +136,20 @@ const WHAT_TO_WRITE: &str = "give it a price in `configs/prices.json` (0 if it c
 /// provider and a model whether calls come back with their cost.
 pub fn unpriced(config: &Config, now: Timestamp, reports_cost: impl Fn(&str, &str) -> bool) -> Vec<Problem> {
     let inference = &config.inference;
-    let used = |persona: &Persona| {
-        let provider = persona.provider.clone().unwrap_or_else(|| inference.provider.clone());
-        let model = persona.model.clone().unwrap_or_else(|| inference.model.clone());
-        let others = persona.fallback.clone().unwrap_or_else(|| inference.fallback.clone());
-        std::iter::once((provider, model))
-            .chain(others.into_iter().map(|other| (other.provider, other.model)))
-    };
     let counts = |persona: &&Persona| {
         let thread = crate::domain::ThreadId::new("");
         config::spending((inference, persona), (&thread, ThreadBudget::default()), None, now).counts_money()
     };
-    let used = config.personas.iter().filter(counts).flat_map(used);
+    let used = config.personas.iter().filter(counts).flat_map(|persona| inference.choices_for(persona));
     let has_reserve = inference.budgets.reserve_micros_per_call.is_some();
-    let unpriced = used.filter(|(provider, model)| {
+    let unpriced = used.filter(|ModelChoice { provider, model }| {
         let is_bounded = has_reserve && reports_cost(provider, model);
         !is_bounded && rates(config, provider, model, now).is_none()
     });
     unpriced
-        .map(|(provider, model)| {
-            Problem::of_file("configs/prices.json", no_price(&provider, &model)).hint(WHAT_TO_WRITE)
+        .map(|choice| {
+            Problem::of_file("configs/prices.json", no_price(&choice.provider, &choice.model))
+                .hint(WHAT_TO_WRITE)
         })
         .collect()
 }
