@@ -250,9 +250,6 @@ pub type Settled = (String, Option<ToolOutcome>, Option<(ErrorClass, String)>);
 
 /// The result as the model reads it, and what follows from it.
 pub fn settle(verdict: Verdict, name: &str) -> Settled {
-    let failure = |code: &str, message: &str| {
-        json!({ "ok": false, "tool": name, "error": { "code": code, "message": message } }).to_string()
-    };
     match verdict {
         Verdict::Done(mut outcome) => {
             let result = std::mem::replace(&mut outcome.result, Value::Null);
@@ -262,11 +259,16 @@ pub fn settle(verdict: Verdict, name: &str) -> Settled {
             let terminal = ends_the_run(&payload);
             (payload, None, terminal)
         }
-        Verdict::Failed { code, message } => (failure(code, &message), None, None),
+        Verdict::Failed { code, message } => (failure(name, code, &message), None, None),
         Verdict::Terminal { class, message } => {
-            (failure(class.as_str(), &message), None, Some((class, message)))
+            (failure(name, class.as_str(), &message), None, Some((class, message)))
         }
     }
+}
+
+/// The result of a call that failed, as the model reads it.
+pub fn failure(name: &str, code: &str, message: &str) -> String {
+    json!({ "ok": false, "tool": name, "error": { "code": code, "message": message } }).to_string()
 }
 
 /// Why the run ended with this result, if it did.

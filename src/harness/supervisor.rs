@@ -168,7 +168,7 @@ impl Watch {
             }
             Event::Denied { name, args, reason } => {
                 let id = self.record(work, &name, &args).await?;
-                let payload = failure(&name, "denied", &reason);
+                let payload = gate::failure(&name, "denied", &reason);
                 self.close(work, id, name, payload).await?;
                 self.failures += 1;
                 return Ok(self.failed_too_often(work));
@@ -225,8 +225,13 @@ impl Watch {
         let needs = work.route.provider.needs(&name, &args);
         if needs > self.terms.tier {
             let why = format!("stopped: the tier `{}` does not allow this call", self.terms.tier.as_str());
-            self.close(work, id, name.clone(), failure(&name, ErrorClass::DisallowedTool.as_str(), &why))
-                .await?;
+            self.close(
+                work,
+                id,
+                name.clone(),
+                gate::failure(&name, ErrorClass::DisallowedTool.as_str(), &why),
+            )
+            .await?;
             self.acted(&name);
             return Ok(Some(End::Disallowed(name)));
         }
@@ -235,7 +240,7 @@ impl Watch {
         }
         if is_over {
             let why = "stopped: this run has used up the number of tool calls it may make";
-            self.close(work, id, name.clone(), failure(&name, "limit", why)).await?;
+            self.close(work, id, name.clone(), gate::failure(&name, "limit", why)).await?;
             return Ok(Some(End::Limit(Stop::LimitToolCalls)));
         }
         self.open.push(Open { agent_id, id, name });
@@ -267,7 +272,7 @@ impl Watch {
         let Open { id, name, .. } = self.open.swap_remove(at);
         let content = bounded(content, work);
         let payload = match is_error {
-            true => failure(&name, "failed", &content),
+            true => gate::failure(&name, "failed", &content),
             false => json!({ "ok": true, "result": content }).to_string(),
         };
         self.close(work, id, name, payload).await
@@ -429,10 +434,6 @@ pub fn honest(text: &str, limit: StopReason) -> String {
 async fn overdue(asked: &CancellationToken, patience: Duration) {
     asked.cancelled().await;
     tokio::time::sleep(patience).await;
-}
-
-fn failure(name: &str, code: &str, message: &str) -> String {
-    json!({ "ok": false, "tool": name, "error": { "code": code, "message": message } }).to_string()
 }
 
 /// As much of a text as one result may have.
