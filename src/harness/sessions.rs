@@ -20,23 +20,28 @@ const DONE_CALLS_MAX: usize = 30;
 pub struct AgentState {
     /// `None` where the loop is ours.
     pub terms: Option<AgentTerms>,
+    /// Under what the session of the next call is kept; as `terms`.
+    pub key: Option<SessionKey>,
     /// A session was lost and replaced already; the next time it is an error.
     renewed: bool,
 }
 
 /// Settles how the agent may work, for the route that the work is on. Before every call.
 pub async fn prepare(work: &mut Work<'_>) -> Result<(), RunError> {
-    work.agent.terms = match work.route.loop_owner() {
-        LoopOwner::Engine => None,
-        LoopOwner::Agent => Some(terms(work).await?),
+    (work.agent.terms, work.agent.key) = match work.route.loop_owner() {
+        LoopOwner::Engine => (None, None),
+        LoopOwner::Agent => {
+            let key = key(work)?;
+            (Some(terms(work, &key).await?), Some(key))
+        }
     };
     Ok(())
 }
 
-async fn terms(work: &Work<'_>) -> Result<AgentTerms, RunError> {
+async fn terms(work: &Work<'_>, key: &SessionKey) -> Result<AgentTerms, RunError> {
     let (budget, spent) = (work.budget(), work.meter.usage.cost_micros.unwrap_or(0));
     Ok(AgentTerms {
-        session: session(work).await?,
+        session: session(work, key).await?,
         tier: tier(work),
         folder: folder(work),
         turns_max: budget.turns_max,
@@ -68,9 +73,9 @@ fn tool_server(work: &Work<'_>) -> Option<ToolServer> {
     })
 }
 
-async fn session(work: &Work<'_>) -> Result<Session, RunError> {
+async fn session(work: &Work<'_>, key: &SessionKey) -> Result<Session, RunError> {
     if work.route.provider.capabilities(&work.route.model).sessions
-        && let Some(known) = work.desk.ledger.resumable_session(work.run, &key(work)?).await?
+        && let Some(known) = work.desk.ledger.resumable_session(work.run, key).await?
     {
         let used = known.usage_json.as_deref().and_then(|json| serde_json::from_str::<TokenUsage>(json).ok());
         return Ok(Session::Resume { id: known.id, used });
@@ -79,8 +84,8 @@ async fn session(work: &Work<'_>) -> Result<Session, RunError> {
     Ok(Session::New(work.desk.clock.new_id()))
 }
 
-/// Under what the session of this call is kept.
-pub fn key(work: &Work<'_>) -> Result<SessionKey, RunError> {
+/// Under what the session of this call is kept: what the agent is told now, whatever becomes of the files meanwhile.
+fn key(work: &Work<'_>) -> Result<SessionKey, RunError> {
     let text = work.desk.hands.persona_text(work.run)?;
     let tools: Vec<&str> = work.tools.iter().map(|tool| tool.name()).collect();
     let told = [text.as_bytes(), work.persona.name.as_bytes(), tier(work).as_str().as_bytes()];

@@ -3,7 +3,6 @@
 //! Every call of a tool of the agent's own is committed as it is seen, with one result, whatever becomes of the agent.
 //! Calls of our tools are not recorded here: they come through `attache mcp serve`, which does.
 
-use super::desk::RunError;
 use super::gate;
 use super::providers::accumulate::Accumulator;
 use super::providers::process;
@@ -39,14 +38,14 @@ pub async fn complete(
     wire: &str,
     context: CallContext,
 ) -> Result<Response, ProviderError> {
-    let Some(terms) = work.agent.terms.clone() else {
+    let (Some(terms), Some(key)) = (work.agent.terms.clone(), work.agent.key.clone()) else {
         let message = "an agent was called without terms";
         return Err(ProviderError::new(ErrorClass::Config, Phase::Config, message));
     };
     let asked = context.cancel.clone();
     let stop = asked.child_token();
     let mut events = work.route.provider.stream(wire, CallContext { cancel: stop.clone(), ..context });
-    let mut watch = Watch::new(work, terms).map_err(unkeyed)?;
+    let mut watch = Watch::new(work, terms, key);
     let end = watch.follow(work, &mut events, &asked).await;
     // What left its tier gets no time for more, unless its end must be asked for.
     let is_asked = match &end {
@@ -103,14 +102,14 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(work: &Work<'_>, terms: AgentTerms) -> Result<Self, RunError> {
+    fn new(work: &Work<'_>, terms: AgentTerms, session_key: SessionKey) -> Self {
         let ours = terms.tool_server.as_ref().map(|server| format!("mcp__{}__", server.name));
         let settings = work.desk.config.inference.providers.get(&work.route.name);
         let grace = settings.and_then(|settings| settings.agent.stop_grace).unwrap_or(process::GRACE);
-        Ok(Self {
+        Self {
             terms,
             ours,
-            session_key: sessions::key(work)?,
+            session_key,
             session: None,
             open: Vec::new(),
             open_ours: Vec::new(),
@@ -122,7 +121,7 @@ impl Watch {
             acts: Vec::new(),
             text: String::new(),
             model: work.route.model.clone(),
-        })
+        }
     }
 
     /// Consumes what the agent tells until it ends or must be stopped.
@@ -443,10 +442,6 @@ fn bounded(text: &str, work: &Work<'_>) -> String {
         return text.to_owned();
     }
     format!("{}… [cut: {} bytes]", &text[..text.floor_char_boundary(most)], text.len())
-}
-
-fn unkeyed(error: RunError) -> ProviderError {
-    ProviderError::new(error.class(), Phase::Config, error.to_string())
 }
 
 fn stored(error: StoreError) -> ProviderError {
