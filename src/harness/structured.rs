@@ -157,9 +157,7 @@ pub fn failure(work: &mut Work<'_>) -> Option<(ErrorClass, String)> {
 
 /// What an answer of an earlier attempt was answered with, if it was an answer that missed its form.
 pub fn replayed(work: &mut Work<'_>, response: &Response) -> Option<Message> {
-    let is_final =
-        response.calls().next().is_none() && !matches!(response.stop, Stop::Paused | Stop::MalformedCall);
-    let form = work.form.as_mut().filter(|_| is_final)?;
+    let form = work.form.as_mut().filter(|_| is_final(response))?;
     let fault = form.read(&response.text(), response.stop == Stop::MaxTokens).err()?;
     // After the last repair somebody retried the run, and it began to count anew.
     form.repairs = if form.repairs >= REPAIRS_MAX { 0 } else { form.repairs + 1 };
@@ -168,9 +166,8 @@ pub fn replayed(work: &mut Work<'_>, response: &Response) -> Option<Message> {
 
 /// Whether the last answer of an earlier attempt ended its run by missing its form: whoever retries it asks anew.
 pub fn is_given_up(work: &mut Work<'_>, response: &Response) -> bool {
-    let is_final =
-        response.calls().next().is_none() && !matches!(response.stop, Stop::Paused | Stop::MalformedCall);
-    let Some(form) = work.form.as_mut().filter(|form| is_final && form.repairs >= REPAIRS_MAX) else {
+    let Some(form) = work.form.as_mut().filter(|form| is_final(response) && form.repairs >= REPAIRS_MAX)
+    else {
         return false;
     };
     let missed = form.read(&response.text(), response.stop == Stop::MaxTokens).is_err();
@@ -178,6 +175,11 @@ pub fn is_given_up(work: &mut Work<'_>, response: &Response) -> bool {
         form.repairs = 0;
     }
     missed
+}
+
+/// Whether a response was meant as the answer.
+fn is_final(response: &Response) -> bool {
+    response.calls().next().is_none() && !matches!(response.stop, Stop::Paused | Stop::MalformedCall)
 }
 
 fn note(fault: &Fault) -> String {
