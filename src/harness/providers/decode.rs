@@ -2,6 +2,7 @@
 
 use super::accumulate::{broken, ended_early};
 use super::contract::{Event, ProviderError};
+use super::lines::{Lines, OutputLimits};
 use crate::domain::ErrorClass;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
@@ -31,9 +32,6 @@ pub enum Framing {
     Whole,
 }
 
-/// The longest line that is read.
-const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
-
 /// After the answer is complete, how long to read on so that the connection can be used again.
 const DRAIN_MAX: Duration = Duration::from_millis(100);
 
@@ -49,7 +47,8 @@ pub fn events<'a>(
             Source::Frames(SseStream::from_bytes_stream(body).boxed())
         }
         Framing::Lines => {
-            Source::Lines(Lines { body, ready: VecDeque::new(), tail: Vec::new(), ended: false })
+            let limits = OutputLimits { total_bytes_max: usize::MAX, ..OutputLimits::default() };
+            Source::Lines(LinedBody { body: body.fuse().boxed(), lines: Lines::new(limits) })
         }
         Framing::Whole => Source::Document(body),
     };
@@ -59,62 +58,29 @@ pub fn events<'a>(
 
 enum Source<'a> {
     Frames(BoxStream<'a, Result<Sse, sse_stream::Error>>),
-    Lines(Lines<'a>),
+    Lines(LinedBody<'a>),
     Document(Pieces<'a>),
     Ended,
 }
 
-/// Lines end with `\n` and with nothing else: what Unicode also calls a line break may stand inside a JSON string.
-struct Lines<'a> {
+/// A body read line by line.
+struct LinedBody<'a> {
     body: Pieces<'a>,
-    /// Whole lines, without their ends.
-    ready: VecDeque<Vec<u8>>,
-    /// The beginning of the next line.
-    tail: Vec<u8>,
-    ended: bool,
+    lines: Lines,
 }
 
-impl Lines<'_> {
+impl LinedBody<'_> {
     /// The next line that is not blank, and whether its end came; `None` at the end of the body.
     async fn next(&mut self) -> Result<Option<(String, bool)>, ProviderError> {
         loop {
-            let (line, is_whole) = match self.ready.pop_front() {
-                Some(line) => (line, true),
-                None if self.ended => (std::mem::take(&mut self.tail), false),
-                None => {
-                    match self.body.next().await {
-                        Some(piece) => self.split(&piece?)?,
-                        None => self.ended = true,
-                    }
-                    continue;
-                }
-            };
-            let line = String::from_utf8(line).map_err(|_| match is_whole {
-                true => broken("a line is not UTF-8"),
-                false => ended_early(),
-            })?;
-            if !line.trim().is_empty() {
-                return Ok(Some((line, is_whole)));
+            if let Some(line) = self.lines.take()? {
+                return Ok(Some((line, true)));
             }
-            if !is_whole {
-                return Ok(None);
+            match self.body.next().await {
+                Some(piece) => self.lines.push(&piece?)?,
+                // Half a character is half a line.
+                None => return Ok(self.lines.rest().map_err(|_| ended_early())?.map(|line| (line, false))),
             }
-        }
-    }
-
-    fn split(&mut self, piece: &[u8]) -> Result<(), ProviderError> {
-        let mut rest = piece;
-        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            self.tail.extend_from_slice(&rest[..end]);
-            let mut line = std::mem::take(&mut self.tail);
-            line.pop_if(|last| *last == b'\r');
-            self.ready.push_back(line);
-            rest = &rest[end + 1..];
-        }
-        self.tail.extend_from_slice(rest);
-        match self.tail.len() > LINE_BYTES_MAX {
-            true => Err(broken(format!("a line is longer than {LINE_BYTES_MAX} bytes"))),
-            false => Ok(()),
         }
     }
 }

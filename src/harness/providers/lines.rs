@@ -1,9 +1,9 @@
-//! Lines of a program's output: split, bounded, decoded. Pure.
+//! Lines of a program's output or of a response: split, bounded, decoded. Pure.
 
 use super::accumulate::broken;
 use super::contract::ProviderError;
 
-/// How much a program may write before it counts as broken.
+/// How much may be written before the writer counts as broken.
 #[derive(Debug, Clone, Copy)]
 pub struct OutputLimits {
     pub line_bytes_max: usize,
@@ -37,7 +37,7 @@ impl Lines {
     pub fn push(&mut self, piece: &[u8]) -> Result<(), ProviderError> {
         self.total = self.total.saturating_add(piece.len());
         if self.total > self.limits.total_bytes_max {
-            return Err(broken(format!("the agent wrote more than {} bytes", self.limits.total_bytes_max)));
+            return Err(broken(format!("more than {} bytes were written", self.limits.total_bytes_max)));
         }
         self.bytes.drain(..self.start);
         self.searched -= self.start;
@@ -76,17 +76,13 @@ impl Lines {
 
     fn bounded(&self, len: usize) -> Result<(), ProviderError> {
         let max = self.limits.line_bytes_max;
-        if len > max {
-            Err(broken(format!("the agent wrote a line of more than {max} bytes")))
-        } else {
-            Ok(())
-        }
+        if len > max { Err(broken(format!("a line has more than {max} bytes"))) } else { Ok(()) }
     }
 }
 
 fn text(line: &[u8]) -> Result<String, ProviderError> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    String::from_utf8(line.to_vec()).map_err(|_| broken("the agent wrote a line that is not UTF-8"))
+    String::from_utf8(line.to_vec()).map_err(|_| broken("a line is not UTF-8"))
 }
 
 /// The last bytes of what a program complained about.
