@@ -4,7 +4,7 @@
 //! ([`Notify`]) and the order to stop ([`CancellationToken`]).
 
 use crate::clock::Clock;
-use crate::config::{Config, ConfigErrors, ImapMailbox, WatchedFolder};
+use crate::config::{Config, ConfigErrors, ImapMailbox, Problem, WatchedFolder};
 use crate::domain::{Address, PersonaId};
 use crate::gateway::door::Door;
 use crate::gateway::ingress::doorstep::Doorstep;
@@ -15,7 +15,7 @@ use crate::gateway::intake::Intake;
 use crate::gateway::notices::Notices;
 use crate::gateway::outbound::{self, Outbound};
 use crate::harness::desk::Desk;
-use crate::harness::preflight::price_problems;
+use crate::harness::preflight::{self, price_problems};
 use crate::harness::providers::mark;
 use crate::harness::worker::Worker;
 use crate::scheduler::Scheduler;
@@ -117,6 +117,12 @@ impl Engine {
         let scheduler = Scheduler::new(store.clone(), Arc::new(config.personas.clone()), clock);
         let worker = Worker::new(desk.clone());
         Ok(Self { store, config, desk, door, outbound, notices, scheduler, worker, runs_queued, mail_queued })
+    }
+
+    /// What does not hinder it, and is hardly meant: letters are taken all the same.
+    pub fn warnings(&self) -> Vec<Problem> {
+        let texts = preflight::text_problems(&self.config, self.store.clock().now());
+        preflight::warnings(&self.config, &self.desk.providers).into_iter().chain(texts).collect()
     }
 
     /// The door for letters that come some other way than by a listener.

@@ -57,7 +57,7 @@ impl Command for ConfigCommand {
 fn check(context: &Context) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     let (problems, warnings) = match context.config() {
-        Ok(config) => (beyond_the_files(&config), preflight::warnings(&config)),
+        Ok(config) => beyond_the_files(&config),
         Err(errors) => (errors.problems, Vec::new()),
     };
     for warning in &warnings {
@@ -80,9 +80,11 @@ fn check(context: &Context) -> anyhow::Result<Exit> {
 }
 
 /// What files that are right by themselves still ask for: adapters, standing texts, responsibilities.
-fn beyond_the_files(config: &Config) -> Vec<Problem> {
+///
+/// With the warnings.
+fn beyond_the_files(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let mut problems = preflight::problems(config, clock.now());
+    let (mut problems, warnings) = preflight::examine(config, clock.now());
     if let Err(error) = Reception::open(&config.gateway, &config.limits, &clock) {
         let problem =
             Problem::of_file("configs/gateway.json", format!("tls: {:#}", anyhow::Error::new(error)));
@@ -90,7 +92,7 @@ fn beyond_the_files(config: &Config) -> Vec<Problem> {
     }
     let unusable = scheduler::unusable(config.personas.iter());
     problems.extend(unusable.into_iter().map(|found| Problem::of_file(&found.file, found.problem)));
-    ConfigErrors::of(problems).map_or_else(Vec::new, |errors| errors.problems)
+    (ConfigErrors::of(problems).map_or_else(Vec::new, |errors| errors.problems), warnings)
 }
 
 fn show(context: &Context) -> anyhow::Result<Exit> {

@@ -5,7 +5,6 @@ use crate::app::{self, Engine};
 use crate::clock::SystemClock;
 use crate::gateway::ingress::smtp::{Bound, TlsError};
 use crate::gateway::notices::Notices;
-use crate::harness::preflight;
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -49,8 +48,7 @@ async fn serve(context: &Context, take_over: bool) -> anyhow::Result<Exit> {
     };
     let listeners = bind(&engine, take_over).await?;
     // Letters are taken and kept all the same; what is answered meanwhile is the operator's to know.
-    let texts = preflight::text_problems(&engine.config, engine.store.clock().now());
-    for problem in preflight::warnings(&engine.config).into_iter().chain(texts) {
+    for problem in engine.warnings() {
         output::remark(&format!("warning: {problem}"));
     }
     // A server goes on serving when nobody reads what it says.

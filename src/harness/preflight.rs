@@ -14,8 +14,8 @@ use crate::domain::Timestamp;
 use cap_std::fs_utf8::Dir;
 use std::collections::BTreeMap;
 
-/// Everything that can be told without a run.
-pub fn problems(config: &Config, now: Timestamp) -> Vec<Problem> {
+/// Everything that can be told without a run: what is wrong, and what works but hardly as it was meant.
+pub fn examine(config: &Config, now: Timestamp) -> (Vec<Problem>, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut adapters = BTreeMap::new();
     for (provider, built) in build_providers(config) {
@@ -34,14 +34,14 @@ pub fn problems(config: &Config, now: Timestamp) -> Vec<Problem> {
     problems.extend(mute_personas(config, &adapters));
     problems.extend(price_problems(config, &adapters, now));
     problems.extend(text_problems(config, now));
-    problems
+    let warnings = warnings(config, &adapters);
+    (problems, warnings)
 }
 
 /// What works, but hardly as it was meant: a model that does not get the tools of its persona answers without them.
-pub fn warnings(config: &Config) -> Vec<Problem> {
-    let adapters = build_providers(config).filter_map(|(name, built)| Some((name, built.ok()?))).collect();
+pub fn warnings(config: &Config, adapters: &BTreeMap<String, Box<dyn Provider>>) -> Vec<Problem> {
     let hint = "set `tools` to `[]` if that is meant, or choose another provider";
-    let without_tools = without_tools(config, &adapters);
+    let without_tools = without_tools(config, adapters);
     let answering = without_tools.filter(|(persona, _)| persona.reply != ReplyMode::ToolOnly);
     answering.map(|(persona, why)| of_persona(persona, "tools", why).hint(hint)).collect()
 }
