@@ -5,6 +5,7 @@
 
 use super::{Command, Context, Exit, Failure, output};
 use crate::clock::SystemClock;
+use crate::replay::timeline::plural;
 use crate::store::audit::{Audit, Wanted};
 use crate::store::{Store, backup};
 use anyhow::Context as _;
@@ -80,12 +81,12 @@ async fn back_up(context: &Context, file: &Path, force: bool) -> anyhow::Result<
         }))?;
     } else {
         context.screen.line(format!(
-            "{}: {bytes} bytes, {} messages, {} runs, {} mails; {} checks made on the copy",
+            "{}: {bytes} bytes, {}, {}, {}; {} made on the copy",
             file.display(),
-            content.messages,
-            content.runs,
-            content.deliveries,
-            findings.made
+            plural(content.messages, "message"),
+            plural(content.runs, "run"),
+            plural(content.deliveries, "mail"),
+            plural(findings.made, "check")
         ))?;
         output::remark(
             "copy `configs`, `personas` and `.secrets` too: they are plain files and not in it. To restore, put them into \

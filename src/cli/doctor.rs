@@ -3,6 +3,7 @@
 //! It looks and changes nothing, beside a running engine too: no lock is taken, no migration made.
 
 use super::{Command, Context, Exit, Failure};
+use crate::replay::timeline::plural;
 use crate::store::audit::{Audit, Broken, Findings, Pending, Wanted};
 use crate::store::working_engine;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -16,9 +17,13 @@ impl Command for Doctor {
         let flag = |name, help| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
         clap::Command::new("doctor")
             .about("Check that the records are consistent; exits with 1 when they are not")
-            .arg(flag("audit", "Make every check of the database").required(true))
-            .arg(flag("quick", "Without reading every page and hashing all mail").requires("audit"))
-            .arg(flag("at-rest", "Also what holds when nothing is left to do").requires("audit"))
+            .after_help("It looks and changes nothing, beside a serving engine too.")
+            .arg(flag("audit", "Make every check of the database, which it does anyway"))
+            .arg(flag("quick", "Without reading every page and hashing all mail"))
+            .arg(flag(
+                "at-rest",
+                "Also that nothing is left open: holds after `attache drain`, while no engine serves",
+            ))
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         let wanted = Wanted { bytes: !args.get_flag("quick"), at_rest: args.get_flag("at-rest") };
@@ -58,12 +63,15 @@ fn print(context: &Context, findings: &Findings, engine: Option<&str>) -> anyhow
     let Pending { runs, deliveries, calls } = findings.pending;
     if engine.is_none() && runs + deliveries + calls > 0 {
         context.screen.line(format!(
-            "no engine works here: its next start takes back {runs} runs, {deliveries} mails and {calls} open calls"
+            "no engine works here: its next start takes back {}, {} and {}",
+            plural(runs, "run"),
+            plural(deliveries, "mail"),
+            plural(calls, "open call")
         ))?;
     }
     let summary = match findings.broken.len() {
-        0 => format!("{} checks, nothing is wrong", findings.made),
-        wrong => format!("{} checks, {wrong} of them broken", findings.made),
+        0 => format!("{}, nothing is wrong", plural(findings.made, "check")),
+        wrong => format!("{}, {wrong} of them broken", plural(findings.made, "check")),
     };
     Ok(context.screen.line(summary)?)
 }

@@ -6,6 +6,7 @@
 
 use super::{Command, Context, Exit, Failure};
 use crate::domain::PersonaId;
+use crate::replay::timeline::plural;
 use crate::store::backup;
 use crate::store::export::Snapshot;
 use anyhow::Context as _;
@@ -80,7 +81,7 @@ async fn export(context: &Context, id: &str, folder: &Path) -> anyhow::Result<Ex
     if context.json() {
         context.screen.json(&json!({ "persona": id, "mails": mails, "rows": rows, "files": copied }))?;
     } else {
-        let what = format!("{mails} mails, {rows} rows, {copied} files");
+        let what = format!("{}, {}, {}", plural(mails, "mail"), plural(rows, "row"), plural(copied, "file"));
         context.screen.line(format!("{}: {what}", folder.display()))?;
     }
     Ok(Exit::Ok)

@@ -24,7 +24,7 @@ impl Command for Gc {
                     .long("older-than")
                     .value_name("AGE")
                     .required(true)
-                    .help("Only what is older: `90d`, or 2026-11-20T09:00:00Z"),
+                    .help("Only what is older: `90d`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z"),
             )
             .arg(
                 Arg::new("kind")

@@ -7,6 +7,7 @@ use super::{Command, Context, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
 use crate::config::dollars;
 use crate::domain::{ErrorClass, MessageId, RunId, RunState, StopReason, Timestamp, Usage};
+use crate::replay::timeline::plural;
 use crate::replay::{RunRecord, load_run};
 use crate::store::{Cancellation, FailedRuns, RunFilter, RunSummary, Store};
 use clap::{Arg, ArgAction, ArgMatches, builder::PossibleValuesParser};
@@ -29,7 +30,7 @@ impl Command for RunsCommand {
         let since = Arg::new("since")
             .long("since")
             .value_name("TIME")
-            .help("Only runs queued since then: `30m`, `24h`, `7d`, or 2026-11-20T09:00:00Z");
+            .help("Only runs queued since then: `30m`, `24h`, `7d`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z");
         let named = |name: &'static str, about: &'static str| {
             clap::Command::new(name)
                 .about(about)
@@ -118,7 +119,10 @@ async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// `24h` ago, or an instant.
+/// Before this day there is nothing.
+const THE_FIRST: &str = "1970-01-01T00:00:00Z";
+
+/// `24h` ago, a day in UTC from its beginning, or an instant.
 pub fn instant(typed: &str) -> Result<Timestamp, Failure> {
     let ago = || {
         let (count, unit) = typed.split_at(typed.find(|c: char| !c.is_ascii_digit())?);
@@ -130,11 +134,15 @@ pub fn instant(typed: &str) -> Result<Timestamp, Failure> {
             _ => return None,
         };
         let span = Duration::from_secs(count.parse::<u64>().ok()?.checked_mul(seconds)?);
+        // Nobody means a time before there were letters.
         Some(SystemClock::new().now().minus(span))
+            .filter(|at| Timestamp::parse(THE_FIRST).is_some_and(|first| *at > first))
     };
-    Timestamp::parse(typed).or_else(ago).ok_or_else(|| {
-        Failure::new(Exit::Usage, format!("`{typed}` is not a time"))
-            .hint("write a span such as `24h` or `7d`, or an instant such as 2026-11-20T09:00:00Z")
+    let day = || Timestamp::parse(&format!("{typed}T00:00:00Z"));
+    Timestamp::parse(typed).or_else(day).or_else(ago).ok_or_else(|| {
+        Failure::new(Exit::Usage, format!("`{typed}` is not a time")).hint(
+            "write a span such as `24h` or `7d`, a day such as 2026-11-20 (from midnight UTC), or an instant such as 2026-11-20T09:00:00Z",
+        )
     })
 }
 
@@ -354,7 +362,10 @@ async fn retry_failed(context: &Context, store: &Store, args: &ArgMatches) -> an
         (0, _) => "no run has failed so".to_owned(),
         (_, false) => format!("{count} failed runs would be queued again; say --yes to do it"),
         (_, true) => {
-            format!("queued {queued} runs; a serving engine takes them at once, `attache drain` now")
+            format!(
+                "queued {}; a serving engine takes them at once, `attache drain` now",
+                plural(queued, "run")
+            )
         }
     })?;
     Ok(Exit::Ok)

@@ -7,6 +7,7 @@ use crate::config::{Config, Spending, dollars, spending};
 use crate::domain::{
     Bound, Purse, PurseId, PurseScope, PurseState, ThreadBudget, ThreadId, Timestamp, day_of,
 };
+use crate::replay::timeline::plural;
 use crate::store::{Store, UsageBy, UsageSum};
 use clap::{Arg, ArgAction, ArgMatches, builder::PossibleValuesParser};
 use futures_util::future::BoxFuture;
@@ -29,7 +30,7 @@ impl Command for Usage {
                     .long("since")
                     .value_name("TIME")
                     .default_value("30d")
-                    .help("Only calls since then: `30m`, `24h`, `7d`, or 2026-11-20T09:00:00Z"),
+                    .help("Only calls since then: `30m`, `24h`, `7d`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z"),
             )
             .arg(
                 Arg::new("by")
@@ -107,12 +108,12 @@ fn remarks(total: &UsageSum, waiting: i64) -> Vec<String> {
     if total.lost > 0 {
         let held = dollars(total.held_micros);
         remarks.push(format!(
-            "{} calls failed or never came back and may be billed; budgets count {held} dollars for what is not known",
-            total.lost
+            "{} without an answer, which may be billed; budgets count {held} dollars for what is not known",
+            plural(total.lost, "call")
         ));
     }
     if waiting > 0 {
-        remarks.push(format!("{waiting} runs wait for money; see `attache usage --budgets`"));
+        remarks.push(format!("{} waiting for money; see `attache usage --budgets`", plural(waiting, "run")));
     }
     remarks
 }
@@ -211,7 +212,7 @@ async fn budgets(context: &Context, store: &Store) -> anyhow::Result<()> {
     if waiting > 0 {
         let hint =
             "raise one and start the engine again, or `attache threads budget ID`, and they go at once";
-        context.screen.line(format!("{waiting} runs wait for money; {hint}"))?;
+        context.screen.line(format!("{} waiting for money; {hint}", plural(waiting, "run")))?;
     }
     Ok(())
 }

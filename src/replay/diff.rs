@@ -5,11 +5,11 @@
 
 mod normal;
 
-use super::{CallRecord, ContextEntry, RunRecord, TurnRecord};
+use super::{CallRecord, ContextEntry, MailRecord, RunRecord, TurnRecord};
 use normal::Normal;
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Characters of a difference that are shown of each side.
 const EXCERPT_CHARS: usize = 160;
@@ -59,17 +59,8 @@ pub fn compare(a: &RunRecord, b: &RunRecord, exact: bool) -> Comparison {
     for index in indices(a).union(&indices(b)) {
         sheet.turn(*index, (a, &mut of_a), (b, &mut of_b));
     }
-    for (position, (mail_a, mail_b)) in pairs(a.mails.len(), b.mails.len()).enumerate() {
-        let mail = |record: &RunRecord, of: &mut Normal, index: Option<usize>| {
-            index.map(|index| {
-                let message = &record.mails[index].message;
-                of.value(json!({
-                    "text": message.text, "subject": message.subject, "recipients": message.recipients,
-                    "sender": message.sender, "disposition": fate(&message.disposition),
-                }))
-            })
-        };
-        let (mail_a, mail_b) = (mail(a, &mut of_a, mail_a), mail(b, &mut of_b, mail_b));
+    let mails = matched(mails(a, &mut of_a), mails(b, &mut of_b));
+    for (position, (mail_a, mail_b)) in mails.into_iter().enumerate() {
         sheet.values(&format!("mail {}", position + 1), mail_a, mail_b);
     }
     let output = |record: &RunRecord| record.output.as_ref().map(|output| output.value.clone());
@@ -80,6 +71,33 @@ pub fn compare(a: &RunRecord, b: &RunRecord, exact: bool) -> Comparison {
     sheet.values("end", Some(of_a.value(end(a))), Some(of_b.value(end(b))));
     let first = sheet.stages.iter().find_map(|stage| stage.differences.first()).cloned();
     Comparison { same: first.is_none(), first, stages: sheet.stages }
+}
+
+fn mails(record: &RunRecord, of: &mut Normal) -> VecDeque<Value> {
+    let mail = |mail: &MailRecord| {
+        let message = &mail.message;
+        of.value(json!({
+            "text": message.text, "subject": message.subject, "recipients": message.recipients,
+            "sender": message.sender, "disposition": fate(&message.disposition),
+        }))
+    };
+    record.mails.iter().map(mail).collect()
+}
+
+/// Two lists beside each other: what both have stands side by side although one has more before it.
+fn matched(mut a: VecDeque<Value>, mut b: VecDeque<Value>) -> Vec<(Option<Value>, Option<Value>)> {
+    let mut rows = Vec::new();
+    while !(a.is_empty() && b.is_empty()) {
+        let is_later = |first: Option<&Value>, other: &VecDeque<Value>| {
+            first.is_some_and(|first| other.iter().skip(1).any(|later| later == first))
+        };
+        rows.push(match a.front() != b.front() {
+            true if is_later(b.front(), &a) => (a.pop_front(), None),
+            true if is_later(a.front(), &b) => (None, b.pop_front()),
+            _ => (a.pop_front(), b.pop_front()),
+        });
+    }
+    rows
 }
 
 fn letter(record: &RunRecord) -> Value {
@@ -167,7 +185,7 @@ impl Sheet {
             let (call_a, call_b) = (at_a.map(|at| calls_a[at]), at_b.map(|at| calls_b[at]));
             let id = call_a.or(call_b).map(|call| call.id.clone()).unwrap_or_default();
             let asked = |call: Option<&CallRecord>, of: &mut Normal| {
-                call.map(|call| of.value(json!({ "tool": call.tool, "call": call.call })))
+                call.map(|call| of.value(json!({ "tool": call.tool, "call": asked_for(call) })))
             };
             self.values(&format!("turn {index} call {id}"), asked(call_a, of_a), asked(call_b, of_b));
             let result = |call: Option<&CallRecord>, of: &mut Normal| {
@@ -176,6 +194,15 @@ impl Sheet {
             self.values(&format!("turn {index} result {id}"), result(call_a, of_a), result(call_b, of_b));
         }
     }
+}
+
+/// What the model asked for. What a tool that can be checked after a crash noted before its work is the engine's own.
+fn asked_for(call: &CallRecord) -> Value {
+    let mut asked = call.call.clone();
+    if let Some(members) = asked.as_object_mut() {
+        members.remove("begun");
+    }
+    asked
 }
 
 /// A resolver's line in the report; sizes follow from ids and dates too, so only a change of what was done counts there.

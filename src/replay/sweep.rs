@@ -173,7 +173,8 @@ fn judgement(run: &RunId, effect: Effect, by: &str, source: &str, why: String) -
     Judgement { run: run.to_string(), effect, by: by.to_owned(), source: source.to_owned(), why }
 }
 
-fn is_config(path: &str) -> bool {
+/// Whether a configuration is read from the file.
+pub fn is_config(path: &str) -> bool {
     let of_persona = path.strip_prefix("personas/").and_then(|rest| rest.split_once('/'));
     CONFIGS.contains(&path) || of_persona.is_some_and(|(_, file)| file == "persona.json")
 }

@@ -17,6 +17,7 @@ use crate::domain::Timestamp;
 use page::{Page, span};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::time::Duration;
 
 /// The timeline of a run. `full` shows long values whole.
@@ -416,8 +417,9 @@ pub(super) fn tokens(usage: &UsageRecord) -> String {
 }
 
 /// `1 run`, `2 runs`.
-pub fn plural(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+pub fn plural(count: impl TryInto<u64> + Copy + Display, noun: &str) -> String {
+    let is_one = count.try_into().is_ok_and(|count| count == 1);
+    format!("{count} {noun}{}", if is_one { "" } else { "s" })
 }
 
 /// A word of JSON: a string as it is, the first key of an object.

@@ -25,7 +25,7 @@ impl Command for Diff {
             )
             .args([run("a"), run("b")])
             .arg(flag("exact").help("Ids and instants count too"))
-            .arg(flag("full").help("Show every difference of a stage, not only the first"))
+            .arg(flag("full").help("Show every stage, and every difference of a stage, not only the first"))
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {

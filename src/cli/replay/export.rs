@@ -1,11 +1,12 @@
 //! `attache replay export RUN… FILE`: one file with everything a maintainer needs to reproduce runs.
 
-use super::run_of;
+use super::runs_of;
 use super::show::write_new;
 use crate::cli::output::remark;
 use crate::cli::{Command, Context, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
 use crate::replay::parcel::{self, Label};
+use crate::replay::timeline::plural;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use std::path::PathBuf;
@@ -45,13 +46,8 @@ impl Command for Export {
             // For the secrets that must not be in the file: without them nothing is written.
             let config = context.config()?;
             let store = context.store_beside().await?;
-            let mut runs = Vec::new();
-            for id in args.get_many::<String>("id").into_iter().flatten() {
-                let run = run_of(&store, id, "exported").await?;
-                if !runs.contains(&run) {
-                    runs.push(run);
-                }
-            }
+            let named = args.get_many::<String>("id").into_iter().flatten();
+            let runs = runs_of(&store, named, "exported").await?;
             let label = Label {
                 engine: env!("CARGO_PKG_VERSION").to_owned(),
                 schema: store.schema_version().await?,
@@ -73,7 +69,8 @@ impl Command for Export {
                     context.screen.line(format!("{} bytes written to {}", bytes.len(), file.display()))?;
                 }
             }
-            remark(&format!("{}; {} secrets were taken out", header.beware, header.masked));
+            let masked = plural(header.masked as usize, "secret");
+            remark(&format!("{}; {masked} taken out", header.beware));
             Ok(Exit::Ok)
         })
     }

@@ -89,9 +89,11 @@ fn make_workspace(dir: &Path) -> Result<(), Failure> {
     // `create` fails where something is, so that what is removed after an error is ours.
     builder.create(dir).and_then(|()| builder.create(dir.join("configs"))).map_err(|source| {
         let message = format!("cannot make the workspace `{}`", dir.display());
-        Failure::new(Exit::CannotCreate, message)
-            .hint("name a folder that does not exist yet")
-            .because(source)
+        let hint = match source.kind() {
+            std::io::ErrorKind::NotFound => "make the folder first in which it is to be",
+            _ => "name a folder that does not exist yet, where you may write",
+        };
+        Failure::new(Exit::CannotCreate, message).hint(hint).because(source)
     })
 }
 

@@ -141,6 +141,22 @@ async fn run_of(store: &Store, id: &str, done: &str) -> anyhow::Result<RunId> {
     }
 }
 
+/// The runs that are named, each once however often it was. Errors: as [`run_of`].
+async fn runs_of(
+    store: &Store,
+    named: impl Iterator<Item = &String>,
+    done: &str,
+) -> anyhow::Result<Vec<RunId>> {
+    let mut runs = Vec::new();
+    for id in named {
+        let run = run_of(store, id, done).await?;
+        if !runs.contains(&run) {
+            runs.push(run);
+        }
+    }
+    Ok(runs)
+}
+
 /// An error of finding something by its id, with a hint where to look.
 pub fn not_found(error: StoreError, listing: &str) -> anyhow::Error {
     match error {

@@ -39,19 +39,22 @@ pub fn args() -> Vec<Arg> {
             .value_delimiter(',')
             .help("Only calls of this tool; may be given several times"),
         flag("errors").help("Only what failed, was withheld, or has no result"),
-        text("since", "TIME").help("Only what began since then: `30m`, `24h`, or 2026-11-20T09:00:00Z"),
-        text("until", "TIME").help("Only what began before then"),
-        flag("context").help("Only what the resolvers contributed, with its share of the budget"),
+        text("since", "TIME").help(
+            "Only what began since then: `30m`, `24h`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z",
+        ),
+        text("until", "TIME").help("Only what began before then, written in the same way"),
+        flag("context")
+            .conflicts_with_all(["turn", "tool", "errors", "since", "until"])
+            .help("Only what the resolvers contributed, with its share of the budget"),
         text("raw", "WHAT")
             .value_parser(["request", "response"])
             .conflicts_with_all(["context", "errors", "tool", "since", "until", "html"])
             .help("Only what was sent to the provider, or the normalised answer, in a turn (--turn)"),
         number("try").requires("raw").help("The try of that turn, from 1 [default: its last]"),
         flag("exact").requires("raw").help("Print it byte by byte, not made readable"),
-        text("html", "FILE")
-            .value_parser(file)
-            .conflicts_with("context")
-            .help("Write one page that opens anywhere, without scripts and without network"),
+        text("html", "FILE").value_parser(file).conflicts_with("context").help(
+            "Write one page that opens anywhere, without scripts and without network; `-` is standard output",
+        ),
     ]
 }
 
@@ -80,12 +83,17 @@ impl Command for Show {
 
 fn selection(args: &ArgMatches) -> Result<Selection, Failure> {
     let time = |name: &str| args.get_one::<String>(name).map(|typed| instant(typed)).transpose();
+    let (since, until) = (time("since")?, time("until")?);
+    if since.zip(until).is_some_and(|(since, until)| since >= until) {
+        let failure = Failure::new(Exit::Usage, "nothing is after --since and before --until");
+        return Err(failure.hint("--since is the earlier one"));
+    }
     Ok(Selection {
         turn: args.get_one::<u32>("turn").copied(),
         tools: args.get_many::<String>("tool").into_iter().flatten().cloned().collect(),
         errors: args.get_flag("errors"),
-        since: time("since")?,
-        until: time("until")?,
+        since,
+        until,
     })
 }
 
@@ -153,7 +161,7 @@ fn turn_of(record: &RunRecord, turn: Option<u32>, of_try: Option<u32>) -> Result
     let first = record.turns.first().map(|turn| turn.turn_index);
     let is_only = record.turns.iter().all(|turn| Some(turn.turn_index) == first);
     let Some(wanted) = turn.or(first.filter(|_| is_only)) else {
-        return Err(no_turn(record, "say which turn is meant"));
+        return Err(no_turn(record, "`--raw` is about one turn: say which, with --turn").with(Exit::Usage));
     };
     let tries = || record.turns.iter().filter(|turn| turn.turn_index == wanted);
     let found = match of_try {
@@ -197,6 +205,13 @@ fn show_raw(screen: &Screen, turn: &TurnRecord, what: &str, exact: bool) -> anyh
 }
 
 fn write_page(context: &Context, file: &Path, page: &str) -> anyhow::Result<()> {
+    if file == Path::new("-") {
+        if context.json() {
+            let failure = Failure::new(Exit::Usage, "a page on standard output is no JSON value");
+            return Err(failure.hint("leave --json out, or name a file").into());
+        }
+        return Ok(context.screen.bytes(page.as_bytes())?);
+    }
     write_new(file, page.as_bytes())?;
     match context.json() {
         true => context.screen.json(&serde_json::json!({ "file": file, "size_bytes": page.len() })),
@@ -216,10 +231,11 @@ pub(super) fn write_new(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let written = options.open(file).and_then(|mut out| out.write_all(bytes).and_then(|()| out.sync_all()));
     written.map_err(|source| {
         let message = format!("cannot write `{}`", file.display());
-        Failure::new(Exit::CannotCreate, message)
-            .hint("name a file that does not exist yet")
-            .because(source)
-            .into()
+        let hint = match source.kind() {
+            std::io::ErrorKind::NotFound => "make its folder first",
+            _ => "name a file that does not exist yet, in a folder in which you may write",
+        };
+        Failure::new(Exit::CannotCreate, message).hint(hint).because(source).into()
     })
 }
 

@@ -3,8 +3,10 @@
 
 use crate::cli::runs::instant;
 use crate::cli::{Command, Context, Exit, Failure, vocabulary};
+use crate::config::{self, Config, ConfigErrors, Problem};
 use crate::harness::as_of::Configs;
-use crate::replay::sweep::{Change, Effect, Judgement, Sweep};
+use crate::replay::sweep::{Change, Effect, Judgement, Sweep, is_config};
+use crate::replay::timeline::plural;
 use crate::store::RunFilter;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -12,6 +14,11 @@ use serde_json::json;
 
 pub struct SweepCommand;
 
+/// What can be changed, for a hint.
+const CHANGES: &str = "a change is of a file such as `configs/context.json`, `personas/ID/PERSONA.md`, `personas/ID/active.md`, \
+    `personas/ID/knowledge/…`, or of one that a step of configs/context.json names";
+/// A file that a configuration may be without.
+const PRICES: &str = "configs/prices.json";
 /// Runs that are fetched at once.
 const PAGE: u32 = 500;
 /// Largest text of a change; no file that a run reads may be larger.
@@ -21,6 +28,16 @@ impl Command for SweepCommand {
     fn clap(&self) -> clap::Command {
         clap::Command::new("sweep")
             .about("Find the past runs whose first request a changed file would have changed")
+            .after_help(
+                "EFFECT of the change on a run's first request:\n\
+                 wording  the model reads other words\n\
+                 room     something is left out or let in that was not\n\
+                 asked    another model is asked, or in another way\n\
+                 unknown  the record does not say; WHY has the reason\n\
+                 same     none (--all lists these runs too)\n\
+                 BY names the resolver or the setting that makes the difference. No model is asked, so what it would have \
+                 answered is not known.",
+            )
             .arg(
                 Arg::new("change")
                     .long("change")
@@ -37,7 +54,7 @@ impl Command for SweepCommand {
                     .long("since")
                     .value_name("TIME")
                     .required(true)
-                    .help("Only runs queued since then: `24h`, `7d`, or 2026-11-20T09:00:00Z"),
+                    .help("Only runs queued since then: `24h`, `7d`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z"),
             )
             .arg(
                 Arg::new("all")
@@ -56,6 +73,7 @@ async fn sweep(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let since = args.get_one::<String>("since").map(|typed| instant(typed)).transpose()?;
     let changes = args.get_many::<String>("change").into_iter().flatten();
     let changes = changes.map(|typed| read(context, typed)).collect::<Result<Vec<_>, _>>()?;
+    check(context, &changes)?;
     let store = context.store_beside().await?;
     let configs = Configs::new(context.workspace.clone(), vocabulary());
     let sweep = Sweep::new(&store, &configs, changes);
@@ -102,9 +120,10 @@ async fn sweep(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
         context.screen.table(&headings, &judged.iter().map(row).collect::<Vec<_>>())?;
     }
     let changed = all - same - unknown;
-    context
-        .screen
-        .line(format!("{changed} of {all} runs would have been told otherwise, {unknown} are not known"))?;
+    context.screen.line(format!(
+        "{changed} of {} would have been told otherwise, {unknown} not known",
+        plural(all, "run")
+    ))?;
     Ok(Exit::Ok)
 }
 
@@ -115,19 +134,78 @@ fn read(context: &Context, typed: &str) -> Result<Change, Failure> {
         None => (typed, context.workspace.join(typed)),
     };
     let path = path.trim_start_matches("./");
-    if path.is_empty() || path.starts_with('/') || path.split('/').any(|part| part == ".." || part.is_empty())
-    {
-        return Err(Failure::new(Exit::Usage, format!("`{path}` is no path below the workspace"))
-            .hint("write one such as `personas/ada/PERSONA.md` or `configs/inference.json`"));
+    let is_below = !path.is_empty()
+        && !path.starts_with('/')
+        && path.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    if !is_below {
+        return Err(
+            Failure::new(Exit::Usage, format!("`{path}` is no path below the workspace")).hint(CHANGES)
+        );
+    }
+    if ["data", ".secrets"].contains(&path.split('/').next().unwrap_or_default()) {
+        let message = format!("`{path}` is nothing that a model is told");
+        return Err(Failure::new(Exit::Usage, message).hint(CHANGES));
     }
     let unreadable = |error: std::io::Error| {
-        let message = format!("`{}` cannot be read: {error}", file.display());
-        Failure::new(Exit::NoInput, message)
+        let hint = match error.kind() {
+            std::io::ErrorKind::InvalidData => "only files of text can be changed",
+            _ => "write PATH=FILE to give the text of another file",
+        };
+        Failure::new(Exit::NoInput, format!("cannot read `{}`", file.display())).hint(hint).because(error)
     };
     let size = std::fs::metadata(&file).map_err(unreadable)?.len();
     if size > TEXT_BYTES_MAX {
         let message = format!("`{}` is larger than {TEXT_BYTES_MAX} bytes", file.display());
-        return Err(Failure::new(Exit::NoInput, message));
+        return Err(Failure::new(Exit::NoInput, message).hint("no file that a run reads may be"));
     }
     Ok(Change { path: path.to_owned(), text: std::fs::read_to_string(&file).map_err(unreadable)? })
+}
+
+/// Refuses a change that no run could have been told: of a file that none reads, or with what `config check` would refuse.
+fn check(context: &Context, changes: &[Change]) -> anyhow::Result<()> {
+    let vocabulary = vocabulary();
+    let is_changed = |problem: &Problem| changes.iter().any(|change| change.path == problem.file);
+    let today = match config::load_without_secrets(&context.workspace, &vocabulary) {
+        Ok(today) => today,
+        // What is wrong elsewhere is no affair of the change.
+        Err(errors) => return refused(errors.problems.into_iter().filter(is_changed).collect()),
+    };
+    let changed = changes.iter().filter(|change| is_config(&change.path));
+    let snapshot =
+        changed.fold((*today.snapshot).clone(), |files, change| files.with(&change.path, &change.text));
+    let config = match config::load_snapshot(&context.workspace, &vocabulary, &snapshot) {
+        Ok(config) => config,
+        Err(errors) => return refused(errors.problems),
+    };
+    for change in changes {
+        let is_known = match is_config(&change.path) {
+            true => today.snapshot.files().contains_key(&change.path) || change.path == PRICES,
+            false => is_read(&change.path, &[&today, &config]),
+        };
+        if !is_known {
+            let message = format!("no run reads `{}` when it begins", change.path);
+            return Err(Failure::new(Exit::Usage, message).hint(CHANGES).into());
+        }
+    }
+    Ok(())
+}
+
+fn refused(problems: Vec<Problem>) -> anyhow::Result<()> {
+    let Some(errors) = ConfigErrors::of(problems) else { return Ok(()) };
+    let failure = Failure::new(Exit::BadData, "no engine would start with the change");
+    Err(failure.hint("mend the file, then sweep again").because(errors).into())
+}
+
+/// Whether a step of some profile reads the file, or a persona has it in its memory or knowledge.
+fn is_read(path: &str, configs: &[&Config]) -> bool {
+    configs.iter().any(|config| {
+        config.personas.iter().any(|persona| {
+            let own = path.strip_prefix(&format!("personas/{}/", persona.id));
+            let steps = config.context.values().flat_map(|profile| &profile.steps);
+            let mut named = steps.flat_map(|step| &step.args);
+            own.is_some_and(|file| {
+                matches!(file, "PERSONA.md" | "active.md") || file.starts_with("knowledge/")
+            }) || named.any(|arg| arg.replace("{persona_id}", persona.id.as_str()) == path)
+        })
+    })
 }

@@ -1,7 +1,7 @@
 //! `attache replay verify RUN…|--all`: executes runs once more over their records and says which of them would ask
 //! something else today. Nothing is sent, started or written.
 
-use super::run_of;
+use super::runs_of;
 use crate::cli::runs::instant;
 use crate::cli::{Command, Context, Exit, vocabulary};
 use crate::clock::{Clock, SystemClock};
@@ -79,7 +79,7 @@ impl Command for Verify {
                     .long("since")
                     .value_name("TIME")
                     .requires("all")
-                    .help("Only runs queued since then: `30m`, `24h`, `7d`, or 2026-11-20T09:00:00Z"),
+                    .help("Only runs queued since then: `30m`, `24h`, `7d`, 2026-11-20 (midnight UTC), or 2026-11-20T09:00:00Z"),
             )
     }
 
@@ -92,10 +92,7 @@ impl Command for Verify {
             let (mut tally, mut told, began) = (Tally::default(), Vec::new(), clock.monotonic());
             match args.get_many::<String>("run") {
                 Some(named) => {
-                    let mut runs = Vec::new();
-                    for id in named {
-                        runs.push(run_of(&store, id, "verified").await?);
-                    }
+                    let runs = runs_of(&store, named, "verified").await?;
                     verify(context, &verifier, runs, (&mut tally, &mut told)).await?;
                 }
                 None => {

@@ -2,9 +2,9 @@
 
 use super::page::{Line, Page, Tone, inline, span};
 use super::plural;
-use crate::replay::diff::{Comparison, Difference};
+use crate::replay::diff::{Comparison, Difference, Stage};
 
-/// A comparison, the first difference first. `full` shows every difference of a stage.
+/// A comparison, the first difference first, then what else differs. `full` shows every stage and every difference.
 pub fn comparison((a, b): (&str, &str), comparison: &Comparison, full: bool) -> Vec<Line> {
     let mut page = Page::new(true);
     page.line(vec![span(Tone::Faint, "a  "), span(Tone::Title, format!("run {a}"))]);
@@ -17,7 +17,8 @@ pub fn comparison((a, b): (&str, &str), comparison: &Comparison, full: bool) -> 
         }
     }
     page.blank();
-    for stage in &comparison.stages {
+    let is_shown = |stage: &&Stage| full || !stage.differences.is_empty();
+    for stage in comparison.stages.iter().filter(is_shown) {
         let verdict = match stage.differences.len() {
             0 => span(Tone::Good, "same"),
             count => span(Tone::Bad, plural(count, "difference")),
@@ -26,9 +27,16 @@ pub fn comparison((a, b): (&str, &str), comparison: &Comparison, full: bool) -> 
         let is_first = |difference: &Difference| comparison.first.as_ref() == Some(difference);
         let shown = if full { stage.differences.len() } else { 1 };
         for difference in stage.differences.iter().take(shown).filter(|of| full || !is_first(of)) {
-            page.inside(vec![span(Tone::Plain, inline(&difference.place))]);
+            if !difference.place.is_empty() {
+                page.inside(vec![span(Tone::Plain, inline(&difference.place))]);
+            }
             write_sides(&mut page, difference);
         }
+    }
+    let same = comparison.stages.iter().filter(|stage| stage.differences.is_empty()).count();
+    if !full && same > 0 {
+        let said = format!("the same in both: {} (--full lists them)", plural(same, "stage"));
+        page.line(vec![span(Tone::Faint, said)]);
     }
     page.into_lines()
 }

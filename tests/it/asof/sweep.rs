@@ -76,14 +76,43 @@ async fn the_command_reads_the_workspace_as_it_is_now_and_says_how_many() {
         command.current_dir(app.workspace.path()).env_remove("ATTACHE_WORKSPACE");
         let since = ["replay", "sweep", "--since", "2026-01-01T00:00:00Z", "--change"];
         let output = command.args(since).args(more).output().expect("it runs");
-        (output.status.code(), String::from_utf8(output.stdout).expect("UTF-8"))
+        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+        (output.status.code(), text(output.stdout), text(output.stderr))
     };
-    let (code, told) = attache(&["personas/ada/PERSONA.md"]);
+    let (code, told, _) = attache(&["personas/ada/PERSONA.md"]);
     assert_eq!(code, Some(0), "{told}");
-    assert!(told.contains("9 of 9 runs would have been told otherwise, 0 are not known"), "{told}");
+    assert!(told.contains("9 of 9 runs would have been told otherwise, 0 not known"), "{told}");
     app.workspace.write("draft.md", "Ada answers letters.");
-    let (_, told) = attache(&["personas/ada/PERSONA.md=draft.md", "--json"]);
+    let (_, told, _) = attache(&["personas/ada/PERSONA.md=draft.md", "--json"]);
     let told: serde_json::Value = serde_json::from_str(&told).expect("json");
     assert_eq!((&told["runs"], &told["changed"]), (&json!(9), &json!(0)), "{told}");
-    assert_eq!(attache(&["../elsewhere"]).0, Some(2));
+    app.workspace.write("bad.json", "{ \"thread\": [\"load-flie(x)\"] }");
+    app.workspace.write("notes.md", "Read by nobody.");
+    app.workspace.write("noise.md", "");
+    std::fs::write(app.workspace.path().join("noise.md"), b"\xff\xfe").expect("a file");
+    for (change, code, expected) in [
+        ("../elsewhere", 2, "no path below the workspace"),
+        ("data/attache.db", 2, "nothing that a model is told"),
+        (".secrets=draft.md", 2, "nothing that a model is told"),
+        ("notes.md", 2, "no run reads `notes.md`"),
+        ("personas/eve/PERSONA.md=draft.md", 2, "no run reads"),
+        ("personas/eve/persona.json=draft.md", 65, "personas/eve/persona.json"),
+        ("personas/ada/PERSONA.md=noise.md", 66, "only files of text"),
+        ("personas/ada/PERSONA.md=gone.md", 66, "gone.md"),
+        ("configs/context.json=bad.json", 65, "load-flie"),
+        ("personas/ada/persona.json=bad.json", 65, "thread"),
+    ] {
+        let (found, _, said) = attache(&[change]);
+        assert_eq!(found, Some(code), "{change}: {said}");
+        assert!(said.contains(expected) && said.contains("hint:"), "{change}: {said}");
+    }
+    // The file as it stands in the workspace is looked at in the same way.
+    app.workspace.write("configs/gateway.json", "{}");
+    let (code, _, said) = attache(&["configs/gateway.json"]);
+    assert!(code == Some(65) && said.contains("mail_domain"), "{said}");
+    assert_eq!(
+        attache(&["personas/ada/PERSONA.md"]).0,
+        Some(0),
+        "what is wrong elsewhere is no affair of it"
+    );
 }

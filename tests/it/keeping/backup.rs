@@ -163,7 +163,7 @@ async fn the_audit_is_a_command_with_an_exit_code() {
     assert_eq!(code, 1);
     let said: Value = serde_json::from_str(&stdout).expect("JSON");
     assert_eq!(said["violations"][0]["check"], "personas-mixed", "{said}");
-    let (code, stdout, _) = attache(app.workspace.path(), &["doctor", "--audit"]).await;
+    let (code, stdout, _) = attache(app.workspace.path(), &["doctor"]).await;
     assert_eq!(code, 1);
     assert!(stdout.contains("AU14 personas-mixed") && stdout.contains("hint: "), "{stdout}");
 }

@@ -113,6 +113,10 @@ async fn a_resolver_that_gave_something_else_is_named() {
     let same = attache(app.workspace.path(), &["replay", "diff", &one, &one, "--exact", "--json"]);
     let value: Value = serde_json::from_str(&same.1).expect("JSON");
     assert_eq!((same.0, &value["same"], &value["first"]), (0, &json!(true), &Value::Null));
+    assert!(!said.1.lines().any(|line| line.ends_with(" same")), "only what differs: {}", said.1);
+    assert!(said.1.contains("the same in both: "), "{}", said.1);
+    let whole = attache(app.workspace.path(), &["replay", "diff", &one, &two, "--full"]);
+    assert!(whole.1.lines().any(|line| line.starts_with("letter") && line.ends_with(" same")), "{}", whole.1);
     let missing = attache(app.workspace.path(), &["replay", "diff", &one, "0199aabbccdd"]);
     assert_eq!(missing.0, 66, "{missing:?}");
 }
@@ -127,9 +131,32 @@ async fn raw_views_and_pages_come_from_the_command_line() {
     let value: Value = serde_json::from_str(&pretty.1).expect("JSON");
     assert_eq!(Some(value), record.turns[0].response);
     assert!(pretty.1.lines().count() > 5, "{}", pretty.1);
+    for (args, code, expected) in [
+        (&["--raw", "request"][..], 2, "hint: its turns: 0"),
+        (&["--context", "--turn", "1"], 2, "cannot be used with"),
+        (
+            &["--since", "2026-11-20T10:00:00Z", "--until", "2026-11-20"],
+            2,
+            "hint: --since is the earlier one",
+        ),
+        (&["--since", "2026-11-20", "--until", "2026-11-20"], 2, "nothing is after --since"),
+        (&["--since", "2026-11-31"], 2, "a day such as 2026-11-20"),
+        (&["--since", "999999999999d"], 2, "is not a time"),
+        (&["--html", "-", "--json"], 2, "leave --json out, or name a file"),
+        (&["--html", "/nowhere/at/all.html"], 73, "hint: make its folder first"),
+    ] {
+        let said = attache(path, &[&["replay", "show", run][..], args].concat());
+        assert!(said.0 == code && said.2.contains(expected), "{args:?}: {said:?}");
+    }
+    // The run began at nine o'clock of that day.
+    let within = attache(path, &["replay", run, "--since", "2026-11-20", "--until", "2026-11-21", "--json"]);
+    let within: Value = serde_json::from_str(&within.1).expect("JSON");
+    assert_eq!(within["turns"].as_array().map(Vec::len), Some(2));
+    let later = attache(path, &["replay", run, "--since", "2026-11-21", "--json"]);
+    let later: Value = serde_json::from_str(&later.1).expect("JSON");
+    assert_eq!(later["turns"].as_array().map(Vec::len), Some(0));
     for args in [
-        &["--raw", "request"][..],
-        &["--raw", "request", "--turn", "7"],
+        &["--raw", "request", "--turn", "7"][..],
         &["--turn", "7"],
         &["--raw", "request", "--turn", "1", "--try", "3"],
     ] {
@@ -143,6 +170,7 @@ async fn raw_views_and_pages_come_from_the_command_line() {
     let page = std::fs::read_to_string(&file).expect("a page");
     assert!(page.starts_with("<!doctype html>") && page.contains("When is breakfast?"));
     assert_eq!(attache(path, &args).0, 73, "never over another file");
+    assert_eq!(attache(path, &["replay", "show", run, "--html", "-"]).1, page, "`-` is standard output");
     use std::os::unix::fs::PermissionsExt;
     assert_eq!(std::fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o600);
     let of_tool = attache(path, &["replay", "show", run, "--tool", "list_files", "--json"]);
@@ -151,4 +179,42 @@ async fn raw_views_and_pages_come_from_the_command_line() {
         (part["calls"].as_array().map(Vec::len), part["turns"].as_array().map(Vec::len)),
         (Some(1), Some(1))
     );
+}
+
+/// A tool that can be checked after a crash notes before its work what it found and what it will leave.
+#[tokio::test]
+async fn what_only_the_engine_notes_of_a_call_is_no_difference() {
+    let case = json!({
+        "letter": "When is breakfast?",
+        "script": { "turns": [
+            { "call": [{ "tool": "update_memory", "args": { "content": "Bob asks about breakfast." } }] },
+            { "say": "At seven." },
+        ]},
+    });
+    let (_a, a) = play(&case).await;
+    let mut b = a.clone();
+    assert!(b.calls[0].call["begun"]["foreseen"].is_object(), "the control: {:#}", b.calls[0].call);
+    b.calls[0].call["begun"]["foreseen"]["before"] = json!("another");
+    assert!(compare(&a, &b, false).same);
+    b.calls[0].call["args"]["content"] = json!("Bob asks about dinner.");
+    assert_eq!(first(&compare(&a, &b, false)).1, "call.args.content");
+}
+
+#[tokio::test]
+async fn a_mail_that_both_have_is_no_difference_because_one_has_another_before_it() {
+    let (_a, a) = play(&case("At seven.", ".")).await;
+    let mut b = a.clone();
+    let mut more = b.mails[0].clone();
+    more.message.text = "Also this.".to_owned();
+    b.mails.insert(0, more);
+    let comparison = compare(&a, &b, false);
+    let of_mails: Vec<usize> = comparison
+        .stages
+        .iter()
+        .filter(|stage| stage.name.starts_with("mail"))
+        .map(|stage| stage.differences.len())
+        .collect();
+    assert_eq!(of_mails, [1, 0]);
+    let (stage, place) = first(&comparison);
+    assert_eq!((stage.as_str(), place.as_str()), ("mail 1", ""));
 }

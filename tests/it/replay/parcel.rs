@@ -56,7 +56,9 @@ fn import(app: &TestApp, file: &Path, name: &str) -> (i32, String, String) {
 #[tokio::test]
 async fn an_exported_run_comes_back_whole_and_without_secrets() {
     let (app, [one, two]) = house().await;
-    let (text, file) = export(&app, &[&one, &two], &[]);
+    let (text, file) = export(&app, &[&one, &two, &one[..30]], &[]);
+    let header: Value = serde_json::from_str(text.lines().next().expect("a line")).expect("JSON");
+    assert_eq!(header["runs"], json!([one, two]), "whoever is named twice is there once");
     for secret in [SECRET, KEY, &SECRET.replace('/', "\\/"), "hunter2", "enE5LWh1bnRlcjI"] {
         assert!(!text.contains(secret), "{secret} is in the file");
     }
