@@ -139,16 +139,19 @@ SELECT next_attempt_at FROM deliveries
 WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued'
 ORDER BY next_attempt_at, seq LIMIT 1";
 
+/// Mails that are given up in one transaction, each with a fact for the owner.
+const EXPIRED_AT_ONCE: u64 = 256;
+
 pub(super) const EXPIRE_RECIPIENTS: &str = "
 UPDATE delivery_recipients SET state = 'failed', next_attempt_at = NULL,
   last_reply = substr('gave up: ' || coalesce(last_reply, 'the transport was not available'), 1, 500)
-WHERE state IN ('queued', 'deferred') AND delivery_id IN (
-  SELECT id FROM deliveries
-  WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued' AND created_at <= $1)";
+WHERE state IN ('queued', 'deferred') AND delivery_id IN (SELECT value FROM json_each($1))";
 
 pub(super) const EXPIRE: &str = "
 UPDATE deliveries SET state = 'failed', next_attempt_at = NULL, finished_at = $2
-WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued' AND created_at <= $1
+WHERE id IN (
+  SELECT id FROM deliveries
+  WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued' AND created_at <= $1 LIMIT $3)
 RETURNING id";
 
 impl Store {
@@ -203,15 +206,30 @@ impl Store {
     }
 
     /// Fails the queued deliveries that are `age` old or older; how many. For the time in which nothing can be sent.
+    ///
+    /// So many in a transaction that others who write wait for milliseconds; what was failed before an error stays failed.
     pub async fn expire_deliveries(&self, age: Duration) -> Result<u64> {
+        let oldest = self.clock().now().minus(age);
+        let mut expired = 0;
+        loop {
+            let some = self.expire_some(oldest).await?;
+            expired += some;
+            if some < EXPIRED_AT_ONCE {
+                return Ok(expired);
+            }
+        }
+    }
+
+    async fn expire_some(&self, oldest: Timestamp) -> Result<u64> {
         let clock = self.clock().clone();
-        let now = clock.now();
-        let oldest = now.minus(age);
         self.write(move |conn| {
             Box::pin(async move {
-                sqlx::query(EXPIRE_RECIPIENTS).bind(oldest.to_string()).execute(&mut *conn).await?;
-                let expired = sqlx::query_scalar(EXPIRE).bind(oldest.to_string()).bind(now.to_string());
+                let expired =
+                    sqlx::query_scalar(EXPIRE).bind(oldest.to_string()).bind(clock.now().to_string());
+                let expired = expired.bind(EXPIRED_AT_ONCE.cast_signed());
                 let expired: Vec<String> = expired.fetch_all(&mut *conn).await?;
+                let ids = json_list(expired.iter().map(String::as_str));
+                sqlx::query(EXPIRE_RECIPIENTS).bind(ids).execute(&mut *conn).await?;
                 for delivery in &expired {
                     facts::delivery_failed(conn, delivery, clock.as_ref()).await?;
                 }

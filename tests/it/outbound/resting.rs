@@ -1,10 +1,10 @@
 //! When the transport itself does not work: it rests, and the mail pays nothing for it.
 
-use super::house::{GIVE_UP_AFTER, House, only, patient, start};
+use super::house::{GIVE_UP_AFTER, House, only, patient, reopened, start};
 use super::server::{Fault, Script, Server, Verb};
 use attache::domain::DeliveryId;
 use attache::domain::Gate;
-use attache::store::{DeliveryState, RecipientState, TransportState};
+use attache::store::{DeliveryState, PowerCut, RecipientState, TransportState};
 use secrecy::SecretString;
 use std::time::Duration;
 
@@ -247,4 +247,26 @@ async fn whatever_keeps_a_connection_from_serving_rests_the_transport_at_the_thi
         }
         assert_eq!(attempts, [1, 1, 0, 0], "{verb:?} {fault:?}");
     }
+}
+
+#[tokio::test]
+async fn mail_that_is_too_old_is_given_up_some_at_a_time_and_each_with_its_fact() {
+    let house = House::new().await;
+    house.mails(600).await;
+    house.clock.advance(GIVE_UP_AFTER);
+    let mut rows = house.database().await;
+    let given_up = "SELECT (SELECT count(*) FROM deliveries WHERE state = 'failed'),
+        (SELECT count(*) FROM delivery_recipients WHERE state = 'failed' AND last_reply LIKE 'gave up: %'),
+        (SELECT count(*) FROM notices WHERE kind = 'delivery_failed')";
+    // The power goes at the third transaction; had it been one for all, nothing would be there.
+    house.store.cut_power(PowerCut::BeforeCommit(3));
+    assert!(house.store.expire_deliveries(GIVE_UP_AFTER).await.is_err());
+    let counts: (i64, i64, i64) = sqlx::query_as(given_up).fetch_one(&mut rows).await.expect("counts");
+    assert_eq!(counts, (512, 512, 512));
+    let House { folder, clock, store } = house;
+    drop(store);
+    let store = reopened(&folder, &clock).await;
+    assert_eq!(store.expire_deliveries(GIVE_UP_AFTER).await.expect("given up"), 88);
+    let counts: (i64, i64, i64) = sqlx::query_as(given_up).fetch_one(&mut rows).await.expect("counts");
+    assert_eq!(counts, (600, 600, 600));
 }
