@@ -4,11 +4,13 @@
 //! meanwhile is little, and the writer copies it between two groups, so that the log begins anew. A log that nobody
 //! writes to is cut to nothing. If all that fails, `wal_autocheckpoint` of the writer's connection is the bound.
 
+use super::refusal::{Halt, is_of_the_disk};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, Row};
 use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Pages of the log from which on it is copied back: 16 MiB.
@@ -28,10 +30,9 @@ pub(super) const CUT: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
 /// What the connection beside the writer came to.
 struct Beside {
     conn: Option<SqliteConnection>,
-    end: End,
+    end: Result<End, sqlx::Error>,
 }
 
-#[derive(PartialEq, Eq)]
 enum End {
     /// The log was long, and is copied back but for what came meanwhile.
     Copied,
@@ -51,13 +52,22 @@ pub(super) struct Log {
     groups: u32,
     /// There is something to cut.
     is_written: bool,
+    failed: Option<Arc<sqlx::Error>>,
 }
 
 impl Log {
     pub fn new(options: Option<SqliteConnectOptions>) -> Self {
         // It gives way to everybody.
         let options = options.map(|options| options.busy_timeout(Duration::ZERO));
-        Self { options, conn: None, working: None, has_copied: false, groups: 0, is_written: false }
+        Self {
+            options,
+            conn: None,
+            working: None,
+            has_copied: false,
+            groups: 0,
+            is_written: false,
+            failed: None,
+        }
     }
 
     /// After what time without a write [`Log::rest`] has something to do.
@@ -78,7 +88,8 @@ impl Log {
             self.note(beside);
         }
         if std::mem::take(&mut self.has_copied) {
-            report(sqlx::raw_sql(COPY_BACK).execute(writer).await.map(drop));
+            let copied = sqlx::raw_sql(COPY_BACK).execute(writer).await;
+            copied.map_or_else(|error| self.complain(error), drop);
         }
     }
 
@@ -107,8 +118,14 @@ impl Log {
             self.conn = working.await.conn;
         }
         if let Some(conn) = self.conn.take() {
-            report(conn.close().await);
+            conn.close().await.unwrap_or_else(|error| self.complain(error));
         }
+    }
+
+    /// Why nothing more is to be written: the disk failed. What SQLite has copied in part it takes for done, synced or not;
+    /// only a log that nobody has open is copied whole by the next one who reads it.
+    pub fn failed(&mut self) -> Option<Halt> {
+        self.failed.take().map(Halt::Failed)
     }
 
     fn begin(&mut self, is_idle: bool) {
@@ -119,17 +136,10 @@ impl Log {
                 Some(conn) => conn,
                 None => match options.connect().await {
                     Ok(conn) => conn,
-                    Err(error) => {
-                        report(Err(error));
-                        return Beside { conn: None, end: End::Nothing };
-                    }
+                    Err(error) => return Beside { conn: None, end: Err(error) },
                 },
             };
             let end = copy_back(&mut conn, is_idle).await;
-            let end = end.unwrap_or_else(|error| {
-                report(Err(error));
-                End::Nothing
-            });
             Beside { conn: Some(conn), end }
         }));
     }
@@ -137,9 +147,21 @@ impl Log {
     fn note(&mut self, beside: Beside) {
         self.working = None;
         self.conn = beside.conn;
-        self.has_copied |= beside.end == End::Copied;
-        // Who reads has an end: until then it is tried again and again.
-        self.is_written |= beside.end == End::Held;
+        match beside.end {
+            Ok(End::Copied) => self.has_copied = true,
+            // Who reads has an end: until then it is tried again and again.
+            Ok(End::Held) => self.is_written = true,
+            Ok(End::Nothing) => {}
+            Err(error) => self.complain(error),
+        }
+    }
+
+    /// A log that is not copied back now is copied back later, unless the disk is to blame.
+    fn complain(&mut self, error: sqlx::Error) {
+        tracing::warn!(%error, "the log of the database is not copied back yet");
+        if is_of_the_disk(&error) {
+            self.failed = Some(Arc::new(error));
+        }
     }
 }
 
@@ -154,11 +176,4 @@ async fn copy_back(conn: &mut SqliteConnection, is_idle: bool) -> Result<End, sq
     }
     sqlx::raw_sql(COPY_BACK).execute(conn).await?;
     Ok(End::Copied)
-}
-
-/// A log that is not copied back now is copied back later.
-fn report(done: Result<(), sqlx::Error>) {
-    if let Err(error) = done {
-        tracing::warn!(%error, "the log of the database is not copied back yet");
-    }
 }

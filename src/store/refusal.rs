@@ -57,7 +57,12 @@ const NOTHING_STORED: &[i32] = &[5, 6, 7, 13, 19];
 
 /// Whether the disk failed a statement.
 pub(super) fn is_broken(error: &StoreError) -> bool {
-    matches!(error, StoreError::Sql(error) if is_one_of(error, &[IO_ERROR]))
+    matches!(error, StoreError::Sql(error) if is_of_the_disk(error))
+}
+
+/// Whether something could not be read from the disk or written to it.
+pub(super) fn is_of_the_disk(error: &sqlx::Error) -> bool {
+    is_one_of(error, &[IO_ERROR])
 }
 
 /// Whether nothing is stored for certain after a commit failed, and the next one may be.

@@ -213,6 +213,9 @@ impl Work {
             (Vec::with_capacity(GROUP_SIZE_MAX), Vec::with_capacity(GROUP_SIZE_MAX));
         let mut commits = 0;
         loop {
+            if let Some(halt) = self.log.failed() {
+                return self.stop(halt, &mut waiting);
+            }
             let closing = self.closing.clone();
             let came = tokio::select! {
                 biased;
@@ -352,6 +355,15 @@ impl Work {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Stops for good, with nobody in hand.
+    fn stop(self, halt: Halt, waiting: &mut mpsc::Receiver<Box<dyn Job>>) {
+        tracing::error!("the log could not be copied back; the next engine copies all of it");
+        waiting.close();
+        self.halted.send_replace(Some(halt));
+        // As after a commit that failed.
+        std::mem::forget(self.conn);
     }
 
     /// An orderly end leaves no log behind, unless somebody still reads it.

@@ -1,8 +1,11 @@
 //! A commit that fails: nobody is told yes, the engine ends, and the next one goes on as if nothing had been.
 
-use crate::app::{TestApp, Workspace, note};
+use super::place::{Running, Sink, attache, send, workspace};
+use crate::app::{TestApp, Workspace, audit, note};
 use attache::store::{PowerCut, StoreError};
 use serde_json::json;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -52,4 +55,31 @@ async fn an_engine_whose_commit_fails_says_no_to_everybody_and_ends_with_an_erro
         app.check().await;
         assert_eq!(app.sent().len(), 1, "after commit {commit}");
     }
+}
+
+#[tokio::test]
+async fn an_engine_whose_log_cannot_be_copied_back_ends_and_the_next_one_has_everything() {
+    let sink = Sink::default();
+    let dir = workspace(sink.open(), &json!({ "rules": [{ "hang": true }] }));
+    let engine = Running::start(dir.path(), &[]);
+    send(engine.port, "q1@guest.example", "When is breakfast?");
+    let database = SqliteConnectOptions::new().filename(dir.path().join("data/attache.db"));
+    let mut rows = database.clone().connect().await.expect("the database");
+    let asked = "SELECT count(*) FROM run_turns WHERE state = 'started'";
+    while sqlx::query_scalar::<_, i64>(asked).fetch_one(&mut rows).await.expect("turns") < 1 {
+        tokio::task::yield_now().await;
+    }
+    rows.close().await.expect("closed");
+    // Nothing is written any more. The log loses its end: to read it for the copy is an I/O error, as on a failing disk.
+    let log = dir.path().join("data/attache.db-wal");
+    let whole = std::fs::read(&log).expect("a log");
+    std::fs::File::options().write(true).open(&log).and_then(|log| log.set_len(100)).expect("cut");
+    let (status, said, _took) = engine.ended();
+    assert_eq!(status.code(), Some(74), "{said}");
+    std::fs::write(&log, whole).expect("the disk is mended");
+    std::fs::write(dir.path().join("configs/demo-script.json"), script().to_string()).expect("a script");
+    assert!(attache(dir.path(), &["drain"]).output().expect("the binary runs").status.success());
+    let mut rows = database.connect().await.expect("the database");
+    audit(&mut rows).await;
+    assert_eq!(sink.mails.lock().expect("a lock").len(), 1, "it is answered");
 }
