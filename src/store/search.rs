@@ -21,6 +21,8 @@ const EXCERPT_CHARS: usize = 300;
 const EXCERPT_BEFORE: usize = 80;
 /// Messages among which the first look is taken.
 const LAST_MESSAGES: i64 = 10_000;
+/// How many times more the next look takes in.
+const WIDER: i64 = 10;
 
 /// What to look for; filters that are `None` do not filter.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -73,11 +75,12 @@ WHERE f.messages_fts MATCH $1 AND f.rowid > $6 AND m.persona_id = $2 AND m.direc
           WHERE p.thread_id = m.thread_id AND p.address = reader.value))))
 ORDER BY f.rowid DESC LIMIT $7";
 
-/// The same among all messages. Walked forwards, because only so does FTS5 leap to the next message that a rare word is in.
-pub(super) const ALL_HITS: &str = "
+/// The same after `$7` and up to `$8`. Walked forwards, because only so does FTS5 leap to the next message that a rare word
+/// is in.
+pub(super) const EARLIER_HITS: &str = "
 SELECT m.seq, m.subject, m.sender
 FROM messages_fts f CROSS JOIN messages m ON m.seq = f.rowid
-WHERE f.messages_fts MATCH $1 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
+WHERE f.messages_fts MATCH $1 AND f.rowid > $7 AND f.rowid <= $8 AND m.persona_id = $2 AND m.direction IN ('inbound', 'outbound')
   AND m.disposition <> 'notice'
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND ($5 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
@@ -140,7 +143,8 @@ impl PersonaStore {
 }
 
 impl PersonaStore {
-    /// The newest messages with the words. Words that many messages have are found among the last ones.
+    /// The newest messages with the words. It looks further back, each time ten times as far, until there are enough: so
+    /// that a word costs what its hits cost that may be shown, and not all that it ever had.
     async fn hits(
         &self,
         words: &str,
@@ -150,17 +154,24 @@ impl PersonaStore {
     ) -> Result<Vec<Hit>> {
         let readers = self.store.readers();
         let last: i64 = sqlx::query_scalar(LAST_SEQ).fetch_one(readers).await?;
+        let mut upper = last.saturating_sub(LAST_MESSAGES);
         let newest =
             sqlx::query(NEWEST_HITS).bind(words).bind(self.persona.as_str()).bind(since).bind(before);
-        let newest =
-            newest.bind(visible_to).bind(last - LAST_MESSAGES).bind(HITS_MAX).fetch_all(readers).await?;
-        // Letters of an archive have numbers below 0.
-        if newest.len() >= limit as usize {
-            return Ok(newest.iter().map(hit).collect());
+        let newest = newest.bind(visible_to).bind(upper).bind(HITS_MAX).fetch_all(readers).await?;
+        let mut hits: Vec<Hit> = newest.iter().map(hit).collect();
+        let mut span = LAST_MESSAGES;
+        while hits.len() < limit as usize && upper > i64::MIN {
+            span = span.saturating_mul(WIDER);
+            let lower = last.saturating_sub(span);
+            // Letters of an archive have numbers below 0; they are the last look.
+            let lower = if lower > 0 { lower } else { i64::MIN };
+            let earlier =
+                sqlx::query(EARLIER_HITS).bind(words).bind(self.persona.as_str()).bind(since).bind(before);
+            let earlier = earlier.bind(visible_to).bind(HITS_MAX).bind(lower).bind(upper);
+            hits.extend(earlier.fetch_all(readers).await?.iter().map(hit));
+            upper = lower;
         }
-        let all = sqlx::query(ALL_HITS).bind(words).bind(self.persona.as_str()).bind(since).bind(before);
-        let all = all.bind(visible_to).bind(HITS_MAX).fetch_all(readers).await?;
-        Ok(all.iter().map(hit).collect())
+        Ok(hits)
     }
 }
 

@@ -47,7 +47,7 @@ const HOT: &[(&str, &[&str])] = &[
     ("notices::UNTOLD", &["notices_untold"]),
     ("search::SEARCH_MESSAGES_BY_DATE", &["messages_by_time"]),
     ("search::NEWEST_HITS", &["INTEGER PRIMARY KEY"]),
-    ("search::ALL_HITS", &["INTEGER PRIMARY KEY"]),
+    ("search::EARLIER_HITS", &["INTEGER PRIMARY KEY"]),
     ("search::SHOW_HITS", &["INTEGER PRIMARY KEY"]),
     ("facts::DELAYED_DELIVERIES", &["deliveries_open", "sqlite_autoindex_notices_2"]),
 ];

@@ -141,6 +141,33 @@ async fn an_owner_who_is_not_alone_finds_what_everybody_there_may_read() {
     assert_eq!(found, ["m1", "m2"]);
 }
 
+/// The first look takes in ten thousand messages and the next ten times as many; letters of an archive have numbers below 0.
+#[tokio::test]
+async fn what_was_written_long_ago_is_found_behind_many_messages_each_once_and_the_newest_first() {
+    let mut bench = bench().await;
+    as_owner(&mut bench);
+    let mut conn = connection(&bench).await;
+    let fill = "
+        WITH RECURSIVE n(i) AS (SELECT 7 UNION ALL SELECT i + 1 FROM n WHERE i < 111000)
+        INSERT INTO messages (seq, id, thread_id, persona_id, direction, message_id, sender, subject, text_body,
+          received_at, trust)
+        SELECT i, 'f' || i, 't-owner', 'ada', 'inbound', 'f' || i, 'x', '', iif(i % 1000 = 0, 'zeppelin', 'y'),
+          '2026-11-01T00:00:00.000Z', ''
+        FROM n WHERE i < 3000 OR i > 109990 OR i % 1000 = 0
+        UNION ALL SELECT -i, 'a' || i, 't-owner', 'ada', 'inbound', 'a' || i, 'x', '', 'zeppelin archived',
+          '2026-11-01T00:00:00.000Z', ''
+        FROM n WHERE i < 9";
+    sqlx::query(fill).execute(&mut conn).await.expect("many messages");
+    let found = async |word: &str, limit: u32| ids(&bench, json!({ "query": word, "limit": limit })).await;
+    let of = |numbers: std::ops::RangeInclusive<u32>| -> Vec<String> {
+        numbers.rev().map(|n| format!("f{n}000")).collect()
+    };
+    assert_eq!(found("zeppelin", 1).await, of(111..=111), "the first look is enough");
+    assert_eq!(found("zeppelin", 20).await, of(92..=111), "the second look goes on where the first ended");
+    assert_eq!(found("zeppelin archived", 20).await, ["a7", "a8"], "the last look has no end");
+    assert_eq!(found("supper", 20).await.len(), 4);
+}
+
 #[tokio::test]
 async fn others_search_only_threads_that_they_take_part_in() {
     let mut bench = bench().await;
