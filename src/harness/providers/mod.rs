@@ -106,7 +106,8 @@ pub fn wire(id: &str, settings: &ProviderSettings, program: &Path) -> Result<Box
         return Ok(scripted::wire());
     }
     let mut settings = settings.clone();
-    settings.api_key = None;
+    // No key is in a body, and adapters are not made without one.
+    settings.api_key = Some("none".into());
     settings.agent.environment.clear();
     settings.agent.found = Some(program.to_owned());
     Ok(build(id, &settings)?)

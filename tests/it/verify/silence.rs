@@ -4,6 +4,8 @@ use super::identical;
 use crate::app::{TestApp, Workspace, note};
 use crate::fallback;
 use crate::providers::server::Server;
+use attache::config::ProviderSettings;
+use attache::harness::providers::{PROVIDERS, build, wire};
 use attache::store::PowerCut;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -66,6 +68,26 @@ async fn a_store_that_is_open_to_read_cannot_write() {
     let store = attache::store::Store::open_to_read(app.workspace.path(), clock).await.expect("readable");
     assert!(store.recover_runs().await.is_err(), "it wrote");
     assert!(app.engine.store.recover_runs().await.is_ok(), "the control");
+}
+
+/// What only sending needs is not asked for: no key, no script, no program that is there.
+#[test]
+fn every_adapter_writes_requests_with_nothing_of_today() {
+    for adapter in PROVIDERS {
+        // Of the configuration of then; the others have an address of their own.
+        let base_url = (adapter.id == "compat").then(|| "https://models.example/v1".to_owned());
+        let settings = ProviderSettings {
+            base_url,
+            script: Some("/nowhere/script.json".into()),
+            ..ProviderSettings::default()
+        };
+        let wire = wire(adapter.id, &settings, Path::new("/nowhere/agent"));
+        assert!(wire.is_ok(), "{}: {:?}", adapter.id, wire.err());
+    }
+    assert!(build("anthropic", &ProviderSettings::default()).is_err(), "the control: who sends needs a key");
+    let settings =
+        ProviderSettings { script: Some("/nowhere/script.json".into()), ..ProviderSettings::default() };
+    assert!(build("scripted", &settings).is_err(), "the control: who sends needs it");
 }
 
 /// The whole command, watched by the kernel's own record of its system calls.
