@@ -5,7 +5,9 @@
 
 use super::runs::instant;
 use super::{Command, Context, Exit, output};
+use crate::replay::fork;
 use crate::store::gc::{KINDS, Kind, Thrown};
+use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -54,7 +56,13 @@ async fn throw_away(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit
     let wanted = KINDS.iter().filter(|kind| named.is_empty() || named.contains(&kind.name));
     let mut done: Vec<(&Kind, Thrown)> = Vec::new();
     for kind in wanted {
-        done.push((kind, store.throw_away(kind, before, dry).await?));
+        let mut thrown = store.throw_away(kind, before, dry).await?;
+        if kind.has_folders() {
+            let kept = store.forks_kept(before).await?;
+            thrown.bytes +=
+                fork::sweep(&context.workspace, &kept, before, dry).context("removing folders of forks")?;
+        }
+        done.push((kind, thrown));
     }
     if !dry {
         let rows: u64 = done.iter().map(|(_, thrown)| thrown.rows).sum();

@@ -9,6 +9,8 @@ mod ledger;
 mod sandbox;
 mod sheet;
 
+pub use sandbox::sweep;
+
 use super::{ContextEntry, RunRecord, load_run};
 use crate::config::{Config, Persona, Personas};
 use crate::domain::{RunId, ThreadBudget, Timestamp, sha256_hex};

@@ -12,7 +12,7 @@ mod tape;
 pub use difference::{Difference, Place};
 
 use crate::config::{Config, Vocabulary};
-use crate::domain::{RunId, RunState, StopReason};
+use crate::domain::{RunId, RunState, StopReason, Timestamp};
 use crate::harness::as_of::{AsOfError, Configs};
 use crate::harness::desk::{Bench, RunError};
 use crate::harness::execute::execute;
@@ -56,6 +56,10 @@ pub enum Outcome {
     NotVerifiable {
         reason: String,
     },
+    /// Its requests and answers went by age (`attache gc`).
+    ThrownAway {
+        at: String,
+    },
     /// No model was asked.
     NothingAsked,
 }
@@ -78,6 +82,7 @@ type WireKey = (String, String, PathBuf);
 /// Why a run was not executed again.
 pub enum Fault {
     Store(StoreError),
+    ThrownAway(Timestamp),
     /// For people.
     Unverifiable(String),
     /// Texts are not those that their digests name.
@@ -124,6 +129,7 @@ impl Verifier {
         };
         let outcome = match outcome {
             Ok(outcome) => outcome,
+            Err(Fault::ThrownAway(at)) => Outcome::ThrownAway { at: at.to_string() },
             Err(Fault::Unverifiable(reason)) => Outcome::NotVerifiable { reason },
             Err(Fault::Changed(reason)) => match self.masks().await? {
                 Some(masked) => Outcome::Masked { reason: masked.to_owned() },

@@ -121,9 +121,18 @@ impl Store {
     }
 
     /// The record of a fork, as it was kept.
+    ///
+    /// Errors: [`StoreError::WrongState`] when it was thrown away.
     pub async fn fork_record(&self, id: &str) -> Result<String> {
         let record = sqlx::query_scalar(FORK_RECORD).bind(id).fetch_optional(self.readers()).await?;
-        record.ok_or_else(|| StoreError::Missing { kind: "fork", id: id.to_owned() })
+        match record {
+            None => Err(StoreError::Missing { kind: "fork", id: id.to_owned() }),
+            Some(record) if String::is_empty(&record) => {
+                let (id, state) = (id.to_owned(), "thrown away".to_owned());
+                Err(StoreError::WrongState { kind: "fork", id, state, hint: "`attache gc` took what it did" })
+            }
+            Some(record) => Ok(record),
+        }
     }
 
     /// The run that a fork came from. Errors: [`StoreError::Missing`].

@@ -3,13 +3,15 @@
 //! Rows that others hang on stay and lose their bytes: `pruned_at` says so, and the audit can tell age from damage. What is
 //! never thrown away: messages and their links (a reply to an old letter must still find its thread, and a second copy of it
 //! must still be known), steps, what calls cost, what a mailbox has shown, anything that is open, and anything that
-//! `runs retry` or `outbox retry` would need: so runs and mails that failed keep theirs. Texts in `contents` stay too: many
-//! runs share one, and each is there once.
+//! `runs retry` or `outbox retry` would need: so runs and mails that failed keep theirs. Texts in `contents` go with the last
+//! turn that names them: many runs share one, and each is there once. A fork keeps its row, whose number its calls in the
+//! books bear, and loses its record.
 
 use super::threads::json_list;
 use super::{Result, Store};
 use crate::domain::Timestamp;
-use sqlx::Row;
+use sqlx::{Row, SqliteExecutor};
+use std::collections::HashSet;
 
 /// Rows of one transaction: a commit of some milliseconds, between which an engine writes its own.
 const BATCH_ROWS: i64 = 500;
@@ -26,6 +28,13 @@ pub struct Kind {
     prune: &'static str,
 }
 
+impl Kind {
+    /// Whether folders go with the rows. They are for whoever made them to remove; [`Store::forks_kept`] says which stay.
+    pub fn has_folders(&self) -> bool {
+        self.name == "forks"
+    }
+}
+
 /// What went, or would go.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Thrown {
@@ -37,7 +46,8 @@ pub struct Thrown {
 pub static KINDS: &[Kind] = &[
     Kind {
         name: "turns",
-        says: "requests to providers and their answers, of runs that succeeded or were cancelled",
+        says: "requests to providers and their answers, of runs that succeeded or were cancelled, and the texts that only \
+            they were told",
         find: TURNS,
         prune: PRUNE_TURNS,
     },
@@ -49,6 +59,7 @@ pub static KINDS: &[Kind] = &[
         find: MAILS,
         prune: PRUNE_MAILS,
     },
+    Kind { name: "forks", says: "what forks did, and their folders", find: FORKS, prune: PRUNE_FORKS },
     Kind { name: "notices", says: "notices that were told", find: NOTICES, prune: PRUNE_NOTICES },
     Kind { name: "decisions", says: "the log of what was decided", find: DECISIONS, prune: PRUNE_DECISIONS },
     Kind { name: "counts", says: "counts of automatic mails", find: COUNTS, prune: PRUNE_COUNTS },
@@ -92,6 +103,35 @@ pub(super) const MAILS: &str = "
 pub(super) const PRUNE_MAILS: &str = "
     UPDATE deliveries SET bytes = x'', pruned_at = $2
     WHERE id IN (SELECT value FROM json_each($1)) AND state IN ('done', 'cancelled') AND pruned_at IS NULL";
+/// One that was interrupted counts from its beginning; one that goes on writes its record anew.
+pub(super) const FORKS: &str = "
+    SELECT rowid, id, octet_length(record_json), 1 FROM forks
+    WHERE rowid > $1 AND coalesce(finished_at, created_at) < $2 AND record_json <> '' ORDER BY rowid LIMIT $3";
+pub(super) const PRUNE_FORKS: &str = "
+    UPDATE forks SET record_json = '' WHERE id IN (SELECT value FROM json_each($1)) AND $2 <> ''";
+pub(super) const FORKS_KEPT: &str = "
+    SELECT id FROM forks WHERE coalesce(finished_at, created_at) >= $1 AND record_json <> ''";
+/// The newest run, and those that may still begin a turn.
+pub(super) const RUNS_AT_WORK: &str = "
+    SELECT (SELECT coalesce(max(seq), 0) FROM runs), (SELECT json_group_array(id) FROM runs
+      WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))";
+/// Digests that a turn names which stays when those before `$1` go, of runs after `$2` or in `$3`; a configuration names its
+/// files. Whatever looks like a digest in the note of what was read counts as one.
+pub(super) const TEXTS_NAMED: &str = "
+    WITH turns AS (
+      SELECT t.sources_json, t.begun_json FROM runs r JOIN run_turns t ON t.run_id = r.id
+      WHERE (r.seq > $2 OR r.id IN (SELECT value FROM json_each($3))) AND t.pruned_at IS NULL
+        AND (r.state NOT IN ('succeeded', 'cancelled') OR r.finished_at IS NULL OR r.finished_at >= $1)
+    ), named (sha256) AS (
+      SELECT j.value FROM turns t, json_tree(t.sources_json) j WHERE j.type = 'text' AND length(j.value) = 64
+      UNION SELECT begun_json ->> '$.config' FROM turns
+    )
+    SELECT sha256 FROM named WHERE sha256 IS NOT NULL
+    UNION SELECT j.value FROM named n JOIN contents c ON c.sha256 = n.sha256,
+      json_each(CASE WHEN json_valid(CAST(c.bytes AS TEXT)) THEN CAST(c.bytes AS TEXT) ELSE '{}' END, '$.files') j";
+pub(super) const TEXT_SIZES: &str =
+    "SELECT sha256, octet_length(bytes) FROM contents WHERE sha256 > $1 ORDER BY sha256 LIMIT $2";
+pub(super) const PRUNE_TEXTS: &str = "DELETE FROM contents WHERE sha256 IN (SELECT value FROM json_each($1))";
 /// The newest fact of a cause stays: the hour in which nothing more of it is told counts from there.
 pub(super) const NOTICES: &str = "
     SELECT seq, id, octet_length(summary) + octet_length(hint), 1 FROM notices n
@@ -122,7 +162,7 @@ impl Store {
         loop {
             let find = sqlx::query(kind.find).bind(after).bind(before.to_string()).bind(BATCH_ROWS);
             let rows = find.fetch_all(self.readers()).await?;
-            let Some(last) = rows.last() else { return Ok(thrown) };
+            let Some(last) = rows.last() else { break };
             after = last.get(0);
             let sum =
                 |column| rows.iter().map(|row| row.get::<Option<i64>, _>(column).unwrap_or(0)).sum::<i64>();
@@ -134,6 +174,52 @@ impl Store {
                 thrown.rows += self.prune(kind, json_list(keys.into_iter())).await?;
             }
         }
+        if kind.name == "turns" {
+            let texts = self.throw_texts_away(before, dry).await?;
+            thrown.rows += texts.rows;
+            thrown.bytes += texts.bytes;
+        }
+        Ok(thrown)
+    }
+
+    /// Forks whose record stays when those before this instant go.
+    pub async fn forks_kept(&self, before: Timestamp) -> Result<HashSet<String>> {
+        let kept = sqlx::query_scalar(FORKS_KEPT).bind(before.to_string()).fetch_all(self.readers());
+        Ok(kept.await?.into_iter().collect())
+    }
+
+    /// Throws away the texts that no turn names when those of runs that ended before this instant have gone.
+    async fn throw_texts_away(&self, before: Timestamp, dry: bool) -> Result<Thrown> {
+        // Before anything else is read: whoever begins a turn later is asked again by the transaction that deletes.
+        let at_work = sqlx::query(RUNS_AT_WORK).fetch_one(self.readers()).await?;
+        let since = Since { before: before.to_string(), seq: at_work.get(0), open_json: at_work.get(1) };
+        let named = since.everything().named(self.readers()).await?;
+        let (mut thrown, mut after) = (Thrown::default(), String::new());
+        loop {
+            let texts = sqlx::query(TEXT_SIZES).bind(&after).bind(BATCH_ROWS);
+            let texts = texts.fetch_all(self.readers()).await?;
+            let Some(last) = texts.last() else { return Ok(thrown) };
+            after = last.get(0);
+            let texts = texts.iter().map(|row| (row.get::<String, _>(0), row.get::<i64, _>(1)));
+            let gone: Vec<(String, i64)> = texts.filter(|(sha256, _)| !named.contains(sha256)).collect();
+            thrown.bytes += gone.iter().map(|(_, bytes)| bytes.unsigned_abs()).sum::<u64>();
+            thrown.rows += match dry {
+                true => gone.len() as u64,
+                false => self.prune_texts(gone, since.clone()).await?,
+            };
+        }
+    }
+
+    async fn prune_texts(&self, mut gone: Vec<(String, i64)>, since: Since) -> Result<u64> {
+        self.write(move |conn| {
+            Box::pin(async move {
+                let named = since.named(&mut *conn).await?;
+                gone.retain(|(sha256, _)| !named.contains(sha256));
+                let gone = json_list(gone.iter().map(|(sha256, _)| sha256.as_str()));
+                Ok(sqlx::query(PRUNE_TEXTS).bind(gone).execute(conn).await?.rows_affected())
+            })
+        })
+        .await
     }
 
     async fn prune(&self, kind: &'static Kind, keys: String) -> Result<u64> {
@@ -144,5 +230,24 @@ impl Store {
             })
         })
         .await
+    }
+}
+
+/// Which turns to ask for the texts that they name.
+#[derive(Clone)]
+struct Since {
+    before: String,
+    seq: i64,
+    open_json: String,
+}
+
+impl Since {
+    fn everything(&self) -> Self {
+        Self { seq: -1, ..self.clone() }
+    }
+
+    async fn named(&self, conn: impl SqliteExecutor<'_>) -> Result<HashSet<String>> {
+        let named = sqlx::query_scalar(TEXTS_NAMED).bind(&self.before).bind(self.seq).bind(&self.open_json);
+        Ok(named.fetch_all(conn).await?.into_iter().collect())
     }
 }

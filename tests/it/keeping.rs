@@ -5,3 +5,4 @@ mod backup;
 mod export;
 mod gc;
 mod house;
+mod texts;

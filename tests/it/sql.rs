@@ -77,6 +77,8 @@ const WALKS: &[(&str, &str)] = &[
     ("backup::CONTENT", "a person asked, once per command"),
     ("gc::COUNTS", "a person asked; a row for each minute with mail"),
     ("gc::PRUNE_COUNTS", "as for `gc::COUNTS`"),
+    ("gc::FORKS_KEPT", "a person asked, and made each of them"),
+    ("gc::RUNS_AT_WORK", "the last row, found in one step"),
     (
         "messages::INSERT_MESSAGE",
         "planned for the foreign key of `raw_letters`, skipped while no key is broken",

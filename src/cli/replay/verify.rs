@@ -30,6 +30,7 @@ struct Tally {
     different: usize,
     masked: usize,
     not_verifiable: usize,
+    thrown_away: usize,
     nothing_asked: usize,
 }
 
@@ -43,6 +44,7 @@ impl Tally {
             Outcome::Differs(_) => self.different += 1,
             Outcome::Masked { .. } => self.masked += 1,
             Outcome::NotVerifiable { .. } => self.not_verifiable += 1,
+            Outcome::ThrownAway { .. } => self.thrown_away += 1,
             Outcome::NothingAsked => self.nothing_asked += 1,
         }
     }
@@ -57,7 +59,7 @@ impl Command for Verify {
                  context was assembled from come from the record. Nothing is sent, started or written. A run of \
                  `replay import` whose texts were masked, or whose people were renamed, is `masked`: what it was told \
                  is not here to be compared with. Exit code 1 when a run differs; with --strict also when one is \
-                 masked or cannot be verified.",
+                 masked or cannot be verified, other than because `attache gc` threw its requests away.",
             )
             .arg(
                 Arg::new("strict")
@@ -160,7 +162,7 @@ async fn verify(
 fn tell(context: &Context, verified: &Verified) -> anyhow::Result<()> {
     let Verified { run, state, outcome } = verified;
     let said = match outcome {
-        Outcome::Identical { .. } | Outcome::NothingAsked => return Ok(()),
+        Outcome::Identical { .. } | Outcome::ThrownAway { .. } | Outcome::NothingAsked => return Ok(()),
         Outcome::Differs(difference) => difference.to_string(),
         Outcome::Masked { reason } => format!("masked: cannot be verified, because {reason}"),
         Outcome::NotVerifiable { reason } => format!("not verifiable: {reason}"),
@@ -169,19 +171,21 @@ fn tell(context: &Context, verified: &Verified) -> anyhow::Result<()> {
 }
 
 fn conclude(context: &Context, tally: &Tally, told: &[Verified], seconds: f64) -> anyhow::Result<()> {
-    let Tally { identical, requests, different, masked, not_verifiable, nothing_asked } = tally;
-    let runs = identical + different + masked + not_verifiable + nothing_asked;
+    let Tally { identical, requests, different, masked, not_verifiable, thrown_away, nothing_asked } = tally;
+    let runs = identical + different + masked + not_verifiable + thrown_away + nothing_asked;
     if context.json() {
         return context.screen.json(&json!({
             "runs": runs, "identical": identical, "requests": requests, "different": different, "masked": masked,
-            "not_verifiable": not_verifiable, "nothing_asked": nothing_asked, "seconds": seconds, "verdicts": told,
+            "not_verifiable": not_verifiable, "thrown_away": thrown_away, "nothing_asked": nothing_asked,
+            "seconds": seconds, "verdicts": told,
         }));
     }
     let per_second = runs as f64 / seconds.max(0.001);
     let masked = if *masked > 0 { format!(" {masked} masked,") } else { String::new() };
+    let gone = if *thrown_away > 0 { format!(" {thrown_away} thrown away,") } else { String::new() };
     context.screen.line(format!(
-        "{}: {identical} identical ({}), {different} different,{masked} {not_verifiable} not verifiable, \
-         {nothing_asked} that asked no model; {per_second:.0} runs/s",
+        "{}: {identical} identical ({}), {different} different,{masked} {not_verifiable} not verifiable,\
+         {gone} {nothing_asked} that asked no model; {per_second:.0} runs/s",
         plural(runs, "run"),
         plural(*requests, "request"),
     ))?;

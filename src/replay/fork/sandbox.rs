@@ -3,8 +3,11 @@
 //! Only files and folders are copied, through a directory capability: a link leads nowhere, a pipe holds nobody up.
 
 use super::ForkError;
+use crate::domain::Timestamp;
 use cap_std::ambient_authority;
 use cap_std::fs_utf8::Dir;
+use chrono::{DateTime, Utc};
+use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,9 +30,7 @@ pub(super) fn copy(
 }
 
 fn copied(workspace: &Path, persona: &str, fork: &str, read: &[(String, Arc<str>)]) -> io::Result<Dir> {
-    let workspace =
-        workspace.to_str().ok_or_else(|| io::Error::other("the workspace's path is not UTF-8"))?;
-    let workspace = Dir::open_ambient_dir(workspace, ambient_authority())?;
+    let workspace = Dir::open_ambient_dir(workspace_path(workspace)?, ambient_authority())?;
     let from = match workspace.open_dir(format!("personas/{persona}")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         found => Some(found?),
@@ -50,6 +51,51 @@ fn write(folder: &Dir, path: &str, text: &str) -> io::Result<()> {
         folder.create_dir_all(parent)?;
     }
     folder.write(path, text)
+}
+
+fn workspace_path(workspace: &Path) -> io::Result<&str> {
+    workspace.to_str().ok_or_else(|| io::Error::other("the workspace's path is not UTF-8"))
+}
+
+/// Removes the folders of forks that nobody keeps and that are older than `before`; with `dry` it only counts. Gives bytes.
+pub fn sweep(workspace: &Path, kept: &HashSet<String>, before: Timestamp, dry: bool) -> io::Result<u64> {
+    let forks = match Dir::open_ambient_dir(workspace_path(workspace)?, ambient_authority())?
+        .open_dir("data/forks")
+    {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        forks => forks?,
+    };
+    let mut bytes = 0;
+    for entry in forks.entries()? {
+        let entry = entry?;
+        let name = entry.file_name()?;
+        // A fork's folder is there before its row is.
+        let made: DateTime<Utc> = entry.metadata()?.modified()?.into_std().into();
+        if kept.contains(&name) || made >= before.to_utc() || !entry.file_type()?.is_dir() {
+            continue;
+        }
+        bytes += size(&forks.open_dir(&name)?, DEPTH_MAX + 2)?;
+        if !dry {
+            forks.remove_dir_all(&name)?;
+        }
+    }
+    Ok(bytes)
+}
+
+/// Bytes of all files; what is deeper than we ever copy is not counted.
+fn size(folder: &Dir, depth: usize) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in folder.entries()? {
+        let entry = entry?;
+        match entry.file_type()? {
+            kind if kind.is_dir() && depth > 0 => {
+                bytes += size(&folder.open_dir(entry.file_name()?)?, depth - 1)?;
+            }
+            kind if kind.is_file() => bytes += entry.metadata()?.len(),
+            _ => {}
+        }
+    }
+    Ok(bytes)
 }
 
 /// What may still be copied.

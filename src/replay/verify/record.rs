@@ -210,8 +210,7 @@ impl Record {
 impl Call {
     fn of(turn: StoredTurn) -> Result<Self, Fault> {
         if let Some(at) = turn.pruned_at {
-            let reason = format!("its requests and answers were thrown away on {at} (`attache gc`)");
-            return Err(Fault::Unverifiable(reason));
+            return Err(Fault::ThrownAway(at));
         }
         let older = || Fault::Unverifiable(OLDER.to_owned());
         let changed =

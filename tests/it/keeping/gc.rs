@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-fn kind(name: &str) -> &'static Kind {
+pub fn kind(name: &str) -> &'static Kind {
     KINDS.iter().find(|kind| kind.name == name).unwrap_or_else(|| panic!("no kind {name}"))
 }
 
@@ -44,7 +44,7 @@ fn size(sizes: &[(String, i64, i64)], name: &str) -> (i64, i64) {
 }
 
 /// A house that lived a hundred days ago, and got a letter with an attachment just now that nobody has worked on.
-async fn old() -> (TestApp, Timestamp) {
+pub async fn old() -> (TestApp, Timestamp) {
     let app = lived().await;
     app.workspace.clock.advance(DAY * 100);
     let young = WITH_PICTURE.replace("picture@", "young@").replace("A picture", "Young");

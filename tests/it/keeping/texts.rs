@@ -1,0 +1,131 @@
+//! What turns and forks leave behind goes with them, and nothing that another one still needs; a run whose turns have
+//! gone is neither different nor identical.
+
+use super::gc::{kind, old};
+use super::house::attache;
+use crate::app::{TestApp, note};
+use attache::replay::verify::{Outcome, Verified};
+use serde_json::Value;
+use sqlx::Row;
+
+async fn texts(app: &TestApp) -> Vec<String> {
+    let sql = "SELECT CAST(bytes AS TEXT) FROM contents ORDER BY 1";
+    sqlx::query_scalar(sql).fetch_all(&mut app.workspace.rows().await).await.expect("texts")
+}
+
+fn has(texts: &[String], wanted: &str) -> bool {
+    texts.iter().any(|text| text == wanted)
+}
+
+fn count(verified: &[Verified], is_it: fn(&Outcome) -> bool) -> usize {
+    verified.iter().filter(|run| is_it(&run.outcome)).count()
+}
+
+/// Control: with `TEXTS_NAMED` giving nothing, the texts of the young run go too and it cannot be verified.
+#[tokio::test]
+async fn texts_go_with_the_last_turn_that_named_them_and_what_stays_can_be_verified() {
+    let (app, before) = old().await;
+    app.workspace.write("personas/ada/active.md", "Bob likes the lake.");
+    app.drain().await;
+    let was = texts(&app).await;
+    assert!(has(&was, "Nothing yet.") && has(&was, "Bob likes the lake."), "{was:#?}");
+    let turns = kind("turns");
+    let said = app.engine.store.throw_away(turns, before, true).await.expect("counted");
+    assert_eq!(texts(&app).await, was);
+    let gone = app.engine.store.throw_away(turns, before, false).await.expect("thrown away");
+    assert_eq!(gone, said);
+    let is = texts(&app).await;
+    assert!(!has(&is, "Nothing yet.") && has(&is, "Bob likes the lake."), "{is:#?}");
+    // Told to both: the persona, the configuration and its files.
+    assert!(
+        has(&is, "Ada answers letters.") && is.iter().any(|text| text.contains("\"engine\":")),
+        "{is:#?}"
+    );
+    let verified = app.workspace.verified().await;
+    let thrown_away = count(&verified, |outcome| matches!(outcome, Outcome::ThrownAway { .. }));
+    let identical = count(&verified, |outcome| matches!(outcome, Outcome::Identical { .. }));
+    assert_eq!((thrown_away, identical), (verified.len() - 1, 1), "{verified:#?}");
+    app.check().await;
+
+    // A text that was there, and is again, is stored again.
+    app.workspace.write("personas/ada/active.md", "Nothing yet.");
+    app.run_of(&note("q9@guest.example", "", "And now?")).await;
+    app.drain().await;
+    assert!(has(&texts(&app).await, "Nothing yet."));
+    app.check().await;
+}
+
+#[tokio::test]
+async fn what_a_run_that_failed_was_told_stays() {
+    let (app, before) = old().await;
+    let fail =
+        "UPDATE runs SET state = 'failed', error_class = 'transient' WHERE seq = (SELECT min(seq) FROM runs)";
+    sqlx::raw_sql(fail).execute(&mut app.workspace.rows().await).await.expect("a row");
+    app.workspace.write("personas/ada/active.md", "Bob likes the lake.");
+    app.engine.store.throw_away(kind("turns"), before, false).await.expect("thrown away");
+    assert!(has(&texts(&app).await, "Nothing yet."));
+}
+
+#[tokio::test]
+async fn verify_counts_what_was_thrown_away_apart_and_does_not_fail_for_it() {
+    let (app, before) = old().await;
+    app.drain().await;
+    app.engine.store.throw_away(kind("turns"), before, false).await.expect("thrown away");
+    let verify = ["replay", "verify", "--all", "--strict", "--json"];
+    let (code, said, stderr) = attache(app.workspace.path(), &verify).await;
+    assert_eq!(code, 0, "{said}{stderr}");
+    let said: Value = serde_json::from_str(&said).expect("JSON");
+    let number = |name: &str| said[name].as_u64().expect("a number");
+    assert_eq!((number("identical"), number("different"), number("not_verifiable")), (1, 0, 0), "{said}");
+    assert_eq!(number("thrown_away"), number("runs") - 1, "{said}");
+}
+
+async fn fork(app: &TestApp, run: &str) -> String {
+    let (code, said, stderr) =
+        attache(app.workspace.path(), &["replay", "fork", run, "--at-turn", "0", "--json"]).await;
+    assert_eq!(code, 0, "{said}{stderr}");
+    let said: Value = serde_json::from_str(&said).expect("JSON");
+    said["fork"]["run"]["id"].as_str().expect("an id").to_owned()
+}
+
+async fn gc_of_forks(app: &TestApp, age: &str, more: &[&str]) -> (u64, u64) {
+    let gc = [&["gc", "--kind", "forks", "--json", "--older-than", age], more].concat();
+    let (code, said, stderr) = attache(app.workspace.path(), &gc).await;
+    assert_eq!(code, 0, "{said}{stderr}");
+    let said: Value = serde_json::from_str(&said).expect("JSON");
+    let number = |name: &str| said["kinds"][0][name].as_u64().expect("a number");
+    (number("rows"), number("bytes"))
+}
+
+#[tokio::test]
+async fn old_forks_lose_their_record_and_their_folder_and_keep_their_number() {
+    let (app, _) = old().await;
+    app.drain().await;
+    let sql = "SELECT id FROM runs ORDER BY seq LIMIT 1";
+    let run: String =
+        sqlx::query_scalar(sql).fetch_one(&mut app.workspace.rows().await).await.expect("a run");
+    let id = fork(&app, &run).await;
+    let folder = app.workspace.path().join("data/forks").join(&id);
+    let stray = app.workspace.path().join("data/forks/nobodys");
+    std::fs::create_dir_all(stray.join("persona")).expect("a folder");
+    assert!(folder.join("persona/active.md").exists());
+    // The control: what is younger stays.
+    assert_eq!(gc_of_forks(&app, "2020-01-01T00:00:00Z", &[]).await, (0, 0));
+    let far = "2100-01-01T00:00:00Z";
+    let (rows, bytes) = gc_of_forks(&app, far, &["--dry-run"]).await;
+    assert!(folder.exists() && stray.exists() && rows == 1 && bytes > 0);
+    let (code, ..) = attache(app.workspace.path(), &["replay", "show", &id]).await;
+    assert_eq!(code, 0);
+    assert_eq!(gc_of_forks(&app, far, &[]).await, (rows, bytes));
+    assert!(!folder.exists() && !stray.exists());
+    let (code, said, stderr) = attache(app.workspace.path(), &["replay", "show", &id]).await;
+    assert!(code > 0 && code != 101 && stderr.contains("thrown away"), "{code} {said}{stderr}");
+    assert_eq!(gc_of_forks(&app, far, &[]).await, (0, 0));
+    // The next one has a number of its own in the books.
+    let next = fork(&app, &run).await;
+    let rows = "SELECT count(*), count(DISTINCT rowid) FROM forks";
+    let rows = sqlx::query(rows).fetch_one(&mut app.workspace.rows().await).await.expect("counts");
+    assert_eq!((rows.get::<i64, _>(0), rows.get::<i64, _>(1)), (2, 2));
+    assert!(app.workspace.path().join("data/forks").join(next).exists());
+    app.check().await;
+}
