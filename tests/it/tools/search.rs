@@ -255,6 +255,31 @@ async fn the_answer_is_bounded_in_number_and_size() {
     assert_eq!(result["count"], 50);
 }
 
+/// Controls: ordered by number alone, or with the filter of readers left out, this fails.
+#[tokio::test]
+async fn the_better_hit_comes_first_and_what_the_asker_may_not_read_takes_no_place() {
+    let mut bench = bench().await;
+    let mut conn = connection(&bench).await;
+    let body = "The sauna is warm.";
+    for (id, seed) in [
+        ("in-subject", Seed { subject: "Sauna", day: 9, ..SUPPER }),
+        ("in-sender", Seed { sender: "Sauna Club <carol@partner.test>", body, ..SUPPER }),
+        ("hidden", Seed { thread: "t-owner", subject: "Sauna sauna", body, ..SUPPER }),
+        ("in-body", Seed { body, ..SUPPER }),
+        ("in-body-again", Seed { body: "Sauna, sauna, sauna!", ..SUPPER }),
+    ] {
+        message(&mut conn, "ada", id, seed).await;
+    }
+    let found = ids(&bench, json!({"query": "sauna"})).await;
+    assert_eq!(found, ["in-subject", "in-sender", "in-body-again", "in-body"]);
+    // The best, and not the newest; and each word of a question counts.
+    assert_eq!(ids(&bench, json!({"query": "sauna", "limit": 1})).await, ["in-subject"]);
+    assert_eq!(ids(&bench, json!({"query": "sauna warm", "limit": 1})).await, ["in-sender"]);
+    as_owner(&mut bench);
+    let all = ids(&bench, json!({"query": "sauna", "limit": 2})).await;
+    assert_eq!(all, ["hidden", "in-subject"]);
+}
+
 #[test]
 fn no_text_is_a_syntax_error() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
