@@ -1,7 +1,7 @@
 //! How fast the road is: letters accepted over SMTP, replies with the scripted provider, context at thread lengths, and
 //! beside them the disk, a reference server and a long history.
 //!
-//! `cargo bench` prints the first three; `cargo bench -- postfix` and `cargo bench -- growth [MESSAGES]` take minutes and
+//! `cargo bench` prints those and how fast recorded runs are verified; `cargo bench -- postfix` and `cargo bench -- growth [MESSAGES]` take minutes and
 //! run only when they are named. Every figure comes from this run on this machine; ratios travel between machines,
 //! figures do not. CPU time is that of the whole process, clients included.
 
@@ -34,6 +34,8 @@ use tokio_util::sync::CancellationToken;
 
 const LETTERS: usize = 4_000;
 const REPLIES: usize = 2_000;
+/// Runs to verify.
+const RECORDED: usize = 1_000;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -53,6 +55,10 @@ fn main() {
             println!("\nreplies with the scripted provider:");
             replies().await;
             backlog().await;
+        }
+        if wants("verify") {
+            println!("\nruns executed once more over their records, by `attache replay verify --all`:");
+            verify().await;
         }
         if wanted.as_deref() == Some("postfix") {
             println!(
@@ -146,6 +152,32 @@ async fn backlog() {
     let cost = (cpu_time() - cpu).as_secs_f64() * 1e6 / REPLIES as f64;
     let rate = REPLIES as f64 / took.as_secs_f64();
     println!("  {REPLIES} letters that wait, worked off by `drain`: {rate:.0}/s, {cost:.0} µs of CPU each");
+}
+
+/// Records runs that call a tool and answer, and lets the program verify them.
+async fn verify() {
+    let workspace = Workspace::new(&json!({ "turns": [
+        { "call": [{ "tool": "read_file", "args": { "path": "knowledge/house.md" } }] },
+        { "say": "From seven to ten." },
+    ] }))
+    .talkative();
+    let engine = open(&workspace).await;
+    for number in 0..RECORDED {
+        let eml = note(&format!("{number}@guest.example"), "", "When is breakfast?");
+        engine.door().accept(app::letter(&eml)).await.expect("taken");
+    }
+    engine.drain().await.expect("drained");
+    engine.store.clone().close().await;
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_attache"));
+    command.args(["replay", "verify", "--all", "--json", "--workspace"]).arg(workspace.path());
+    let said = command.env_remove("ATTACHE_LOG").output().expect("the binary runs");
+    let said: serde_json::Value = serde_json::from_slice(&said.stdout).expect("JSON");
+    let (identical, seconds) = (said["identical"].as_u64(), said["seconds"].as_f64().expect("a number"));
+    assert_eq!(identical, Some(RECORDED as u64), "{said}");
+    println!(
+        "  {RECORDED} runs of two requests and a tool, all identical: {:.0} runs/s",
+        RECORDED as f64 / seconds
+    );
 }
 
 /// Median time of the pipeline for a letter at the end of a thread of that many messages.
