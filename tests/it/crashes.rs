@@ -130,7 +130,7 @@ async fn a_clean_stop_in_the_middle_of_a_run_goes_on_from_its_journal() {
     let turns = "SELECT count(*) FROM run_turns WHERE run_id = $1 AND state = 'started' AND turn_index = 1";
     let waiting = async {
         while sqlx::query_scalar::<_, i64>(turns).bind(&run).fetch_one(&mut rows).await.expect("turns") == 0 {
-            tokio::task::yield_now().await;
+            crate::app::glance().await;
         }
     };
     tokio::time::timeout(std::time::Duration::from_secs(20), waiting).await.expect("the second turn begins");

@@ -19,7 +19,7 @@ async fn holding() -> Server {
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let waiting = async {
         while !is_so().await {
-            tokio::task::yield_now().await;
+            crate::app::glance().await;
         }
     };
     tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{what}"));

@@ -179,7 +179,7 @@ async fn an_import_that_is_killed_is_finished_by_the_next() {
         sqlx::query_scalar::<_, i64>("SELECT count(*) FROM messages").fetch_one(&mut rows).await.ok()
     };
     while stored().await.unwrap_or(0) == 0 && child.try_wait().expect("a child").is_none() {
-        tokio::task::yield_now().await;
+        crate::app::glance().await;
     }
     child.kill().expect("killed");
     child.wait().expect("gone");

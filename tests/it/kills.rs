@@ -44,7 +44,7 @@ fn write_letters(door: &Door, client: usize, yes: &Sender<String>) {
                 yes.send(id.clone()).expect("somebody counts");
                 break;
             }
-            std::thread::yield_now();
+            crate::app::blink();
         }
         if door.closed.load(Ordering::Relaxed) {
             return;

@@ -92,7 +92,7 @@ fn wait(failure: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < BOUND, "{failure}");
-        std::thread::yield_now();
+        crate::app::blink();
     }
 }
 

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Row, SqliteConnection, sqlite::SqliteConnectOptions};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 pub const START: &str = "2026-11-20T09:00:00.000Z";
 
@@ -124,9 +125,7 @@ impl Workspace {
                 }
             }
         };
-        tokio::time::timeout(std::time::Duration::from_secs(20), opening)
-            .await
-            .expect("the workspace is free")
+        tokio::time::timeout(Duration::from_secs(20), opening).await.expect("the workspace is free")
     }
 
     /// A plain connection to the database, for looking at rows.
@@ -172,6 +171,20 @@ impl Workspace {
     }
 }
 
+/// Between two looks at what another process or thread does. To spin would take the processor from it, and from the
+/// tests beside this one.
+const GLANCE: Duration = Duration::from_millis(2);
+
+/// Lets others work before a loop looks again.
+pub async fn glance() {
+    tokio::time::sleep(GLANCE).await;
+}
+
+/// The same for a thread of its own.
+pub fn blink() {
+    std::thread::sleep(GLANCE);
+}
+
 fn is_notice(mail: &Email) -> bool {
     mail.from.first().is_some_and(|from| from.name == "Attaché")
 }
@@ -206,7 +219,7 @@ impl TestApp {
     }
 
     pub async fn drain(&self) -> Drained {
-        self.workspace.clock.advance(std::time::Duration::from_millis(10));
+        self.workspace.clock.advance(Duration::from_millis(10));
         self.engine.drain().await.expect("drained")
     }
 

@@ -36,7 +36,7 @@ async fn after_death_at(point: &str, hit: u32) -> (String, String, usize) {
     letters::hand_in(engine.port.expect("it listens"), &letter).await.expect("a yes");
     let dying = async {
         while engine.ended().is_none() {
-            tokio::task::yield_now().await;
+            crate::app::glance().await;
         }
     };
     tokio::time::timeout(Duration::from_secs(30), dying).await.expect("it dies");

@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 /// Workspaces at work at once; they mostly wait.
-const SIDE_BY_SIDE: usize = 4;
+const SIDE_BY_SIDE: usize = 8;
 /// How often the driver looks at what the engine has done.
 const GLANCE: Duration = Duration::from_millis(10);
 /// Far beyond what any workload needs on a busy machine.

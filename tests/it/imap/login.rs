@@ -41,7 +41,7 @@ async fn a_refused_login_is_not_repeated_soon_and_its_reason_is_kept_without_the
     let acting = async {
         server.until(|state| state.count("LOGIN") == 1).await;
         while store.mailbox_health("desk").await.expect("read").is_none() {
-            tokio::task::yield_now().await;
+            crate::app::glance().await;
         }
         stop.cancel();
     };

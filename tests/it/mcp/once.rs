@@ -39,7 +39,7 @@ async fn cut_off(tool: &'static Ring) -> (TestApp, String, Client) {
     let (mut agent, serving) = served(&app, &run, tool).await;
     let ringing = async {
         while rung(&app) == 0 {
-            tokio::task::yield_now().await;
+            crate::app::glance().await;
         }
     };
     tokio::select! {
@@ -79,7 +79,7 @@ async fn an_agent_may_ask_again_where_that_does_no_harm() {
     let (app, _, mut agent) = cut_off(&REPEATABLE).await;
     let again = async {
         while rung(&app) < 2 {
-            tokio::task::yield_now().await;
+            crate::app::glance().await;
         }
     };
     tokio::select! {

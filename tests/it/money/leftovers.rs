@@ -163,7 +163,7 @@ async fn what_a_refused_call_held_is_given_back_before_anybody_waits() {
         let mut rows = app.workspace.rows().await;
         let sql = "SELECT count(*) FROM run_turns WHERE state = 'failed'";
         while sqlx::query_scalar::<_, i64>(sql).fetch_one(&mut rows).await.expect("a count") == 0 {
-            tokio::task::yield_now().await;
+            crate::app::glance().await;
         }
     };
     tokio::select! {

@@ -302,7 +302,7 @@ async fn the_heartbeat_synchronises_fires_and_wakes_the_workers_until_it_is_stop
     };
     let stored = async {
         while world.store.responsibilities().await.expect("rows").is_empty() {
-            tokio::task::yield_now().await;
+            crate::app::glance().await;
         }
     };
     tokio::time::timeout(Duration::from_secs(30), stored).await.expect("a synchronisation at the start");

@@ -82,7 +82,7 @@ async fn a_cancellation_from_another_process_ends_even_a_deaf_agent() {
             let beside = Store::open_beside(house.app.workspace.path(), clock).await.expect("beside");
             beside.request_cancel(&RunId::new(run.clone())).await.expect("asked");
             while house.app.outcome(&run).await.0 == "running" {
-                tokio::task::yield_now().await;
+                crate::app::glance().await;
             }
             assert_eq!(house.stage.running(), 0, "nothing of it is left");
             shutdown.cancel();

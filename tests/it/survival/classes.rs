@@ -67,7 +67,7 @@ async fn cut_off(tool: &'static Ring) -> (TestApp, String) {
     let mut engine = worker(&app, tool);
     let died = async {
         while rung(&app) == 0 {
-            tokio::task::yield_now().await;
+            crate::app::glance().await;
         }
     };
     tokio::select! {
@@ -106,7 +106,7 @@ async fn a_call_that_may_be_made_twice_is_made_again_by_recovery() {
     let mut engine = worker(&app, &REPEATABLE);
     let again = async {
         while rung(&app) < 2 {
-            tokio::task::yield_now().await;
+            crate::app::glance().await;
         }
     };
     tokio::select! {

@@ -45,7 +45,7 @@ async fn stores(place: &Workspace, enough: impl Fn(&[String]) -> bool) -> (Vec<S
             break stored;
         }
         assert!(began.elapsed() < Duration::from_secs(60), "only {stored:?} are stored");
-        tokio::task::yield_now().await;
+        crate::app::glance().await;
     };
     engine.kill().and_then(|()| engine.wait()).expect("killed");
     let told = "SELECT summary FROM notices WHERE kind = 'letter_set_aside'";

@@ -102,7 +102,7 @@ async fn an_engine_that_was_stopped_and_replaced_writes_and_sends_nothing_when_i
     let mut rows = rows(dir.path()).await;
     let asked = "SELECT count(*) FROM run_turns WHERE state = 'started'";
     while number(&mut rows, asked).await == 0 {
-        tokio::task::yield_now().await;
+        crate::app::glance().await;
     }
     first.signal(Signal::STOP);
 

@@ -52,7 +52,7 @@ async fn written(rows: &mut SqliteConnection) -> u64 {
 async fn is_cut(app: &TestApp) {
     let cut = async {
         while length(app) > 0 {
-            tokio::task::yield_now().await;
+            crate::app::glance().await;
         }
     };
     let cut = tokio::time::timeout(Duration::from_secs(20), cut).await;

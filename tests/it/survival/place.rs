@@ -48,7 +48,7 @@ impl Sink {
             }
             self.asked.fetch_add(1, Ordering::SeqCst);
             while self.stalls.load(Ordering::SeqCst) {
-                std::thread::yield_now();
+                crate::app::blink();
             }
             stream.write_all(b"354 go on\r\n")?;
             let mut mail = Vec::new();
@@ -126,7 +126,7 @@ impl Running {
             if let Some(status) = self.child.try_wait().expect("a child") {
                 return (status, complaints(&mut self.child), began.elapsed());
             }
-            std::thread::yield_now();
+            crate::app::blink();
         }
         panic!("process {} does not end", self.child.id());
     }
@@ -199,6 +199,6 @@ pub fn until(what: &str, mut found: impl FnMut() -> bool) {
     let began = Instant::now();
     while !found() {
         assert!(began.elapsed() < Duration::from_secs(60), "{what} did not happen");
-        std::thread::yield_now();
+        crate::app::blink();
     }
 }

@@ -169,7 +169,7 @@ async fn an_engine_that_is_killed_by_a_letter_serves_the_others_all_the_while() 
         }
         let mut rows = options.connect().await.expect("the database");
         while sqlx::query_scalar::<_, i64>(asked).fetch_one(&mut rows).await.expect("turns") < kill {
-            tokio::task::yield_now().await;
+            crate::app::glance().await;
         }
         engine.signal(Signal::KILL);
         engine.ended();
@@ -183,7 +183,7 @@ async fn an_engine_that_is_killed_by_a_letter_serves_the_others_all_the_while() 
     // Who works off the queue does not wait for it; this is what kills it.
     let mut drain = attache(dir.path(), &["drain"]).spawn().expect("the binary runs");
     while sqlx::query_scalar::<_, i64>(asked).fetch_one(&mut rows).await.expect("turns") < 3 {
-        tokio::task::yield_now().await;
+        crate::app::glance().await;
     }
     drain.kill().and_then(|()| drain.wait()).expect("killed");
     let engine = Running::start(dir.path(), &[]);
