@@ -12,8 +12,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Files written at once; the disk serves them one after another anyway.
-const WRITES_MAX: usize = 4;
+/// Files written at once: a journaling file system brings what is to be on disk at one time there together.
+const WRITES_MAX: usize = 16;
 
 pub struct Folder {
     path: PathBuf,
