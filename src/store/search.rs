@@ -22,7 +22,7 @@ const EXCERPT_BEFORE: usize = 80;
 /// Messages among which the first look is taken.
 const LAST_MESSAGES: i64 = 10_000;
 /// How many times more the next look takes in.
-const WIDER: i64 = 10;
+const WIDER: i64 = 3;
 
 /// What to look for; filters that are `None` do not filter.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -143,7 +143,7 @@ impl PersonaStore {
 }
 
 impl PersonaStore {
-    /// The newest messages with the words. It looks further back, each time ten times as far, until there are enough: so
+    /// The newest messages with the words. It looks further back, each time three times as far, until there are enough: so
     /// that a word costs what its hits cost that may be shown, and not all that it ever had.
     async fn hits(
         &self,

@@ -141,7 +141,8 @@ async fn an_owner_who_is_not_alone_finds_what_everybody_there_may_read() {
     assert_eq!(found, ["m1", "m2"]);
 }
 
-/// The first look takes in ten thousand messages and the next ten times as many; letters of an archive have numbers below 0.
+/// The first look takes in ten thousand messages, and each further one three times as many; letters of an archive have
+/// numbers below 0.
 #[tokio::test]
 async fn what_was_written_long_ago_is_found_behind_many_messages_each_once_and_the_newest_first() {
     let mut bench = bench().await;
@@ -163,7 +164,7 @@ async fn what_was_written_long_ago_is_found_behind_many_messages_each_once_and_t
         numbers.rev().map(|n| format!("f{n}000")).collect()
     };
     assert_eq!(found("zeppelin", 1).await, of(111..=111), "the first look is enough");
-    assert_eq!(found("zeppelin", 20).await, of(92..=111), "the second look goes on where the first ended");
+    assert_eq!(found("zeppelin", 20).await, of(92..=111), "each look goes on where the one before ended");
     assert_eq!(found("zeppelin archived", 20).await, ["a7", "a8"], "the last look has no end");
     assert_eq!(found("supper", 20).await.len(), 4);
 }
