@@ -4,7 +4,9 @@
 use crate::app::{TestApp, Workspace, note};
 use crate::fallback::{refuses, says, tries, workspace};
 use crate::providers::server::{Reply, Server, Then};
+use attache::clock::ManualClock;
 use serde_json::json;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -80,22 +82,22 @@ async fn a_shutdown_in_the_middle_of_a_call_closes_it_and_the_run_is_put_back() 
 
 #[tokio::test]
 async fn time_counts_over_all_attempts_of_a_run_and_not_while_it_waits() {
-    let busy = refuses(503, &[]);
-    let server = Server::start(vec![busy.clone(), busy.clone(), busy, says("As far as I came.")]).await;
-    let app = workspace(&server, None).start().await;
+    let clock: Arc<OnceLock<Arc<ManualClock>>> = Arc::default();
+    let of_server = clock.clone();
+    let server = Server::answering(move |_, before| match of_server.get() {
+        Some(clock) if before < 3 => {
+            // The call takes four minutes.
+            clock.advance(Duration::from_secs(240));
+            refuses(503, &[])
+        }
+        _ => says("As far as I came."),
+    });
+    let app = workspace(&server.await, None).start().await;
+    let clock = clock.get_or_init(|| app.workspace.clock.clone());
     let run = app.run_of(&note("q@guest.example", "", "When is breakfast?")).await;
     let worked = "SELECT CAST(worked_ms AS TEXT) FROM runs WHERE id = $1";
-    let clock = app.workspace.clock.clone();
     for attempt in 1..=3_u64 {
-        // The call takes four minutes.
-        let asked = server.seen().len();
-        let slow = async {
-            until("the model is asked", async || server.seen().len() > asked).await;
-            clock.advance(Duration::from_secs(240));
-        };
-        let work = app.engine.drain();
-        let (_, drained) = tokio::join!(slow, work);
-        drained.expect("drained");
+        app.engine.drain().await.expect("drained");
         let (state, _, class) = app.outcome(&run).await;
         assert_eq!((state.as_str(), class.as_deref()), ("waiting_retry", Some("overloaded")));
         let sum: u64 = app.row(worked, &run).await[0].as_deref().and_then(|ms| ms.parse().ok()).expect("ms");
