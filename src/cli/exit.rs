@@ -120,7 +120,7 @@ fn verdict(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<St
             Some((Exit::TryAgain, Some(hint.to_owned())))
         }
         OpenError::Damaged { .. } => {
-            let hint = "keep a copy of `data` as it is, and put a backup in its place; SQLite's `.recover` saves what can be read";
+            let hint = "keep a copy of `data` as it is, and put a backup in place of `attache.db`, without the `-wal` and `-shm` of the old one; SQLite's `.recover` saves what can be read";
             Some((Exit::BadData, Some(hint.to_owned())))
         }
         OpenError::Older(_) => {
@@ -143,6 +143,11 @@ fn of_store(error: &StoreError) -> (Exit, Option<String>) {
     match error {
         StoreError::Missing { .. } | StoreError::Ambiguous { .. } => (Exit::NoInput, None),
         StoreError::NotCommitted(_) => (Exit::TryAgain, None),
+        StoreError::Moved(_) => {
+            let hint = "put `data/attache.db` back where it was, with its `-wal` beside it, and start again; stop the engine \
+                before you move or restore anything";
+            (Exit::Broken, Some(hint.to_owned()))
+        }
         StoreError::CommitFailed(_) => {
             let hint = "see to the disk and start again: whatever got a yes is stored, and what got none comes again";
             (Exit::Broken, Some(hint.to_owned()))

@@ -4,7 +4,7 @@
 //! never goes is said in `store/gc.rs`.
 
 use super::runs::instant;
-use super::{Command, Context, Exit, output};
+use super::{Command, Context, Exit, Failure, output};
 use crate::replay::fork;
 use crate::store::gc::{KINDS, Kind, Thrown};
 use anyhow::Context as _;
@@ -51,6 +51,10 @@ async fn throw_away(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit
     let age = args.get_one::<String>("older-than").map_or("", String::as_str);
     let before = instant(age)?;
     let dry = args.get_flag("dry-run");
+    if before > store.clock().now() {
+        let failure = Failure::new(Exit::Usage, format!("`{age}` is in the future, and everything is older"));
+        return Err(failure.hint("name an age, such as `90d`, or a day that is over").into());
+    }
     let named: Vec<&str> =
         args.get_many::<String>("kind").into_iter().flatten().map(String::as_str).collect();
     let wanted = KINDS.iter().filter(|kind| named.is_empty() || named.contains(&kind.name));
@@ -82,7 +86,7 @@ async fn throw_away(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit
         true => output::remark("nothing was changed"),
         false => output::remark(
             "the room is used again, and the file does not shrink: stop the engine and put an `attache backup` in its \
-             place to make it small",
+             place, without the old `-wal` and `-shm`, to make it small",
         ),
     }
     Ok(Exit::Ok)

@@ -3,8 +3,11 @@
 use super::{Command, Context, Exit, Failure, output};
 use crate::app::{self, Engine};
 use crate::clock::SystemClock;
+
+use crate::config::{Config, ListenAddress, SmtpListener};
 use crate::gateway::ingress::smtp::{Bound, TlsError};
 use crate::gateway::notices::Notices;
+use crate::store::working_engine;
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -42,6 +45,9 @@ async fn serve(context: &Context, take_over: bool) -> anyhow::Result<Exit> {
     // Before anything is opened, so that an early signal is not lost.
     let mut signals = Signals::listen()?;
     let (config, clock) = (context.config()?, Arc::new(SystemClock::new()));
+    if take_over {
+        refuse_stopped(context, &config)?;
+    }
     let engine = match take_over {
         true => Engine::take_over(config, clock).await?,
         false => Engine::open(config, clock).await?,
@@ -67,6 +73,26 @@ async fn serve(context: &Context, take_over: bool) -> anyhow::Result<Exit> {
             Err(failure.hint("nothing is lost: the next start goes on where this one stopped").into())
         }
     }
+}
+
+/// A process that is stopped (SIGSTOP, a debugger) keeps its addresses for good. To replace it would leave nobody who takes
+/// letters: it could write no more, and its successor could not listen.
+fn refuse_stopped(context: &Context, config: &Config) -> Result<(), Failure> {
+    let Some(pid) = working_engine(&context.workspace) else { return Ok(()) };
+    // The state stands behind the name of the program, which may hold anything but ends with the last bracket (proc_pid_stat(5)).
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().unwrap_or_default().trim_start().chars().next();
+    let is_taken = |listener: &SmtpListener| match &listener.address {
+        ListenAddress::Tcp(address) => std::net::TcpListener::bind(address).is_err(),
+        ListenAddress::Unix { path, .. } => std::os::unix::net::UnixStream::connect(path).is_ok(),
+    };
+    if !matches!(state, Some('T' | 't')) || !config.gateway.listeners.iter().any(is_taken) {
+        return Ok(());
+    }
+    let says = format!("process {pid} works on this workspace, is stopped, and keeps its addresses");
+    let hint =
+        format!("`kill -9 {pid}` ends it, then `attache serve` goes on where it was; nothing was changed");
+    Err(Failure::new(Exit::Workspace, says).hint(hint))
 }
 
 /// An engine that was replaced finds out within a second and leaves its addresses; for a while they are tried again.

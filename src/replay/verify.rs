@@ -60,6 +60,10 @@ pub enum Outcome {
     ThrownAway {
         at: String,
     },
+    /// A row of its record cannot be read.
+    Unreadable {
+        reason: String,
+    },
     /// No model was asked.
     NothingAsked,
 }
@@ -120,7 +124,17 @@ impl Verifier {
 
     /// Executes one run again. Errors: the database cannot be read.
     pub async fn verify(&self, run: &RunId) -> Result<Verified, StoreError> {
-        let summary = self.store.run_summary(run).await?;
+        let summary = match self.store.run_summary(run).await {
+            Err(error @ StoreError::Unreadable { .. }) => {
+                let (run, state) = (run.to_string(), "unreadable".to_owned());
+                return Ok(Verified {
+                    run,
+                    state,
+                    outcome: Outcome::Unreadable { reason: error.to_string() },
+                });
+            }
+            summary => summary?,
+        };
         let state = summary.state.to_string();
         let outcome = match Record::load(&self.store, summary).await {
             Ok(None) => Ok(Outcome::NothingAsked),
@@ -135,6 +149,10 @@ impl Verifier {
                 Some(masked) => Outcome::Masked { reason: masked.to_owned() },
                 None => Outcome::NotVerifiable { reason },
             },
+            // A row that is wrong is one run's, and the others are looked at all the same.
+            Err(Fault::Store(error @ (StoreError::Unreadable { .. } | StoreError::Missing { .. }))) => {
+                Outcome::Unreadable { reason: error.to_string() }
+            }
             Err(Fault::Store(error)) => return Err(error),
         };
         Ok(Verified { run: run.to_string(), state, outcome })

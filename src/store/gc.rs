@@ -12,7 +12,10 @@ use super::{Result, Store};
 use crate::domain::Timestamp;
 use sqlx::{Row, SqliteExecutor};
 use std::collections::HashSet;
+use std::time::Duration;
 
+/// The bounds on automatic mails ask for a day, and a count stands for a minute.
+const COUNTS_KEPT: Duration = Duration::from_secs(24 * 60 * 60 + 60);
 /// Rows of one transaction: a commit of some milliseconds, between which an engine writes its own.
 const BATCH_ROWS: i64 = 500;
 
@@ -26,6 +29,8 @@ pub struct Kind {
     find: &'static str,
     /// Throws away the rows with the keys in `$1`, if they still may go; `$2` is now.
     prune: &'static str,
+    /// However little was asked for, what is younger stays.
+    kept_for: Duration,
 }
 
 impl Kind {
@@ -50,19 +55,57 @@ pub static KINDS: &[Kind] = &[
             they were told",
         find: TURNS,
         prune: PRUNE_TURNS,
+        kept_for: Duration::ZERO,
     },
-    Kind { name: "letters", says: "raw bytes of letters", find: LETTERS, prune: PRUNE_LETTERS },
-    Kind { name: "attachments", says: "bytes of attachments", find: ATTACHMENTS, prune: PRUNE_ATTACHMENTS },
+    Kind {
+        name: "letters",
+        says: "raw bytes of letters",
+        find: LETTERS,
+        prune: PRUNE_LETTERS,
+        kept_for: Duration::ZERO,
+    },
+    Kind {
+        name: "attachments",
+        says: "bytes of attachments",
+        find: ATTACHMENTS,
+        prune: PRUNE_ATTACHMENTS,
+        kept_for: Duration::ZERO,
+    },
     Kind {
         name: "mails",
         says: "bytes of mails that everybody has, or that were cancelled",
         find: MAILS,
         prune: PRUNE_MAILS,
+        kept_for: Duration::ZERO,
     },
-    Kind { name: "forks", says: "what forks did, and their folders", find: FORKS, prune: PRUNE_FORKS },
-    Kind { name: "notices", says: "notices that were told", find: NOTICES, prune: PRUNE_NOTICES },
-    Kind { name: "decisions", says: "the log of what was decided", find: DECISIONS, prune: PRUNE_DECISIONS },
-    Kind { name: "counts", says: "counts of automatic mails", find: COUNTS, prune: PRUNE_COUNTS },
+    Kind {
+        name: "forks",
+        says: "what forks did, and their folders",
+        find: FORKS,
+        prune: PRUNE_FORKS,
+        kept_for: Duration::ZERO,
+    },
+    Kind {
+        name: "notices",
+        says: "notices that were told",
+        find: NOTICES,
+        prune: PRUNE_NOTICES,
+        kept_for: Duration::ZERO,
+    },
+    Kind {
+        name: "decisions",
+        says: "the log of what was decided",
+        find: DECISIONS,
+        prune: PRUNE_DECISIONS,
+        kept_for: Duration::ZERO,
+    },
+    Kind {
+        name: "counts",
+        says: "counts of automatic mails",
+        find: COUNTS,
+        prune: PRUNE_COUNTS,
+        kept_for: COUNTS_KEPT,
+    },
 ];
 
 pub(super) const TURNS: &str = "
@@ -157,6 +200,7 @@ impl Store {
     /// Throws away what is older than `before`, of one kind; with `dry` it only counts. Each piece is a commit of its own:
     /// what has gone stays gone when this is interrupted, and another call goes on.
     pub async fn throw_away(&self, kind: &'static Kind, before: Timestamp, dry: bool) -> Result<Thrown> {
+        let before = before.min(self.clock().now().minus(kind.kept_for));
         let mut thrown = Thrown::default();
         let mut after = i64::MIN;
         loop {

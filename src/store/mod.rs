@@ -7,6 +7,7 @@
 mod open;
 mod writer;
 mod refusal;
+mod anchor;
 mod log;
 mod imports;
 mod mailboxes;
@@ -108,6 +109,9 @@ pub enum StoreError {
     /// Whether the transaction is on disk is unknown; the store takes nothing more.
     #[error("the disk failed at a commit, and what is stored is unknown")]
     CommitFailed(#[source] std::sync::Arc<sqlx::Error>),
+    /// What would be stored would not be found again; the store takes nothing more.
+    #[error("the database was moved, replaced or removed while an engine had it open")]
+    Moved(#[source] std::sync::Arc<std::io::Error>),
     /// Another engine has raised the epoch; this one has stored nothing since, and the store takes nothing more.
     #[error("another engine has taken this workspace over (it is in its epoch {epoch})")]
     Fenced { epoch: i64 },

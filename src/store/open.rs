@@ -1,6 +1,7 @@
 //! Opening a workspace's database: the lock, the pragmas read back, the migrations, the epoch.
 
 use super::Result;
+use super::anchor::Anchor;
 use super::log::Log;
 use super::suspects::Suspects;
 use super::writer::{Job, Writer};
@@ -147,6 +148,7 @@ impl Store {
         clock: Arc<dyn Clock>,
         (lock, may_migrate): (Option<File>, bool),
     ) -> std::result::Result<Self, OpenError> {
+        let file = options.get_filename().to_path_buf();
         let mut conn = options.connect().await?;
         read_back(&mut conn).await?;
         if lock.is_some() {
@@ -168,7 +170,9 @@ impl Store {
             .connect_lazy_with(options.clone().pragma("query_only", "ON"));
         let is_engine = lock.is_some();
         let log = Log::new(is_engine.then_some(options));
-        let writer = Writer::start(conn, is_engine.then_some(epoch), log);
+        let anchor = |source| OpenError::Folder { path: file.display().to_string(), source };
+        let engine = if is_engine { Some((epoch, Anchor::of(&file).map_err(anchor)?)) } else { None };
+        let writer = Writer::start(conn, engine, log);
         let suspects = Suspects::of_engine(clock.monotonic());
         Ok(Self { inner: Arc::new(Inner { writer, readers, clock, epoch, loop_key, suspects, _lock: lock }) })
     }

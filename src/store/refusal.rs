@@ -10,6 +10,8 @@ pub(super) enum Halt {
     Fenced { epoch: i64 },
     /// What is on disk is unknown.
     Failed(Arc<sqlx::Error>),
+    /// The file that is open is not the one that bears the database's name.
+    Moved(Arc<std::io::Error>),
 }
 
 /// Why nothing of a group is stored: everybody in it hears the same.
@@ -25,6 +27,7 @@ impl From<Halt> for StoreError {
         match halt {
             Halt::Fenced { epoch } => StoreError::Fenced { epoch },
             Halt::Failed(error) => StoreError::CommitFailed(error),
+            Halt::Moved(error) => StoreError::Moved(error),
         }
     }
 }

@@ -9,6 +9,7 @@
 //! ends the writer for good: after a failed `fsync` nobody knows what is on disk, and the next one may succeed without
 //! having written anything (the PostgreSQL wiki's page "Fsync Errors").
 
+use super::anchor::Anchor;
 use super::log::Log;
 use super::refusal::{self, Halt, Refusal, is_broken};
 use super::{Result, StoreError};
@@ -126,12 +127,14 @@ where
 
 impl Writer {
     /// Takes over the only write connection and works until it is closed or every handle is dropped; for an engine, with
-    /// the epoch that must stand in the database.
-    pub(super) fn start(conn: SqliteConnection, epoch: Option<i64>, log: Log) -> Self {
+    /// the epoch that must stand in the database and the file that must bear its name.
+    pub(super) fn start(conn: SqliteConnection, engine: Option<(i64, Anchor)>, log: Log) -> Self {
         let (queue, waiting) = mpsc::channel(QUEUE_LENGTH_MAX);
         let (power_cut, closing) = (Arc::new(Mutex::new(None)), CancellationToken::new());
         let (halted, halt) = watch::channel(None);
-        let work = Work { conn, log, epoch, power_cut: power_cut.clone(), closing: closing.clone(), halted };
+        let (epoch, anchor) = engine.unzip();
+        let work =
+            Work { conn, log, epoch, anchor, power_cut: power_cut.clone(), closing: closing.clone(), halted };
         let working = Arc::new(Mutex::new(Some(tokio::spawn(work.run(waiting)))));
         Self { queue, working, power_cut, closing, halt }
     }
@@ -202,6 +205,7 @@ struct Work {
     conn: SqliteConnection,
     log: Log,
     epoch: Option<i64>,
+    anchor: Option<Anchor>,
     power_cut: Arc<Mutex<Option<PowerCut>>>,
     closing: CancellationToken,
     halted: watch::Sender<Option<Halt>>,
@@ -259,7 +263,8 @@ impl Work {
                 Ok(()) | Err(Refusal::Refused(_)) => self.log.after_group(&mut self.conn).await,
                 Err(Refusal::Halted(Halt::Fenced { .. })) => return self.close().await,
                 // To close it would be to try the disk once more: the last connection copies the log.
-                Err(Refusal::Halted(Halt::Failed(_))) => return std::mem::forget(self.conn),
+                // Nor may it be copied into a file that has another's name.
+                Err(Refusal::Halted(Halt::Failed(_) | Halt::Moved(_))) => return std::mem::forget(self.conn),
             }
         }
     }
@@ -275,6 +280,10 @@ impl Work {
             tracing::error!(%error, writes = group.len(), "the database refused a transaction");
         }
         ended?;
+        if let Some(Err(error)) = self.anchor.as_ref().map(Anchor::holds) {
+            tracing::error!(%error, "the database was moved, replaced or removed; nothing more is stored");
+            return Err(Halt::Moved(Arc::new(error)).into());
+        }
         crate::crash::crash_point!("W1");
         let committed = match cut {
             None => sqlx::raw_sql("COMMIT").execute(&mut self.conn).await.map(|_| ()),

@@ -30,6 +30,7 @@ struct Tally {
     different: usize,
     masked: usize,
     not_verifiable: usize,
+    unreadable: usize,
     thrown_away: usize,
     nothing_asked: usize,
 }
@@ -45,6 +46,7 @@ impl Tally {
             Outcome::Masked { .. } => self.masked += 1,
             Outcome::NotVerifiable { .. } => self.not_verifiable += 1,
             Outcome::ThrownAway { .. } => self.thrown_away += 1,
+            Outcome::Unreadable { .. } => self.unreadable += 1,
             Outcome::NothingAsked => self.nothing_asked += 1,
         }
     }
@@ -58,7 +60,7 @@ impl Command for Verify {
                 "The loop is the real one; the provider's answers, the results of tools, the time, and what the \
                  context was assembled from come from the record. Nothing is sent, started or written. A run of \
                  `replay import` whose texts were masked, or whose people were renamed, is `masked`: what it was told \
-                 is not here to be compared with. Exit code 1 when a run differs; with --strict also when one is \
+                 is not here to be compared with. Exit code 1 when a run differs or its record is damaged; with --strict also when one is \
                  masked or cannot be verified, other than because `attache gc` threw its requests away.",
             )
             .arg(
@@ -114,7 +116,7 @@ impl Command for Verify {
             store.close().await;
             conclude(context, &tally, &told, (clock.monotonic() - began).as_secs_f64())?;
             let falls_short = args.get_flag("strict") && tally.masked + tally.not_verifiable > 0;
-            Ok(if tally.different > 0 || falls_short { Exit::Failed } else { Exit::Ok })
+            Ok(if tally.different + tally.unreadable > 0 || falls_short { Exit::Failed } else { Exit::Ok })
         })
     }
 }
@@ -166,25 +168,36 @@ fn tell(context: &Context, verified: &Verified) -> anyhow::Result<()> {
         Outcome::Differs(difference) => difference.to_string(),
         Outcome::Masked { reason } => format!("masked: cannot be verified, because {reason}"),
         Outcome::NotVerifiable { reason } => format!("not verifiable: {reason}"),
+        Outcome::Unreadable { reason } => format!("its record is damaged: {reason}; see `attache doctor`"),
     };
     Ok(context.screen.line(format!("{run} ({state}): {said}"))?)
 }
 
 fn conclude(context: &Context, tally: &Tally, told: &[Verified], seconds: f64) -> anyhow::Result<()> {
-    let Tally { identical, requests, different, masked, not_verifiable, thrown_away, nothing_asked } = tally;
-    let runs = identical + different + masked + not_verifiable + thrown_away + nothing_asked;
+    let Tally {
+        identical,
+        requests,
+        different,
+        masked,
+        not_verifiable,
+        unreadable,
+        thrown_away,
+        nothing_asked,
+    } = tally;
+    let runs = identical + different + masked + not_verifiable + unreadable + thrown_away + nothing_asked;
     if context.json() {
         return context.screen.json(&json!({
             "runs": runs, "identical": identical, "requests": requests, "different": different, "masked": masked,
-            "not_verifiable": not_verifiable, "thrown_away": thrown_away, "nothing_asked": nothing_asked,
+            "not_verifiable": not_verifiable, "unreadable": unreadable, "thrown_away": thrown_away, "nothing_asked": nothing_asked,
             "seconds": seconds, "verdicts": told,
         }));
     }
     let per_second = runs as f64 / seconds.max(0.001);
     let masked = if *masked > 0 { format!(" {masked} masked,") } else { String::new() };
+    let damaged = if *unreadable > 0 { format!(" {unreadable} damaged,") } else { String::new() };
     let gone = if *thrown_away > 0 { format!(" {thrown_away} thrown away,") } else { String::new() };
     context.screen.line(format!(
-        "{}: {identical} identical ({}), {different} different,{masked} {not_verifiable} not verifiable,\
+        "{}: {identical} identical ({}), {different} different,{damaged}{masked} {not_verifiable} not verifiable,\
          {gone} {nothing_asked} that asked no model; {per_second:.0} runs/s",
         plural(runs, "run"),
         plural(*requests, "request"),

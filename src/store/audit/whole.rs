@@ -50,6 +50,16 @@ pub(super) static CHECKS: &[Check] = &[
               AND (length(request_json) > 0 OR response_json IS NOT NULL OR context_json IS NOT NULL)",
     },
     Check {
+        group: "AU10",
+        name: "text-missing",
+        says: "a text that a run was told is not there, and was not thrown away",
+        hint: "the run cannot be verified or forked; if other checks fail too, restore the newest backup",
+        holds: Holds::Always,
+        sql: "SELECT DISTINCT 'text ' || j.value || ' of run ' || t.run_id FROM run_turns t, json_tree(t.sources_json) j
+            WHERE t.pruned_at IS NULL AND j.type = 'text' AND length(j.value) = 64
+              AND (j.fullkey = '$.config' OR j.fullkey GLOB '$.reads*') AND NOT EXISTS (SELECT 1 FROM contents c WHERE c.sha256 = j.value)",
+    },
+    Check {
         group: "AU13",
         name: "reservations-differ",
         says: "a purse has set aside something else than its open calls say",
@@ -103,8 +113,9 @@ pub(super) static CHECKS: &[Check] = &[
         says: "a run counts other tokens than its calls",
         hint: "what `attache usage` says of it is wrong; report it",
         holds: Holds::Always,
-        sql: "SELECT r.id FROM runs r JOIN run_turns t ON t.run_id = r.id GROUP BY r.id
-            HAVING r.input_tokens <> sum(t.input_tokens) OR r.output_tokens <> sum(t.output_tokens)",
+        sql: "SELECT r.id FROM runs r LEFT JOIN run_turns t ON t.run_id = r.id GROUP BY r.id
+            HAVING r.input_tokens <> coalesce(sum(t.input_tokens), 0)
+              OR r.output_tokens <> coalesce(sum(t.output_tokens), 0)",
     },
     Check {
         group: "AU14",

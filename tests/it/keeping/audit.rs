@@ -25,6 +25,8 @@ const CONTROLS: &[(&str, &str)] = &[
     ),
     ("purse-below-books", "UPDATE usage_ledger SET output_tokens = 1000000000"),
     ("run-differs-from-turns", "UPDATE runs SET input_tokens = input_tokens + 1 WHERE seq = {run}"),
+    ("run-differs-from-turns", "DELETE FROM run_turns WHERE run_id = (SELECT id FROM runs WHERE seq = {run})"),
+    ("text-missing", "DELETE FROM contents WHERE rowid = (SELECT min(rowid) FROM contents)"),
     ("personas-mixed", "UPDATE raw_letters SET persona_id = 'eve'"),
     ("personas-mixed", "UPDATE attachments SET persona_id = 'eve'"),
     ("personas-mixed", "UPDATE threads SET persona_id = 'eve'"),

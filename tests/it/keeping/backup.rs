@@ -136,6 +136,29 @@ async fn messages(workspace: &Workspace) -> u64 {
     count(workspace, "SELECT count(*) FROM messages").await.unsigned_abs()
 }
 
+/// It would take the place of what an engine may have open: whatever came later would be lost with a yes.
+#[tokio::test]
+async fn the_database_itself_is_never_replaced_by_its_backup_by_whatever_name() {
+    let app = lived().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (link, hard) = (folder.path().join("link.db"), app.workspace.path().join("data/hard.db"));
+    let database = app.workspace.path().join("data/attache.db");
+    std::os::unix::fs::symlink(&database, &link).expect("a link");
+    std::fs::hard_link(&database, &hard).expect("a link");
+    for file in ["data/attache.db", "data/attache.db-wal", "data/../data/attache.db-journal"] {
+        let file = app.workspace.path().join(file);
+        let (code, _, stderr) =
+            attache(app.workspace.path(), &["backup", "--force", &file.to_string_lossy()]).await;
+        assert_eq!((code, stderr.contains("another file")), (2, true), "{file:?}: {stderr}");
+    }
+    for file in [link, hard] {
+        let (code, _, stderr) =
+            attache(app.workspace.path(), &["backup", "--force", &file.to_string_lossy()]).await;
+        assert_eq!(code, 2, "{stderr}");
+    }
+    app.check().await;
+}
+
 #[tokio::test]
 async fn a_copy_during_which_the_log_is_too_long_is_given_up() {
     let app = lived().await;

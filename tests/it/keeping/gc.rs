@@ -2,6 +2,7 @@
 
 use super::house::{WITH_PICTURE, attache, lived};
 use crate::app::{TestApp, note};
+use attache::clock::Clock;
 use attache::domain::{DeliveryId, Timestamp};
 use attache::store::gc::{KINDS, Kind, Thrown};
 use attache::store::{PowerCut, Store};
@@ -163,6 +164,27 @@ async fn replay_says_that_a_run_was_thrown_away() {
     app.engine.store.throw_away(kind("turns"), before, false).await.expect("thrown away");
     let (code, _, stderr) = attache(app.workspace.path(), &["replay", "show", &run]).await;
     assert_eq!((code, stderr.contains("thrown away")), (0, true), "{stderr}");
+}
+
+#[tokio::test]
+async fn counts_that_a_bound_may_ask_for_stay_and_a_day_in_the_future_is_refused() {
+    let (app, _) = old().await;
+    app.receive(&crate::app::note("new@guest.example", "", "When?")).await.expect("taken");
+    app.drain().await;
+    let now = app.workspace.clock.now();
+    let counts = "SELECT count(*) FROM correspondence";
+    let count = async || -> i64 {
+        sqlx::query_scalar(counts).fetch_one(&mut app.workspace.rows().await).await.expect("counts")
+    };
+    app.engine.store.throw_away(kind("counts"), now, false).await.expect("thrown away");
+    assert!(count().await > 0, "who was answered a moment ago is not to be forgotten");
+    let later = now.plus(std::time::Duration::from_secs(25 * 60 * 60));
+    app.workspace.clock.set(later);
+    app.engine.store.throw_away(kind("counts"), later, false).await.expect("thrown away");
+    assert_eq!(count().await, 0);
+    let (code, _, stderr) =
+        attache(app.workspace.path(), &["gc", "--older-than", "2099-01-01", "--dry-run"]).await;
+    assert_eq!((code, stderr.contains("in the future")), (2, true), "{stderr}");
 }
 
 #[tokio::test]

@@ -47,13 +47,42 @@ async fn an_engine_whose_commit_fails_says_no_to_everybody_and_ends_with_an_erro
         drop(store);
 
         let app = workspace.start().await;
-        let yes = said.lines().filter(|line| line.starts_with("250 ") && line.contains("accepted")).count();
+        let yes = said.lines().filter(|line| line.starts_with("250 ") && line.contains("2.0.0 stored")).count();
         let stored = app.row("SELECT CAST(count(*) AS TEXT) FROM messages WHERE $1 = $1", "").await;
         assert!(stored[0].as_deref() >= Some(if yes > 0 { "1" } else { "0" }), "{said}");
         app.receive(&note("q1@guest.example", "", "When is breakfast?")).await.expect("taken");
         app.drain().await;
         app.check().await;
         assert_eq!(app.sent().len(), 1, "after commit {commit}");
+    }
+}
+
+/// What it stored would be in a file that nobody finds.
+#[tokio::test]
+async fn an_engine_whose_database_was_moved_or_replaced_says_no_and_ends() {
+    for replaced in [false, true] {
+        let app = Workspace::new(&script()).start().await;
+        let listeners = app.engine.bind().await.expect("a port");
+        let address = listeners[0].tcp_address().expect("an address");
+        let TestApp { workspace, engine } = app;
+        let serving = tokio::spawn(engine.serve(listeners, CancellationToken::new()));
+        let said = dialogue(address).await;
+        assert!(said.contains("2.0.0 stored"), "the control: where it was it stores: {said}");
+        let (database, moved) = (workspace.path().join("data/attache.db"), workspace.path().join("moved.db"));
+        std::fs::rename(&database, &moved).expect("moved");
+        if replaced {
+            std::fs::copy(&moved, &database).expect("another file of that name");
+        }
+        let said = dialogue(address).await;
+        assert!(!said.contains("2.0.0 stored"), "{said}");
+        let ended = tokio::time::timeout(Duration::from_secs(5), serving).await.expect("it ends");
+        let error = ended.expect("no panic").expect_err("that is no good end");
+        assert!(matches!(error.downcast_ref(), Some(StoreError::Moved(_))), "{error:?}");
+        std::fs::rename(&moved, &database).expect("moved back");
+        let app = workspace.start().await;
+        app.drain().await;
+        app.check().await;
+        assert_eq!(app.sent().len(), 1, "the letter that got its yes is answered");
     }
 }
 

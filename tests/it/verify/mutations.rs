@@ -30,6 +30,20 @@ async fn found(sql: &'static str) -> Difference {
 }
 
 #[tokio::test]
+async fn a_row_that_cannot_be_read_is_one_runs_and_the_others_are_verified() {
+    let (app, run) = app().await;
+    let other = app.run_of(&note("q2@guest.example", "", "And supper?")).await;
+    app.drain().await;
+    let spoil = "UPDATE messages SET references_json = '[oops'
+        WHERE id = (SELECT trigger_message_id FROM runs WHERE id = $1)";
+    sqlx::query(spoil).bind(&run).execute(&mut app.workspace.rows().await).await.expect("changed");
+    let verified = app.workspace.verified().await;
+    let outcome = |id: &str| &verified.iter().find(|one| one.run == id).expect("a verdict").outcome;
+    assert!(matches!(outcome(&run), Outcome::Unreadable { .. }), "{:?}", outcome(&run));
+    assert!(matches!(outcome(&other), Outcome::Identical { .. }), "{:?}", outcome(&other));
+}
+
+#[tokio::test]
 async fn a_result_of_a_tool_is_named_by_its_step() {
     let found = found(
         "UPDATE thread_tool_events SET payload_json = replace(payload_json, 'seven', 'eight')
