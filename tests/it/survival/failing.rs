@@ -47,7 +47,8 @@ async fn an_engine_whose_commit_fails_says_no_to_everybody_and_ends_with_an_erro
         drop(store);
 
         let app = workspace.start().await;
-        let yes = said.lines().filter(|line| line.starts_with("250 ") && line.contains("2.0.0 stored")).count();
+        let yes =
+            said.lines().filter(|line| line.starts_with("250 ") && line.contains("2.0.0 stored")).count();
         let stored = app.row("SELECT CAST(count(*) AS TEXT) FROM messages WHERE $1 = $1", "").await;
         assert!(stored[0].as_deref() >= Some(if yes > 0 { "1" } else { "0" }), "{said}");
         app.receive(&note("q1@guest.example", "", "When is breakfast?")).await.expect("taken");
