@@ -13,7 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ async fn back_up(context: &Context, file: &Path, force: bool) -> anyhow::Result<
         return Err(failure.hint("the first start of an engine makes it").into());
     }
     let file = std::path::absolute(file).context("no such path")?;
-    if is_of_database(&file, &database) {
+    if backup::is_of_database(&file, &database) {
         let failure = Failure::new(
             Exit::Usage,
             "a backup in the place of the database itself would take its mail with it",
@@ -105,22 +105,6 @@ async fn back_up(context: &Context, file: &Path, force: bool) -> anyhow::Result<
     }
     let failure = Failure::new(Exit::Failed, format!("the database is not sound: {}", broken.join(", ")));
     Err(failure.hint("the copy was made all the same; `attache doctor --audit` says more").into())
-}
-
-/// Whether it is the database or one of the files that SQLite keeps beside it, by whatever name.
-fn is_of_database(file: &Path, database: &Path) -> bool {
-    let beside = |ending: &str| {
-        let mut name = database.as_os_str().to_owned();
-        name.push(ending);
-        PathBuf::from(name)
-    };
-    let identity = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
-    let folder = |path: &Path| path.parent().and_then(&identity);
-    ["", "-wal", "-shm", "-journal"].map(beside).iter().any(|own| {
-        let is_same = identity(file).is_some() && identity(file) == identity(own);
-        is_same
-            || (folder(file).is_some() && folder(file) == folder(own) && file.file_name() == own.file_name())
-    })
 }
 
 fn exists(file: &Path) -> Failure {

@@ -5,26 +5,34 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+/// What a file is, whatever it is called: device and inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Identity(u64, u64);
+
 /// A file by its name, and by what it was when it was opened.
 #[derive(Debug, Clone)]
 pub(super) struct Anchor {
     path: PathBuf,
-    device: u64,
-    inode: u64,
+    identity: Identity,
+}
+
+impl Identity {
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let file = std::fs::metadata(path)?;
+        Ok(Self(file.dev(), file.ino()))
+    }
 }
 
 impl Anchor {
     pub fn of(path: &Path) -> io::Result<Self> {
-        let file = std::fs::metadata(path)?;
-        Ok(Self { path: path.to_owned(), device: file.dev(), inode: file.ino() })
+        Ok(Self { path: path.to_owned(), identity: Identity::of(path)? })
     }
 
     /// Errors: another file bears the name, or none.
     pub fn holds(&self) -> io::Result<()> {
-        match std::fs::metadata(&self.path) {
-            Ok(file) if (file.dev(), file.ino()) == (self.device, self.inode) => Ok(()),
-            Ok(_another) => Err(io::Error::other("another file has its name")),
-            Err(error) => Err(error),
+        match Identity::of(&self.path)? == self.identity {
+            true => Ok(()),
+            false => Err(io::Error::other("another file has its name")),
         }
     }
 }

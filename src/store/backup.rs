@@ -5,6 +5,7 @@
 //! beyond its bound is given up. SQLite's other way, the online backup in steps, begins anew whenever somebody writes, and
 //! so never ends beside a busy engine.
 
+use super::anchor::Identity;
 use super::{OpenError, Result, Store};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
 use sqlx::{ConnectOptions, Row};
@@ -57,9 +58,26 @@ pub async fn copy_database(from: &Path, to: &Path, log_bytes_max: u64) -> std::r
 
 /// The write-ahead log that belongs to a database file.
 pub(super) fn log_of(database: &Path) -> PathBuf {
-    let mut log = database.as_os_str().to_owned();
-    log.push("-wal");
-    PathBuf::from(log)
+    beside(database, "-wal")
+}
+
+/// Whether a file is the database or one of those that SQLite keeps beside it, by whatever name.
+pub fn is_of_database(file: &Path, database: &Path) -> bool {
+    let identity = |path: &Path| Identity::of(path).ok();
+    let folder = |path: &Path| path.parent().and_then(identity);
+    ["", "-wal", "-shm", "-journal"].iter().any(|ending| {
+        let own = beside(database, ending);
+        let is_same = identity(file).is_some() && identity(file) == identity(&own);
+        is_same
+            || (folder(file).is_some() && folder(file) == folder(&own) && file.file_name() == own.file_name())
+    })
+}
+
+/// A file that SQLite keeps beside a database.
+fn beside(database: &Path, ending: &str) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
 }
 
 /// Counts what a copy holds.
