@@ -7,7 +7,7 @@ use super::{Command, Context, Exit, Failure, output};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Personas;
 use crate::domain::{RunId, Timestamp};
-use crate::scheduler::cron::{Schedule, next_after};
+use crate::scheduler::duty::cron::{Schedule, next_after};
 use crate::scheduler::{Scheduler, StartError};
 use crate::store::{Store, StoredResponsibility, StoredSlot};
 use chrono::SecondsFormat;
@@ -116,7 +116,7 @@ impl<'a> Desk<'a> {
         let lines: Vec<Vec<String>> = rows
             .iter()
             .map(|row| {
-                let next = row.next_slot_at.map(|at| local(at, zone_of(row))).unwrap_or_default();
+                let next = row.next.at.map(|at| local(at, zone_of(row))).unwrap_or_default();
                 let cells = [
                     row.name.as_str(),
                     row.persona.as_str(),
@@ -251,7 +251,7 @@ fn shown(row: &StoredResponsibility) -> Value {
         "timezone": row.timezone,
         "state": state(row),
         "revision": row.version.revision,
-        "next_slot_at": row.next_slot_at.map(|at| at.to_string()),
+        "next_slot_at": row.next.at.map(|at| at.to_string()),
         "last_fired_at": row.last_fired_at.map(|at| at.to_string()),
         "error": row.error,
     })

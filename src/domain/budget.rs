@@ -3,7 +3,6 @@
 use super::Timestamp;
 use super::run::word_enum;
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveTime, TimeZone};
-use std::fmt;
 
 word_enum!(
     /// Whose purse it is.

@@ -7,6 +7,7 @@ pub mod address;
 pub mod breaker;
 pub mod budget;
 pub mod digest;
+pub mod duty;
 pub mod email;
 pub mod id;
 pub mod identity;
@@ -25,6 +26,7 @@ pub use budget::{
     month_of,
 };
 pub use digest::{sha256_hex, stable_seed};
+pub use duty::{CatchUp, DeliverTo, Overlap, PausedBy, RunTerms, SlotTerms};
 pub use email::{Arrival, Attachment, AutomaticSigns, Email, Envelope, Letter, MailboxUid, Trust, Via};
 pub use id::{
     AttachmentId, ConversationId, DeliveryId, MessageId, NoticeId, PersonaId, RawLetterId, ResponsibilityId,

@@ -1,7 +1,6 @@
 //! What an owner is told of, with its one spelling in rows and on screens.
 
 use super::run::word_enum;
-use std::fmt;
 
 word_enum!(
     /// Which kind of fact a notice tells.

@@ -2,7 +2,6 @@
 
 use super::address::Address;
 use super::run::word_enum;
-use std::fmt;
 
 /// A letter that reports on another one.
 #[derive(Debug, Clone, PartialEq, Eq)]

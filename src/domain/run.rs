@@ -1,7 +1,5 @@
 //! The states, triggers, stop reasons and error classes of a run, and why its text is not sent, with their one spelling in rows and on screens.
 
-use std::fmt;
-
 macro_rules! word_enum {
     ($(#[$doc:meta])+ $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$doc])+
@@ -19,8 +17,8 @@ macro_rules! word_enum {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.as_str())
             }
         }

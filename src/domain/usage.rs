@@ -1,7 +1,6 @@
 //! What a provider call cost, in tokens and integer micro-dollars.
 
 use super::run::word_enum;
-use std::fmt;
 
 word_enum!(
     /// Where a cost came from; an unknown price is visible, never zero.

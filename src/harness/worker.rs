@@ -228,7 +228,8 @@ async fn settle(desk: &Desk, run: &ClaimedRun, error: RunError, worked: Duration
         RunError::Store(_) | RunError::Machine { .. } => Some(RUN_RETRY_WAITS[0]),
         RunError::Fatal { .. } | RunError::Purse(_) | RunError::Cancelled => None,
     };
-    let may_retry = run.attempt < desk.config.inference.run_attempts_max && class != ErrorClass::Cancelled;
+    let attempts_max = run.attempts_max.unwrap_or(desk.config.inference.run_attempts_max);
+    let may_retry = run.attempt < attempts_max && class != ErrorClass::Cancelled;
     let retry_at = retry_in.filter(|_| may_retry).map(|asked| {
         let place = (run.attempt.max(1) as usize - 1).min(RUN_RETRY_WAITS.len() - 1);
         let spread = Duration::from_millis(stable_seed(run.id.as_str()) % 10_000);

@@ -306,6 +306,7 @@ async fn claimed(
         created_at: now,
         is_retried: true,
         budget_micros: store.budget_of_run(&run).await?,
+        attempts_max: None, // how often it is tried is the worker's affair
         thread_budget,
     })
 }

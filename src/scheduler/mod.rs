@@ -4,11 +4,8 @@
 //! makes runs of due rows, and the heartbeat calls both. Whether a slot fires is decided by its row alone, so any
 //! number of schedulers may tick. Absent on purpose: running anything; a run waits in its row for the harness.
 
-pub mod cron;
-pub mod file;
-pub mod prompt;
+pub mod duty;
 pub mod slots;
-pub mod schema;
 mod sync;
 mod heartbeat;
 
@@ -20,11 +17,11 @@ use crate::domain::{
     ConversationId, MessageId, ResponsibilityId, RunId, ThreadId, Timestamp, Trigger, Trust, sha256_hex,
 };
 use crate::store::{
-    Content, DueSlot, FileChange, FileState, Fired, Firing, NewRun, NewSynthetic, Place,
+    Content, DueSlot, FileChange, FileState, Fired, Firing, NewRun, NewSynthetic, NextSlot, Place,
     Result as StoreResult, ScheduledPrompt, SlotWork, Store, StoreError, StoredResponsibility,
 };
+use duty::prompt::{self, Facts};
 use heartbeat::Heartbeat;
-use prompt::Facts;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -35,8 +32,6 @@ use tokio_util::sync::CancellationToken;
 const SYNC_EVERY: Duration = Duration::from_secs(5);
 /// A difference between wall and monotonic time that is worth a line in the log.
 const DRIFT_LOGGED: Duration = Duration::from_secs(2);
-/// Context profile of a scheduled run.
-const PROFILE: &str = "responsibility";
 
 /// Turns responsibilities into runs.
 pub struct Scheduler {
@@ -169,13 +164,13 @@ impl Scheduler {
         report: &mut TickReport,
     ) -> StoreResult<()> {
         let Some(persona) = self.personas.get(&row.persona) else { return Ok(()) };
-        let Some((schedule, zone)) = sync::in_force(row) else { return self.spoil(row, report).await };
-        let owed = slots::owed(&schedule, zone, row.version.cursor_at, now);
+        let Some(timing) = sync::in_force(row) else { return self.spoil(row, report).await };
+        let owed = slots::owed(&timing, row.version.cursor_at, now);
         let Some(last) = owed.last else {
             if owed.next.is_none() {
                 tracing::error!(responsibility = %row.id, "no further slot was found; looking again with every beat");
             }
-            return self.store.set_next_slot(&row.id, row.version, owed.next).await;
+            return self.store.set_next_slot(&row.id, row.version, next_slot(owed.next)).await;
         };
         let slot = owed.newest.map(|at| DueSlot { at, to: self.work(row, persona, at, report) });
         let missed = owed.missed.as_ref().map_or(0, |missed| missed.count);
@@ -185,7 +180,7 @@ impl Scheduler {
             slot,
             missed: owed.missed,
             cursor_at: last,
-            next_slot_at: owed.next,
+            next: next_slot(owed.next),
             now,
         };
         crate::crash::crash_point!("SC1");
@@ -259,13 +254,15 @@ impl Scheduler {
         let run = NewRun {
             id: RunId::new(self.clock.new_id()),
             trigger,
-            profile: PROFILE.to_owned(),
+            profile: row.run_terms.profile.clone(),
             budget_micros: row.budget_micros,
+            attempts_max: row.run_terms.retries.map(|retries| retries.saturating_add(1)),
         };
         let id = MessageId::new(self.clock.new_id());
         let message = NewSynthetic { persona: persona.id.clone(), id, thread: None, place, content, run };
         let prompt_sha256 = sha256_hex(&[row.prompt.as_bytes()]);
-        Ok(ScheduledPrompt { message, prompt_sha256, output_schema: row.output_schema.clone() })
+        let (output_schema, run_terms) = (row.output_schema.clone(), row.run_terms.clone());
+        Ok(ScheduledPrompt { message, prompt_sha256, output_schema, run_terms })
     }
 
     /// A row in force that cannot be read any more, for example because a zone left the zone data.
@@ -321,6 +318,10 @@ impl Scheduler {
     fn lock_known(&self) -> MutexGuard<'_, Option<BTreeMap<sync::Key, sync::Stamp>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn next_slot(at: Option<Timestamp>) -> NextSlot {
+    NextSlot { at, fire_at: at, is_done: false }
 }
 
 /// Path below the workspace, for people.

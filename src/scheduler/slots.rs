@@ -1,9 +1,8 @@
 //! Which slots does a responsibility owe? Pure.
 
-use super::cron::{Schedule, next_after};
+use super::duty::timing::Timing;
 use crate::domain::Timestamp;
 use crate::store::MissedSlots;
-use chrono_tz::Tz;
 use std::time::Duration;
 
 /// A slot older than this never fires.
@@ -25,13 +24,13 @@ pub struct Owed {
 }
 
 /// Adds up what is due in `(cursor, now]`: the newest slot fires, the rest is missed (catch up with the latest only).
-pub fn owed(schedule: &Schedule, zone: Tz, cursor: Timestamp, now: Timestamp) -> Owed {
+pub fn owed(timing: &Timing, cursor: Timestamp, now: Timestamp) -> Owed {
     let too_old = now.minus(CATCH_UP_WINDOW);
     let mut owed = Owed::default();
     let mut at = cursor;
     let mut counted = 0;
     loop {
-        let next = next_after(schedule, zone, at);
+        let next = timing.next_after(at);
         let Some(slot) = next.filter(|slot| *slot <= now) else {
             owed.next = next;
             break;

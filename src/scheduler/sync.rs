@@ -1,17 +1,17 @@
 //! Files on disk -> rows. A file that cannot be used stops itself and nothing else.
 
-use super::cron::{Schedule, next_after};
-use super::file::{FileError, Responsibility};
+use super::duty::file::{FileError, Responsibility};
+use super::duty::timing::Timing;
+use super::duty::{file, schema};
 use super::slots::owed;
-use super::{Scheduler, file, schema};
+use super::{Scheduler, next_slot};
 use crate::config::Persona;
-use crate::domain::{PersonaId, ResponsibilityId, Timestamp, sha256_hex};
+use crate::domain::{PersonaId, ResponsibilityId, RunTerms, SlotTerms, Timestamp, sha256_hex};
 use crate::store::{
     Duty, FileChange, FileState, MissedSlots, Result as StoreResult, StoredResponsibility, Version,
 };
 use cap_std::ambient_authority;
 use cap_std::fs_utf8::{Dir, DirEntry, File};
-use chrono_tz::Tz;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::time::SystemTime;
@@ -257,17 +257,20 @@ impl Scheduler {
             Ok(Found { responsibility: parsed, output_schema }) => {
                 let zone = parsed.timezone.unwrap_or(owner.timezone);
                 let now = self.clock.now();
-                let next_slot_at = parsed.enabled.then(|| next_after(&parsed.schedule, zone, now)).flatten();
+                let timing = Timing::Cron(parsed.schedule.clone(), zone);
+                let next_slot_at = parsed.enabled.then(|| timing.next_after(now)).flatten();
                 FileState::InForce(Duty {
                     name: parsed.name.clone(),
-                    schedule: parsed.schedule.as_str().to_owned(),
+                    schedule: timing.spelled(),
                     timezone: zone.name().to_owned(),
                     enabled: parsed.enabled,
                     prompt_sha256: sha256_hex(&[parsed.prompt.as_bytes()]),
                     prompt: parsed.prompt.clone(),
                     budget_micros: parsed.budget_micros,
                     output_schema: output_schema.clone(),
-                    next_slot_at,
+                    slot_terms: SlotTerms::default(),
+                    run_terms: RunTerms::default(),
+                    next: next_slot(next_slot_at),
                 })
             }
             Err(problem) => {
@@ -320,13 +323,13 @@ impl Scheduler {
 
     /// Other zone data than the last time moves future slots, and only those.
     async fn refresh_next_slot(&self, row: &StoredResponsibility) -> StoreResult<()> {
-        let Some((schedule, zone)) = in_force(row) else { return Ok(()) };
+        let Some(timing) = in_force(row) else { return Ok(()) };
         let Version { cursor_at, .. } = row.version;
-        let next = next_after(&schedule, zone, cursor_at);
-        if next == row.next_slot_at {
+        let next = timing.next_after(cursor_at);
+        if next == row.next.at {
             return Ok(());
         }
-        self.store.set_next_slot(&row.id, row.version, next).await
+        self.store.set_next_slot(&row.id, row.version, next_slot(next)).await
     }
 }
 
@@ -339,6 +342,7 @@ fn is_same(row: &StoredResponsibility, to: &FileState) -> bool {
                 && row.enabled == duty.enabled
                 && row.budget_micros == duty.budget_micros
                 && row.output_schema == duty.output_schema
+                && (&row.slot_terms, &row.run_terms) == (&duty.slot_terms, &duty.run_terms)
                 && [&row.name, &row.schedule, &row.timezone, &row.prompt]
                     == [&duty.name, &duty.schedule, &duty.timezone, &duty.prompt]
         }
@@ -349,16 +353,15 @@ fn is_same(row: &StoredResponsibility, to: &FileState) -> bool {
 
 /// Slots of the version that a change ends, which came due and did not fire: accounted for, never fired.
 fn lapsed(row: &StoredResponsibility, now: Timestamp) -> Option<MissedSlots> {
-    row.next_slot_at.filter(|next| *next <= now)?;
-    let (schedule, zone) = in_force(row)?;
-    let owed = owed(&schedule, zone, row.version.cursor_at, now);
+    row.next.at.filter(|next| *next <= now)?;
+    let owed = owed(&in_force(row)?, row.version.cursor_at, now);
     let (first, last) = (owed.missed.as_ref().map(|m| m.first).or(owed.newest)?, owed.last?);
     let count = owed.missed.map_or(0, |missed| missed.count) + u64::from(owed.newest.is_some());
     Some(MissedSlots { first, last, count, note: Some("the file changed before they could fire".to_owned()) })
 }
 
-/// The schedule and zone of a row that may fire.
-pub(super) fn in_force(row: &StoredResponsibility) -> Option<(Schedule, Tz)> {
+/// When a row that may fire does so.
+pub(super) fn in_force(row: &StoredResponsibility) -> Option<Timing> {
     let usable = row.enabled && row.removed_at.is_none() && row.error.is_none();
-    usable.then(|| Some((Schedule::parse(&row.schedule).ok()?, row.timezone.parse().ok()?))).flatten()
+    usable.then(|| Timing::parse(&row.schedule, row.timezone.parse().ok()?).ok()).flatten()
 }

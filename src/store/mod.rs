@@ -39,6 +39,8 @@ mod outbox;
 mod notices;
 mod facts;
 mod schedules;
+mod terms;
+mod firing;
 mod slots;
 mod browse;
 mod record;
@@ -62,6 +64,7 @@ pub use correspondence::{Bounds, Quota, Reservation, Sent};
 pub use crashes::RecoveredRuns;
 pub use deliveries::{ClaimedDelivery, NewDelivery, RecoveredDeliveries};
 pub use delivery_state::{DeliveryKind, DeliveryState, RecipientState};
+pub use firing::{DueSlot, Fired, Firing, ScheduledPrompt, SlotWork};
 pub use forks::{ForkMoney, NewFork, StoredFork};
 pub use history::{AttachmentInfo, PastMessage, PastStep, StoredMessage, TriggerMessage};
 pub use imports::ArchivedWay;
@@ -84,8 +87,7 @@ pub use record::StoredTurn;
 pub use reports::{DeliveryReport, NewReport};
 pub use runs::{ClaimedRun, NewRun, RunFailure};
 pub use schedules::{
-    DueSlot, Duty, FileChange, FileState, Fired, Firing, MissedSlots, ScheduledPrompt, SlotWork,
-    StoredResponsibility, Version,
+    Duty, FileChange, FileState, MissedSlots, NextSlot, Paused, StoredResponsibility, Version,
 };
 pub use search::{FoundMessage, MessageSearch};
 pub use sessions::{KnownSession, SessionKey, ThreadSession};

@@ -21,6 +21,8 @@ pub struct NewRun {
     pub profile: String,
     /// Micro-dollars that its responsibility allows it.
     pub budget_micros: Option<i64>,
+    /// Attempts that its responsibility allows it; `None`: as the configuration says.
+    pub attempts_max: Option<u32>,
 }
 
 /// A run that this engine works on now.
@@ -43,6 +45,8 @@ pub struct ClaimedRun {
     pub is_retried: bool,
     /// Micro-dollars that its responsibility allows it.
     pub budget_micros: Option<i64>,
+    /// Attempts that its responsibility allows it; `None`: as the configuration says.
+    pub attempts_max: Option<u32>,
     /// What an operator allows its thread.
     pub thread_budget: ThreadBudget,
 }
@@ -61,8 +65,8 @@ pub struct RunFailure {
 
 pub(super) const INSERT_RUN: &str = "
     INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at,
-      budget_micros)
-    VALUES ($1, $2, $3, $4, $5, $6, 'queued', $7, $8)";
+      budget_micros, attempts_max)
+    VALUES ($1, $2, $3, $4, $5, $6, 'queued', $7, $8, $9)";
 /// One at a time per thread, in order: `behind` says whether another open run of the thread comes first. Whatever parks a run
 /// says why; only a person's retry takes that back (`steer.rs`).
 pub(super) const CLAIM_RUNS: &str = "
@@ -79,7 +83,7 @@ pub(super) const CLAIM_RUNS: &str = "
       ORDER BY seq LIMIT $3)
     RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, worked_ms,
       context_report_json IS NOT NULL AS has_journal,
-      attempt > 1 AND error_class IS NULL AND crashes = 0 AS is_retried, budget_micros,
+      attempt > 1 AND error_class IS NULL AND crashes = 0 AS is_retried, budget_micros, attempts_max,
       (SELECT json_array(run_micros_max, run_tokens_max, day_micros_max, day_tokens_max) FROM thread_budgets b
        WHERE b.thread_id = runs.thread_id) AS thread_budget";
 /// What [`CLAIM_RUNS`] rests on, made true again at every start.
@@ -109,7 +113,7 @@ pub(super) const REQUEUE_RUN: &str = "
 pub(super) const RUNNING_RUN: &str = "
     SELECT id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, state, worked_ms,
       context_report_json IS NOT NULL AS has_journal, epoch = $2 AND state = 'running' AS is_worked_on, 0 AS is_retried,
-      budget_micros,
+      budget_micros, attempts_max,
       (SELECT json_array(run_micros_max, run_tokens_max, day_micros_max, day_tokens_max) FROM thread_budgets b
        WHERE b.thread_id = runs.thread_id) AS thread_budget
     FROM runs WHERE id = $1";
@@ -127,7 +131,7 @@ pub(super) async fn insert(
 ) -> Result<()> {
     let insert = sqlx::query(INSERT_RUN).bind(run.id.as_str()).bind(persona.as_str()).bind(thread.as_str());
     let insert = insert.bind(run.trigger.as_str()).bind(message.as_str()).bind(&run.profile);
-    insert.bind(now.to_string()).bind(run.budget_micros).execute(conn).await?;
+    insert.bind(now.to_string()).bind(run.budget_micros).bind(run.attempts_max).execute(conn).await?;
     Ok(())
 }
 
@@ -260,6 +264,7 @@ fn claimed(row: &SqliteRow) -> Result<ClaimedRun> {
     Ok(ClaimedRun {
         is_retried: row.get("is_retried"),
         budget_micros: row.get("budget_micros"),
+        attempts_max: row.get("attempts_max"),
         thread_budget: allowed.map_or_else(ThreadBudget::default, money::thread_budget),
         id: RunId::new(row.get::<String, _>("id")),
         persona: persona_id(row)?,

@@ -1,14 +1,12 @@
-//! Responsibilities and their slots: files become rows, a due slot becomes a run in one commit.
-//!
-//! A slot is (responsibility, instant). Its row, its message, its run and the cursor commit together, and every
-//! change names the version of the responsibility that it was computed from, so that two processes, an edit in
-//! flight or a crash can neither fire a slot twice nor lose one. When a slot is due is the scheduler's affair.
+//! Responsibilities: files become rows. Every change names the version of the row that it was computed from. When a slot is
+//! due is the scheduler's affair; how it becomes a run is told by `firing.rs`.
 
-use super::messages::insert_synthetic;
+use super::firing::insert_missed;
 use super::runs::persona_id;
-use super::{NewSynthetic, Result, Store, StoreError, facts};
+use super::terms::{run_terms, run_terms_json, slot_terms, slot_terms_json};
+use super::{Result, Store, StoreError, facts};
 use crate::clock::Clock;
-use crate::domain::{PersonaId, ResponsibilityId, RunId, ThreadId, Timestamp};
+use crate::domain::{PausedBy, PersonaId, ResponsibilityId, RunTerms, SlotTerms, ThreadId, Timestamp};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
@@ -31,13 +29,27 @@ pub struct StoredResponsibility {
     pub budget_micros: Option<i64>,
     /// The JSON Schema of its answers.
     pub output_schema: Option<String>,
+    pub slot_terms: SlotTerms,
+    pub run_terms: RunTerms,
     pub version: Version,
-    pub next_slot_at: Option<Timestamp>,
+    pub next: NextSlot,
+    pub paused: Option<Paused>,
+    /// Runs that failed since the last that succeeded.
+    pub failures: u32,
+    /// Where its runs stand, once there is one.
+    pub thread: Option<ThreadId>,
     pub removed_at: Option<Timestamp>,
     /// Why the file cannot be used now: it names file and line.
     pub error: Option<String>,
     /// The newest slot that became a run on schedule.
     pub last_fired_at: Option<Timestamp>,
+}
+
+/// Since when, and by whom: no slot fires until somebody resumes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Paused {
+    pub at: Timestamp,
+    pub by: PausedBy,
 }
 
 /// What a change was computed from; a change of another version is not made.
@@ -56,6 +68,16 @@ pub struct MissedSlots {
     pub count: u64,
     /// Why, when it was not simply that no engine ran.
     pub note: Option<String>,
+}
+
+/// What comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NextSlot {
+    pub at: Option<Timestamp>,
+    /// When it fires.
+    pub fire_at: Option<Timestamp>,
+    /// No further slot will come.
+    pub is_done: bool,
 }
 
 /// A change of one file, as the scheduler read it.
@@ -96,59 +118,9 @@ pub struct Duty {
     pub budget_micros: Option<i64>,
     /// The JSON Schema of its answers.
     pub output_schema: Option<String>,
-    pub next_slot_at: Option<Timestamp>,
-}
-
-/// What a due responsibility owes.
-#[derive(Debug, Clone)]
-pub struct Firing {
-    pub responsibility: ResponsibilityId,
-    pub seen: Version,
-    /// The slot to fire; `None` when all due slots are too old.
-    pub slot: Option<DueSlot>,
-    pub missed: Option<MissedSlots>,
-    /// The newest slot that this accounts for.
-    pub cursor_at: Timestamp,
-    pub next_slot_at: Option<Timestamp>,
-    pub now: Timestamp,
-}
-
-#[derive(Debug, Clone)]
-pub struct DueSlot {
-    pub at: Timestamp,
-    pub to: SlotWork,
-}
-
-#[derive(Debug, Clone)]
-pub enum SlotWork {
-    /// `thread` is filled in from the responsibility's last run.
-    Run(Box<ScheduledPrompt>),
-    /// The prompt could not be rendered; the slot is missed and says why.
-    Unrenderable(String),
-}
-
-/// A rendered prompt with its run.
-#[derive(Debug, Clone)]
-pub struct ScheduledPrompt {
-    pub message: NewSynthetic,
-    /// SHA-256 of the template, in hex.
-    pub prompt_sha256: String,
-    /// The JSON Schema that the run's answer is held to.
-    pub output_schema: Option<String>,
-}
-
-/// What became of a firing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fired {
-    Run(RunId),
-    /// The previous run is not over.
-    SkippedOverlap,
-    /// Nothing fires; only missed slots were accounted for.
-    Missed,
-    /// The slot has a row of an earlier firing, for example from before the clock was set back.
-    AlreadyAccounted,
-    /// Somebody else fired it, or the responsibility changed meanwhile: nothing was written.
-    Stale,
+    pub slot_terms: SlotTerms,
+    pub run_terms: RunTerms,
+    pub next: NextSlot,
 }
 
 pub(super) const RESPONSIBILITIES: &str = "
@@ -160,43 +132,30 @@ pub(super) const DUE_RESPONSIBILITIES: &str = "
     SELECT r.*, (SELECT max(s.slot_at) FROM responsibility_slots s WHERE s.responsibility_id = r.id
       AND s.kind = 'scheduled' AND s.state = 'fired') AS last_fired_at
     FROM responsibilities r
-    WHERE r.enabled = 1 AND r.removed_at IS NULL AND r.error IS NULL
-      AND (r.next_slot_at IS NULL OR r.next_slot_at <= $1)
-    ORDER BY r.next_slot_at, r.id";
+    WHERE r.enabled = 1 AND r.removed_at IS NULL AND r.error IS NULL AND r.is_done = 0
+      AND (r.fire_at IS NULL OR r.fire_at <= $1)
+    ORDER BY r.fire_at, r.id";
 pub(super) const INSERT_RESPONSIBILITY: &str = "
     INSERT INTO responsibilities (id, persona_id, file, name, schedule, timezone, enabled, prompt, prompt_sha256,
-      next_slot_at, error, cursor_at, updated_at, budget_micros, output_schema)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12, $13, $14) ON CONFLICT DO NOTHING";
+      next_slot_at, error, cursor_at, updated_at, budget_micros, output_schema, slot_terms_json, run_terms_json, fire_at,
+      is_done)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12, $13, $14, $15, $16, $17, $18) ON CONFLICT DO NOTHING";
 pub(super) const UPDATE_RESPONSIBILITY: &str = "
     UPDATE responsibilities SET name = $5, schedule = $6, timezone = $7, enabled = $8, prompt = $9,
       prompt_sha256 = $10, next_slot_at = $11, removed_at = NULL, error = NULL, budget_micros = $12,
-      output_schema = $13, revision = revision + 1, cursor_at = $14, updated_at = $14
+      output_schema = $13, slot_terms_json = $14, run_terms_json = $15, fire_at = $16, is_done = $17,
+      revision = revision + 1, cursor_at = $18, updated_at = $18
     WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id";
 pub(super) const SPOIL_RESPONSIBILITY: &str = "
-    UPDATE responsibilities SET error = $5, next_slot_at = NULL, removed_at = NULL,
+    UPDATE responsibilities SET error = $5, next_slot_at = NULL, fire_at = NULL, removed_at = NULL,
       revision = revision + 1, cursor_at = $6, updated_at = $6
     WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id";
 pub(super) const REMOVE_RESPONSIBILITY: &str = "
-    UPDATE responsibilities SET removed_at = $5, next_slot_at = NULL, error = NULL,
+    UPDATE responsibilities SET removed_at = $5, next_slot_at = NULL, fire_at = NULL, error = NULL,
       revision = revision + 1, cursor_at = $5, updated_at = $5
     WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id";
 pub(super) const SET_NEXT_SLOT: &str = "
-    UPDATE responsibilities SET next_slot_at = $4 WHERE id = $1 AND revision = $2 AND cursor_at = $3";
-pub(super) const MOVE_CURSOR: &str = "
-    UPDATE responsibilities SET cursor_at = $4, next_slot_at = $5
-    WHERE id = $1 AND revision = $2 AND cursor_at = $3
-      AND enabled = 1 AND removed_at IS NULL AND error IS NULL";
-pub(super) const INSERT_SLOT: &str = "
-    INSERT INTO responsibility_slots (responsibility_id, slot_at, persona_id, kind, state, missed_count,
-      missed_until, note, run_id, prompt_snapshot, prompt_sha256, created_at, output_schema)
-    SELECT r.id, $2, r.persona_id, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12 FROM responsibilities r WHERE r.id = $1
-    ON CONFLICT DO NOTHING";
-pub(super) const HAS_OPEN_RUN: &str = "
-    SELECT EXISTS (SELECT 1 FROM runs r JOIN responsibility_slots s ON s.run_id = r.id
-      WHERE r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') AND s.responsibility_id = $1)";
-pub(super) const LAST_THREAD: &str = "
-    SELECT r.thread_id FROM responsibility_slots s JOIN runs r ON r.id = s.run_id
-    WHERE s.responsibility_id = $1 ORDER BY s.slot_at DESC LIMIT 1";
+    UPDATE responsibilities SET next_slot_at = $4, fire_at = $5, is_done = $6 WHERE id = $1 AND revision = $2 AND cursor_at = $3";
 impl Store {
     /// Every responsibility, removed ones included, by persona and file.
     pub async fn responsibilities(&self) -> Result<Vec<StoredResponsibility>> {
@@ -218,58 +177,15 @@ impl Store {
     }
 
     /// Stores a next slot that was computed anew (other zone data); nothing happens to a row that changed.
-    pub async fn set_next_slot(
-        &self,
-        id: &ResponsibilityId,
-        seen: Version,
-        next: Option<Timestamp>,
-    ) -> Result<()> {
+    pub async fn set_next_slot(&self, id: &ResponsibilityId, seen: Version, next: NextSlot) -> Result<()> {
         let id = id.as_str().to_owned();
         self.write(move |conn| {
             Box::pin(async move {
                 let set = sqlx::query(SET_NEXT_SLOT).bind(id).bind(seen.revision);
-                let set = set.bind(seen.cursor_at.to_string()).bind(next.map(|at| at.to_string()));
+                let set = set.bind(seen.cursor_at.to_string()).bind(next.at.map(|at| at.to_string()));
+                let set = set.bind(next.fire_at.map(|at| at.to_string())).bind(next.is_done);
                 set.execute(conn).await?;
                 Ok(())
-            })
-        })
-        .await
-    }
-
-    /// Fires one responsibility: slot rows, message, run, cursor and next slot, all or nothing.
-    pub async fn fire_slot(&self, firing: Firing) -> Result<Fired> {
-        self.write(move |conn| {
-            Box::pin(async move {
-                let fired = fire(conn, firing).await?;
-                crate::crash::crash_point!("SC2");
-                Ok(fired)
-            })
-        })
-        .await
-    }
-
-    /// Starts a responsibility by hand: a `manual` slot and its run; the cursor stays.
-    pub async fn run_responsibility(
-        &self,
-        id: &ResponsibilityId,
-        prompt: ScheduledPrompt,
-        now: Timestamp,
-    ) -> Result<RunId> {
-        let id = id.clone();
-        self.write(move |conn| {
-            Box::pin(async move {
-                let run = prompt.message.run.id.clone();
-                let slot = SlotRow { kind: "manual", ..SlotRow::fired(&prompt) };
-                if !insert_slot(conn, &id, now, &slot, now).await? {
-                    return Err(StoreError::WrongState {
-                        kind: "responsibility",
-                        id: id.as_str().to_owned(),
-                        state: "being started by hand at this very moment".to_owned(),
-                        hint: "look at its history, then try again",
-                    });
-                }
-                start_run(conn, &id, prompt.message, now).await?;
-                Ok(run)
             })
         })
         .await
@@ -293,9 +209,13 @@ async fn apply(conn: &mut SqliteConnection, change: &FileChange, clock: &dyn Clo
             .bind(duty.enabled)
             .bind(&duty.prompt)
             .bind(&duty.prompt_sha256)
-            .bind(duty.next_slot_at.map(|at| at.to_string()))
+            .bind(duty.next.at.map(|at| at.to_string()))
             .bind(duty.budget_micros)
-            .bind(&duty.output_schema),
+            .bind(&duty.output_schema)
+            .bind(slot_terms_json(&duty.slot_terms))
+            .bind(run_terms_json(&duty.run_terms))
+            .bind(duty.next.fire_at.map(|at| at.to_string()))
+            .bind(duty.next.is_done),
         FileState::Unusable { error } => update.bind(error),
         FileState::Removed => update,
     };
@@ -330,109 +250,21 @@ async fn insert_responsibility(
     let insert = insert.bind(text(|duty| &duty.schedule)).bind(text(|duty| &duty.timezone));
     let insert = insert.bind(duty.is_some_and(|duty| duty.enabled)).bind(text(|duty| &duty.prompt));
     let insert = insert.bind(text(|duty| &duty.prompt_sha256));
-    let insert = insert.bind(duty.and_then(|duty| duty.next_slot_at).map(|at| at.to_string()));
+    let insert = insert.bind(duty.and_then(|duty| duty.next.at).map(|at| at.to_string()));
     let insert = insert.bind(error).bind(change.now.to_string());
     let insert = insert.bind(duty.and_then(|duty| duty.budget_micros));
     let insert = insert.bind(duty.and_then(|duty| duty.output_schema.as_ref()));
+    let terms = |of: fn(&Duty) -> String| duty.map_or("{}".to_owned(), of);
+    let insert = insert.bind(terms(|duty| slot_terms_json(&duty.slot_terms)));
+    let insert = insert.bind(terms(|duty| run_terms_json(&duty.run_terms)));
+    let insert = insert.bind(duty.and_then(|duty| duty.next.fire_at).map(|at| at.to_string()));
+    let insert = insert.bind(duty.is_some_and(|duty| duty.next.is_done));
     let done = insert.execute(&mut *conn).await?.rows_affected() > 0;
     if let (Some(error), true) = (error, done) {
         let of = (&change.persona, change.new_id.as_str(), 1);
         facts::responsibility_broken(conn, of, error, clock).await?;
     }
     Ok(done)
-}
-
-async fn fire(conn: &mut SqliteConnection, firing: Firing) -> Result<Fired> {
-    let (id, now) = (&firing.responsibility, firing.now);
-    let moved = sqlx::query(MOVE_CURSOR).bind(id.as_str()).bind(firing.seen.revision);
-    let moved = moved.bind(firing.seen.cursor_at.to_string()).bind(firing.cursor_at.to_string());
-    let moved = moved.bind(firing.next_slot_at.map(|at| at.to_string())).execute(&mut *conn).await?;
-    if moved.rows_affected() == 0 {
-        return Ok(Fired::Stale);
-    }
-    if let Some(missed) = &firing.missed {
-        insert_missed(conn, id, missed, now).await?;
-    }
-    let Some(slot) = firing.slot else { return Ok(Fired::Missed) };
-    let prompt = match slot.to {
-        SlotWork::Run(prompt) => prompt,
-        SlotWork::Unrenderable(error) => {
-            let missed = MissedSlots { first: slot.at, last: slot.at, count: 1, note: Some(error) };
-            insert_missed(conn, id, &missed, now).await?;
-            return Ok(Fired::Missed);
-        }
-    };
-    let overlaps: bool = sqlx::query_scalar(HAS_OPEN_RUN).bind(id.as_str()).fetch_one(&mut *conn).await?;
-    let row = if overlaps { SlotRow::new("skipped_overlap") } else { SlotRow::fired(&prompt) };
-    if !insert_slot(conn, id, slot.at, &row, now).await? {
-        return Ok(Fired::AlreadyAccounted);
-    }
-    if overlaps {
-        return Ok(Fired::SkippedOverlap);
-    }
-    let run = prompt.message.run.id.clone();
-    start_run(conn, id, prompt.message, now).await?;
-    Ok(Fired::Run(run))
-}
-
-/// Queues the run in the responsibility's own thread, which its first run makes.
-async fn start_run(
-    conn: &mut SqliteConnection,
-    id: &ResponsibilityId,
-    mut message: NewSynthetic,
-    now: Timestamp,
-) -> Result<()> {
-    let thread: Option<String> =
-        sqlx::query_scalar(LAST_THREAD).bind(id.as_str()).fetch_optional(&mut *conn).await?;
-    message.thread = thread.map(ThreadId::new);
-    insert_synthetic(conn, &message, now).await.map(|_| ())
-}
-
-/// The columns of a slot that differ.
-struct SlotRow<'a> {
-    kind: &'static str,
-    state: &'static str,
-    missed: Option<&'a MissedSlots>,
-    prompt: Option<&'a ScheduledPrompt>,
-}
-
-impl<'a> SlotRow<'a> {
-    fn new(state: &'static str) -> Self {
-        Self { kind: "scheduled", state, missed: None, prompt: None }
-    }
-    fn fired(prompt: &'a ScheduledPrompt) -> Self {
-        Self { prompt: Some(prompt), ..Self::new("fired") }
-    }
-}
-
-async fn insert_missed(
-    conn: &mut SqliteConnection,
-    id: &ResponsibilityId,
-    missed: &MissedSlots,
-    now: Timestamp,
-) -> Result<()> {
-    let row = SlotRow { missed: Some(missed), ..SlotRow::new("missed") };
-    insert_slot(conn, id, missed.first, &row, now).await.map(|_| ())
-}
-
-/// False: the slot has a row already.
-async fn insert_slot(
-    conn: &mut SqliteConnection,
-    id: &ResponsibilityId,
-    at: Timestamp,
-    row: &SlotRow<'_>,
-    now: Timestamp,
-) -> Result<bool> {
-    let insert =
-        sqlx::query(INSERT_SLOT).bind(id.as_str()).bind(at.to_string()).bind(row.kind).bind(row.state);
-    let insert = insert.bind(row.missed.map_or(0, |missed| i64::try_from(missed.count).unwrap_or(i64::MAX)));
-    let insert = insert.bind(row.missed.map(|missed| missed.last.to_string()));
-    let insert = insert.bind(row.missed.and_then(|missed| missed.note.as_deref()));
-    let insert = insert.bind(row.prompt.map(|prompt| prompt.message.run.id.as_str()));
-    let insert = insert.bind(row.prompt.map(|prompt| prompt.message.content.text_body.as_str()));
-    let insert = insert.bind(row.prompt.map(|prompt| &prompt.prompt_sha256));
-    let insert = insert.bind(now.to_string()).bind(row.prompt.and_then(|p| p.output_schema.as_deref()));
-    Ok(insert.execute(conn).await?.rows_affected() > 0)
 }
 
 fn responsibility(row: &SqliteRow) -> Result<StoredResponsibility> {
@@ -451,7 +283,22 @@ fn responsibility(row: &SqliteRow) -> Result<StoredResponsibility> {
             revision: row.get("revision"),
             cursor_at: time(row, "cursor_at")?.ok_or(UNREADABLE_TIME)?,
         },
-        next_slot_at: time(row, "next_slot_at")?,
+        slot_terms: slot_terms(row.get("slot_terms_json"))?,
+        run_terms: run_terms(row.get("run_terms_json"))?,
+        next: NextSlot {
+            at: time(row, "next_slot_at")?,
+            fire_at: time(row, "fire_at")?,
+            is_done: row.get("is_done"),
+        },
+        paused: match (
+            time(row, "paused_at")?,
+            row.get::<Option<&str>, _>("paused_by").and_then(PausedBy::parse),
+        ) {
+            (Some(at), Some(by)) => Some(Paused { at, by }),
+            _ => None,
+        },
+        failures: row.get("failures"),
+        thread: row.get::<Option<String>, _>("thread_id").map(ThreadId::new),
         removed_at: time(row, "removed_at")?,
         error: row.get("error"),
         last_fired_at: time(row, "last_fired_at")?,

@@ -72,6 +72,7 @@ impl Store {
             trigger: Trigger::Email,
             profile: "thread".to_owned(),
             budget_micros: None,
+            attempts_max: None,
         };
         self.write(move |conn| {
             Box::pin(async move {

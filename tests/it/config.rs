@@ -5,7 +5,7 @@ use attache::config::{
 };
 use attache::domain::{Address, PersonaId, Timestamp, Trigger};
 use attache::harness::prompt;
-use attache::scheduler::file;
+use attache::scheduler::duty::file;
 use secrecy::ExposeSecret;
 use serde_json::Value;
 use std::collections::BTreeMap;

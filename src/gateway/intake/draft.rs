@@ -92,6 +92,7 @@ impl Draft<'_> {
             trigger: Trigger::Email,
             profile: "thread".to_owned(),
             budget_micros: None,
+            attempts_max: None,
         };
         let id = MessageId::new(clock.new_id());
         let host_name = &self.intake.config.gateway.host_name;

@@ -108,6 +108,7 @@ impl Record {
             created_at: self.run.created_at,
             is_retried: claim.is_retried,
             budget_micros: claim.budget_micros,
+            attempts_max: None, // how often it is tried is the worker's affair
             thread_budget: ThreadBudget {
                 run: allowance(run_cost, run_tokens),
                 day: allowance(day_cost, day_tokens),

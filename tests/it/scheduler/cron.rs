@@ -1,7 +1,7 @@
 //! Slots of cron expressions: golden rows, refusals, and a minute-by-minute oracle that shares no code.
 
 use attache::domain::Timestamp;
-use attache::scheduler::cron::{CronError, Schedule, next_after};
+use attache::scheduler::duty::cron::{CronError, Schedule, next_after};
 use chrono::{Datelike, NaiveDate, Offset, TimeZone, Utc};
 use chrono_tz::Tz;
 

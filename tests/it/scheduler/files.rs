@@ -2,7 +2,7 @@
 
 use super::world::{World, at};
 use attache::config::Personas;
-use attache::scheduler::prompt::{Facts, check, render};
+use attache::scheduler::duty::prompt::{Facts, check, render};
 use attache::scheduler::{Scheduler, SyncReport};
 use std::sync::Arc;
 
@@ -42,10 +42,7 @@ async fn a_file_without_a_zone_takes_the_persona_s_zone_and_stores_it() {
     world.write("noon.md", "---\nname: Noon\nschedule: 0 12 * * *\n---\nEat.");
     world.sync().await;
     let row = world.row("noon.md").await;
-    assert_eq!(
-        (row.timezone.as_str(), row.next_slot_at),
-        ("America/New_York", Some(at("2026-06-01T16:00:00Z")))
-    );
+    assert_eq!((row.timezone.as_str(), row.next.at), ("America/New_York", Some(at("2026-06-01T16:00:00Z"))));
 }
 
 #[tokio::test]
@@ -60,7 +57,7 @@ async fn an_edit_bumps_the_revision_and_fires_nothing_in_retrospect() {
     let after = world.row("digest.md").await;
     assert_eq!(after.id, before.id);
     assert_eq!(after.version.revision, before.version.revision + 1);
-    assert_eq!(after.next_slot_at, Some(at("2026-06-02T12:15:00Z")));
+    assert_eq!(after.next.at, Some(at("2026-06-02T12:15:00Z")));
     assert_eq!(world.tick_at("2026-06-01T12:31:00Z").await.fired, []);
 }
 

@@ -1,11 +1,11 @@
 //! Due slots become runs: each once, each accounted for, whatever clocks and processes do.
 
 use super::world::{World, at};
-use attache::domain::{ConversationId, MessageId, RunId, ThreadId, Trigger};
-use attache::scheduler::cron::Schedule;
+use attache::domain::{ConversationId, MessageId, RunId, RunTerms, ThreadId, Trigger};
+use attache::scheduler::duty::timing::Timing;
 use attache::scheduler::slots::owed;
 use attache::store::{
-    Content, DueSlot, Fired, Firing, NewRun, NewSynthetic, Place, ScheduledPrompt, SlotWork,
+    Content, DueSlot, Fired, Firing, NewRun, NewSynthetic, NextSlot, Place, ScheduledPrompt, SlotWork,
     StoredResponsibility,
 };
 use std::collections::BTreeSet;
@@ -60,7 +60,7 @@ async fn a_fired_slot_is_a_synthetic_message_and_a_run_of_the_responsibility_pro
     assert_eq!(world.end_runs().await[0].thread, run.thread);
     let row = world.row("digest.md").await;
     assert_eq!(row.last_fired_at, Some(at("2026-03-30T07:00:00Z")));
-    assert_eq!(row.next_slot_at, Some(at("2026-03-31T07:00:00Z")));
+    assert_eq!(row.next.at, Some(at("2026-03-31T07:00:00Z")));
 }
 
 #[tokio::test]
@@ -96,13 +96,13 @@ async fn a_slot_older_than_the_window_does_not_fire_and_is_accounted_for() {
     let report = world.tick_at("2026-06-08T00:00:00Z").await;
     assert_eq!((report.fired.len(), report.missed), (0, 1));
     assert_eq!(world.history().await, ["2026-06-01T00:00:00.000Z missed 1"]);
-    assert_eq!(world.row("yearly.md").await.next_slot_at, Some(at("2027-06-01T00:00:00Z")));
+    assert_eq!(world.row("yearly.md").await.next.at, Some(at("2027-06-01T00:00:00Z")));
 }
 
 #[test]
 fn two_years_of_missed_minutes_cost_a_bounded_count() {
-    let schedule = Schedule::parse("* * * * *").expect("a schedule");
-    let owed = owed(&schedule, chrono_tz::UTC, at("2024-06-01T00:00:00Z"), at("2026-06-01T00:00:30Z"));
+    let timing = Timing::parse("* * * * *", chrono_tz::UTC).expect("a schedule");
+    let owed = owed(&timing, at("2024-06-01T00:00:00Z"), at("2026-06-01T00:00:30Z"));
     assert_eq!(owed.newest, Some(at("2026-06-01T00:00:00Z")));
     assert_eq!(owed.next, Some(at("2026-06-01T00:01:00Z")));
     let missed = owed.missed.expect("missed slots");
@@ -205,17 +205,27 @@ fn firing(row: &StoredResponsibility, message: &str, run: &str) -> Firing {
             trigger: Trigger::Schedule,
             profile: "responsibility".into(),
             budget_micros: None,
+            attempts_max: None,
         },
     };
     let slot = at("2026-06-01T07:00:00Z");
-    let prompt = ScheduledPrompt { message, prompt_sha256: String::new(), output_schema: None };
+    let prompt = ScheduledPrompt {
+        message,
+        prompt_sha256: String::new(),
+        output_schema: None,
+        run_terms: RunTerms::default(),
+    };
     Firing {
         responsibility: row.id.clone(),
         seen: row.version,
         slot: Some(DueSlot { at: slot, to: SlotWork::Run(Box::new(prompt)) }),
         missed: None,
         cursor_at: slot,
-        next_slot_at: Some(at("2026-06-02T07:00:00Z")),
+        next: NextSlot {
+            at: Some(at("2026-06-02T07:00:00Z")),
+            fire_at: Some(at("2026-06-02T07:00:00Z")),
+            is_done: false,
+        },
         now: slot,
     }
 }
@@ -263,7 +273,7 @@ async fn a_prompt_that_cannot_be_rendered_is_a_missed_slot_with_its_reason() {
     let missed = slots.iter().find(|slot| slot.responsibility == "Exhausting").expect("a slot");
     assert_eq!((missed.state.as_str(), missed.missed_count), ("missed", 1));
     assert!(missed.note.as_deref().is_some_and(|note| note.contains("cannot be rendered")), "{missed:?}");
-    assert_eq!(world.row("exhausting.md").await.next_slot_at, Some(at("2026-06-02T07:00:00Z")));
+    assert_eq!(world.row("exhausting.md").await.next.at, Some(at("2026-06-02T07:00:00Z")));
 }
 
 #[tokio::test]

@@ -1,0 +1,156 @@
+//! What a responsibility says beside its schedule, as JSON in its rows. What is as usual is left out, so that a row
+//! written before a term existed reads as what it meant.
+
+use super::{Result, StoreError};
+use crate::domain::{Address, CatchUp, DeliverTo, Overlap, RunId, RunTerms, SlotTerms, ThreadId};
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+const UNREADABLE: StoreError = StoreError::Unreadable { what: "terms of a responsibility" };
+
+/// Keys `catch_up`, `catch_up_window_ms`, `overlap`, `jitter_ms`, `grace_ms`, `proposed_by`.
+pub(super) fn slot_terms_json(terms: &SlotTerms) -> String {
+    let usual = slot_map(&SlotTerms::default());
+    without(slot_map(terms), &usual)
+}
+
+fn slot_map(terms: &SlotTerms) -> Map<String, Value> {
+    Map::from_iter([
+        ("catch_up".to_owned(), terms.catch_up.as_str().into()),
+        ("catch_up_window_ms".to_owned(), ms(terms.catch_up_window)),
+        ("overlap".to_owned(), terms.overlap.as_str().into()),
+        ("jitter_ms".to_owned(), ms(terms.jitter)),
+        ("grace_ms".to_owned(), ms(terms.grace)),
+        ("proposed_by".to_owned(), terms.proposed_by.as_ref().map(RunId::as_str).into()),
+    ])
+}
+
+pub(super) fn slot_terms(json: &str) -> Result<SlotTerms> {
+    let said: Map<String, Value> = serde_json::from_str(json).map_err(|_| UNREADABLE)?;
+    let usual = SlotTerms::default();
+    let word = |key: &str| said.get(key).map(|value| value.as_str().ok_or(UNREADABLE)).transpose();
+    let span = |key: &str, usual: Duration| match said.get(key) {
+        Some(value) => value.as_u64().map(Duration::from_millis).ok_or(UNREADABLE),
+        None => Ok(usual),
+    };
+    Ok(SlotTerms {
+        catch_up: match word("catch_up")? {
+            Some(word) => CatchUp::parse(word).ok_or(UNREADABLE)?,
+            None => usual.catch_up,
+        },
+        catch_up_window: span("catch_up_window_ms", usual.catch_up_window)?,
+        overlap: match word("overlap")? {
+            Some(word) => Overlap::parse(word).ok_or(UNREADABLE)?,
+            None => usual.overlap,
+        },
+        jitter: span("jitter_ms", usual.jitter)?,
+        grace: span("grace_ms", usual.grace)?,
+        proposed_by: word("proposed_by")?.map(|id| RunId::new(id.to_owned())),
+    })
+}
+
+/// Keys `profile`, `provider`, `model`, `tools`, `deliver_to`, `retries`.
+pub(super) fn run_terms_json(terms: &RunTerms) -> String {
+    let usual = run_map(&RunTerms::default());
+    without(run_map(terms), &usual)
+}
+
+fn run_map(terms: &RunTerms) -> Map<String, Value> {
+    let deliver_to = match &terms.deliver_to {
+        DeliverTo::Owners => json!("owners"),
+        DeliverTo::People(people) => {
+            json!({ "people": people.iter().map(Address::to_string).collect::<Vec<_>>() })
+        }
+        DeliverTo::Thread(thread) => json!({ "thread": thread.as_str() }),
+        DeliverTo::Store => json!("store"),
+    };
+    Map::from_iter([
+        ("profile".to_owned(), terms.profile.as_str().into()),
+        ("provider".to_owned(), terms.provider.as_deref().into()),
+        ("model".to_owned(), terms.model.as_deref().into()),
+        ("tools".to_owned(), terms.tools.as_ref().map_or(Value::Null, |tools| json!(tools))),
+        ("deliver_to".to_owned(), deliver_to),
+        ("retries".to_owned(), terms.retries.map_or(Value::Null, Value::from)),
+    ])
+}
+
+pub(super) fn run_terms(json: &str) -> Result<RunTerms> {
+    let said: Map<String, Value> = serde_json::from_str(json).map_err(|_| UNREADABLE)?;
+    let text = |key: &str| said.get(key).map(|value| value.as_str().ok_or(UNREADABLE)).transpose();
+    let texts = |value: &Value| -> Result<Vec<String>> {
+        let list = value.as_array().ok_or(UNREADABLE)?;
+        list.iter().map(|item| item.as_str().map(str::to_owned).ok_or(UNREADABLE)).collect()
+    };
+    Ok(RunTerms {
+        profile: text("profile")?.unwrap_or(RunTerms::PROFILE).to_owned(),
+        provider: text("provider")?.map(str::to_owned),
+        model: text("model")?.map(str::to_owned),
+        tools: said.get("tools").map(texts).transpose()?,
+        deliver_to: match said.get("deliver_to") {
+            None => DeliverTo::Owners,
+            Some(Value::String(word)) if word == "store" => DeliverTo::Store,
+            Some(Value::Object(to)) => match (to.get("people"), to.get("thread")) {
+                (Some(people), None) => {
+                    let people = texts(people)?.into_iter().map(|text| Address::parse(&text));
+                    DeliverTo::People(people.collect::<std::result::Result<_, _>>().map_err(|_| UNREADABLE)?)
+                }
+                (None, Some(Value::String(thread))) => DeliverTo::Thread(ThreadId::new(thread.clone())),
+                _ => return Err(UNREADABLE),
+            },
+            Some(_) => return Err(UNREADABLE),
+        },
+        retries: match said.get("retries") {
+            None => None,
+            Some(value) => Some(value.as_u64().and_then(|n| u32::try_from(n).ok()).ok_or(UNREADABLE)?),
+        },
+    })
+}
+
+fn without(said: Map<String, Value>, usual: &Map<String, Value>) -> String {
+    Value::Object(said.into_iter().filter(|(key, value)| usual.get(key) != Some(value)).collect()).to_string()
+}
+
+fn ms(span: Duration) -> Value {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_read_back_as_they_were_written_and_usual_ones_write_nothing() {
+        assert_eq!(slot_terms_json(&SlotTerms::default()), "{}");
+        assert_eq!(run_terms_json(&RunTerms::default()), "{}");
+        assert_eq!(slot_terms("{}").expect("usual"), SlotTerms::default());
+        assert_eq!(run_terms("{}").expect("usual"), RunTerms::default());
+        let odd = SlotTerms {
+            catch_up: CatchUp::All,
+            catch_up_window: Duration::from_secs(60),
+            overlap: Overlap::BufferOne,
+            jitter: Duration::from_secs(30),
+            grace: Duration::from_secs(5),
+            proposed_by: Some(RunId::new("r1")),
+        };
+        assert_eq!(slot_terms(&slot_terms_json(&odd)).expect("odd"), odd);
+        let people = vec![Address::parse("ann@example.test").expect("an address")];
+        let to = [DeliverTo::People(people), DeliverTo::Thread(ThreadId::new("t1")), DeliverTo::Store];
+        for deliver_to in to {
+            let odd = RunTerms {
+                profile: "thread".into(),
+                provider: Some("acme".into()),
+                model: Some("large".into()),
+                tools: Some(vec!["send_email".into()]),
+                deliver_to,
+                retries: Some(0),
+            };
+            assert_eq!(run_terms(&run_terms_json(&odd)).expect("odd"), odd);
+        }
+        for bad in ["[]", "{\"catch_up\":\"never\"}", "{\"jitter_ms\":-1}"] {
+            assert!(slot_terms(bad).is_err(), "{bad}");
+        }
+        for bad in ["", "{\"deliver_to\":{}}", "{\"tools\":[1]}", "{\"retries\":\"x\"}"] {
+            assert!(run_terms(bad).is_err(), "{bad}");
+        }
+    }
+}
