@@ -259,7 +259,7 @@ impl Scheduler {
                 let now = self.clock.now();
                 let timing = Timing::Cron(parsed.schedule.clone(), zone);
                 let next_slot_at = parsed.enabled.then(|| timing.next_after(now)).flatten();
-                FileState::InForce(Duty {
+                FileState::InForce(Box::new(Duty {
                     name: parsed.name.clone(),
                     schedule: timing.spelled(),
                     timezone: zone.name().to_owned(),
@@ -271,7 +271,7 @@ impl Scheduler {
                     slot_terms: SlotTerms::default(),
                     run_terms: RunTerms::default(),
                     next: next_slot(next_slot_at),
-                })
+                }))
             }
             Err(problem) => {
                 let file = format!("personas/{}/{path}", owner.id);

@@ -97,7 +97,7 @@ pub struct FileChange {
 
 #[derive(Debug, Clone)]
 pub enum FileState {
-    InForce(Duty),
+    InForce(Box<Duty>),
     /// The file is there and cannot be used.
     Unusable {
         error: String,
