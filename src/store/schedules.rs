@@ -238,7 +238,7 @@ async fn insert_responsibility(
     clock: &dyn Clock,
 ) -> Result<bool> {
     let (duty, error) = match &change.to {
-        FileState::InForce(duty) => (Some(duty), None),
+        FileState::InForce(duty) => (Some(duty.as_ref()), None),
         FileState::Unusable { error } => (None, Some(error)),
         FileState::Removed => return Ok(true),
     };
