@@ -50,4 +50,5 @@ pub use settings::{
 };
 pub use show::{effective, show_persona};
 pub use snapshot::Snapshot;
+pub use span::{Span, spell};
 pub use step::PLACEHOLDERS;

@@ -4,4 +4,5 @@ mod command;
 mod cron;
 mod files;
 mod slots;
+mod timing;
 mod world;

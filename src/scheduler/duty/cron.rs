@@ -94,6 +94,38 @@ impl Schedule {
         &self.text
     }
 
+    /// The smallest distance between two neighbouring slots, in local time.
+    pub fn period_min(&self) -> std::time::Duration {
+        const MINUTES_OF_DAY: u32 = 24 * 60;
+        let of_day = |hour: u32, minute: u32| hour * 60 + minute;
+        let times: Vec<u32> =
+            self.hours.iter().flat_map(|h| self.minutes.iter().map(move |m| of_day(*h, *m))).collect();
+        let within = times.windows(2).map(|pair| pair[1] - pair[0]).min();
+        let (first, last) = (times.first().copied().unwrap_or(0), times.last().copied().unwrap_or(0));
+        let across = |days: u32| days * MINUTES_OF_DAY + first - last;
+        let minutes = match within {
+            // Nothing that lies a day apart could be closer.
+            Some(within) if within <= across(1) => within,
+            _ => within.into_iter().chain([across(self.days_min())]).min().unwrap_or(MINUTES_OF_DAY),
+        };
+        std::time::Duration::from_secs(u64::from(minutes) * 60)
+    }
+
+    /// The smallest number of days between two neighbouring days that match.
+    fn days_min(&self) -> u32 {
+        let days = NaiveDate::default().iter_days().take(2 * CALENDAR_CYCLE_DAYS);
+        let mut matching = days.zip(0_u32..).filter(|(date, _)| self.has_day(*date)).map(|(_, day)| day);
+        let mut before = matching.next();
+        let mut smallest = u32::MAX / (24 * 60) - 1;
+        for day in matching {
+            smallest = smallest.min(before.replace(day).map_or(smallest, |before| day - before));
+            if smallest == 1 {
+                break;
+            }
+        }
+        smallest
+    }
+
     fn has_day(&self, date: NaiveDate) -> bool {
         let day = self.days >> date.day() & 1 == 1;
         let weekday = self.weekdays >> date.weekday().num_days_from_sunday() & 1 == 1;
@@ -125,7 +157,7 @@ pub fn next_after(schedule: &Schedule, zone: Tz, after: Timestamp) -> Option<Tim
             MappedLocalTime::Single(only) => (Some(only), None),
             MappedLocalTime::Ambiguous(first, second) if schedule.fixed => (Some(first.min(second)), None),
             MappedLocalTime::Ambiguous(first, second) => (Some(first.min(second)), Some(first.max(second))),
-            MappedLocalTime::None if schedule.fixed => (end_of_gap(zone, local), None),
+            MappedLocalTime::None if schedule.fixed => (end_of_gap(zone, local, GAP_MINUTES_MAX), None),
             MappedLocalTime::None => (None, None),
         };
         // First passes ascend with local time, and so do second passes; so the first hit of each is its earliest.
@@ -148,13 +180,14 @@ fn local_start(zone: Tz, after: DateTime<Utc>) -> NaiveDateTime {
     after.naive_utc() + Duration::seconds(i64::from(now.min(soon)))
 }
 
-/// The first instant after the gap around `local`; `None` when the gap is too long to be daylight saving.
-fn end_of_gap(zone: Tz, local: NaiveDateTime) -> Option<DateTime<Tz>> {
-    let at = |minutes: i64| zone.from_local_datetime(&(local + Duration::minutes(minutes)));
-    let is_gap = |minutes: i64| matches!(at(minutes), MappedLocalTime::None);
-    let before = (1..=GAP_MINUTES_MAX).find(|minutes| !is_gap(-minutes))?;
-    let after = (1..=GAP_MINUTES_MAX).find(|minutes| !is_gap(*minutes))?;
-    if before - 1 + after > GAP_MINUTES_MAX { None } else { at(after).earliest() }
+/// The first instant after the gap around `local`; `None` when the gap is longer than `minutes_max`.
+pub(super) fn end_of_gap(zone: Tz, local: NaiveDateTime, minutes_max: i64) -> Option<DateTime<Tz>> {
+    let at =
+        |minutes: i64| Some(zone.from_local_datetime(&local.checked_add_signed(Duration::minutes(minutes))?));
+    let is_gap = |minutes: i64| matches!(at(minutes), Some(MappedLocalTime::None));
+    let before = (1..=minutes_max).find(|minutes| !is_gap(-minutes))?;
+    let after = (1..=minutes_max).find(|minutes| !is_gap(*minutes))?;
+    if before - 1 + after > minutes_max { None } else { at(after)?.earliest() }
 }
 
 /// Reads one field: its shape is checked here, its values come from croner.
@@ -231,6 +264,6 @@ fn hint(fields: &[&str]) -> String {
 }
 
 /// At most 60 characters of what was typed, without control characters.
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(60).collect()
 }
