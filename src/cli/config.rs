@@ -90,7 +90,7 @@ fn beyond_the_files(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
             Problem::of_file("configs/gateway.json", format!("tls: {:#}", anyhow::Error::new(error)));
         problems.push(problem.hint("its files are PEM, and the key is that of the first certificate"));
     }
-    let unusable = scheduler::unusable(config.personas.iter());
+    let unusable = scheduler::unusable(config.personas.iter(), clock.now());
     problems.extend(unusable.into_iter().map(|found| Problem::of_file(&found.file, found.problem)));
     (ConfigErrors::of(problems).map_or_else(Vec::new, |errors| errors.problems), warnings)
 }

@@ -6,6 +6,7 @@
 
 pub mod duty;
 pub mod slots;
+mod scan;
 mod sync;
 mod heartbeat;
 
@@ -22,14 +23,17 @@ use crate::store::{
 };
 use duty::prompt::{self, Facts};
 use heartbeat::Heartbeat;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Time between two looks at the files.
+/// Least time between two looks at the files.
 const SYNC_EVERY: Duration = Duration::from_secs(5);
+/// Longest time between two looks at the files.
+const SYNC_AT_LEAST_EVERY: Duration = Duration::from_secs(60);
+/// So many times as long as a look took, none is made: looking at ten thousand files costs half a percent of a core.
+const REST_PER_LOOK: u32 = 200;
 /// A difference between wall and monotonic time that is worth a line in the log.
 const DRIFT_LOGGED: Duration = Duration::from_secs(2);
 
@@ -39,7 +43,7 @@ pub struct Scheduler {
     personas: Arc<Personas>,
     clock: Arc<dyn Clock>,
     /// Stamps of the files at the last complete synchronisation; `None` before the first.
-    known: Mutex<Option<BTreeMap<sync::Key, sync::Stamp>>>,
+    known: Mutex<Option<Arc<scan::Known>>>,
 }
 
 /// What a tick did.
@@ -76,18 +80,20 @@ impl Scheduler {
     /// files. No error ends it: what failed is logged and tried again with the next beat.
     pub async fn run(&self, wake_runs: &Notify, shutdown: CancellationToken) {
         let mut heartbeat = Heartbeat::start().await;
-        let (mut synced_at, mut problems) = (None, Vec::new());
+        let (mut look_at, mut problems) = (None, Vec::new());
         let mut times = self.times();
         while !shutdown.is_cancelled() {
             let monotonic = self.clock.monotonic();
             // Due slots first, so that an edit in the same second does not take an old slot with it; but after a
             // start the files come first, because what was removed meanwhile must not fire.
-            if synced_at.is_some() {
+            if look_at.is_some() {
                 self.beat(wake_runs).await;
             }
-            if synced_at.is_none_or(|at| monotonic.saturating_sub(at) >= SYNC_EVERY) {
+            if look_at.is_none_or(|at| monotonic >= at) {
                 problems = self.sync_and_log(&problems).await;
-                synced_at = Some(monotonic);
+                let looked = self.clock.monotonic();
+                let rest = looked.saturating_sub(monotonic) * REST_PER_LOOK;
+                look_at = Some(looked + rest.clamp(SYNC_EVERY, SYNC_AT_LEAST_EVERY));
             }
             tokio::select! {
                 () = shutdown.cancelled() => break,
@@ -277,10 +283,11 @@ impl Scheduler {
             seen: Some(row.version),
             new_id: row.id.clone(),
             to: FileState::Unusable { error },
+            mark: None,
             lapsed: None,
             now: self.clock.now(),
         };
-        self.store.sync_responsibility(change).await?;
+        self.store.sync_responsibilities(vec![change]).await?;
         report.problems.push(Problem { file, problem });
         Ok(())
     }
@@ -315,7 +322,7 @@ impl Scheduler {
         problems
     }
 
-    fn lock_known(&self) -> MutexGuard<'_, Option<BTreeMap<sync::Key, sync::Stamp>>> {
+    fn lock_known(&self) -> MutexGuard<'_, Option<Arc<scan::Known>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,24 +1,19 @@
 //! Files on disk -> rows. A file that cannot be used stops itself and nothing else.
 
-use super::duty::file::{FileError, Responsibility};
 use super::duty::timing::Timing;
-use super::duty::{file, schema};
+use super::scan::{FOLDER, Found, Key, Known, Scan, Stamp, scan};
 use super::slots::owed;
 use super::{Scheduler, next_slot};
 use crate::config::Persona;
-use crate::domain::{PersonaId, ResponsibilityId, RunTerms, SlotTerms, Timestamp, sha256_hex};
+use crate::domain::{ResponsibilityId, RunTerms, SlotTerms, Timestamp, sha256_hex};
 use crate::store::{
     Duty, FileChange, FileState, MissedSlots, Result as StoreResult, StoredResponsibility, Version,
 };
-use cap_std::ambient_authority;
-use cap_std::fs_utf8::{Dir, DirEntry, File};
 use std::collections::BTreeMap;
-use std::io::{self, Read};
-use std::time::SystemTime;
+use std::sync::Arc;
 
-/// Files looked at per persona; more is a mistake, not a calendar.
-const FILES_MAX: usize = 500;
-const FOLDER: &str = "responsibilities";
+/// Files whose rows change in one commit.
+const CHANGES_PER_COMMIT: usize = 500;
 
 /// What a synchronisation did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -38,152 +33,9 @@ pub struct Problem {
     pub problem: String,
 }
 
-/// A file by persona and path below the persona's folder.
-pub(super) type Key = (PersonaId, String);
-
-/// Enough of a file's metadata to know that it is the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Mark {
-    modified: Option<SystemTime>,
-    size_bytes: u64,
-}
-
-/// Path of a schema below the persona's folder, and its mark; no mark: it is not there.
-type SchemaStamp = (String, Option<Mark>);
-
-/// Enough to know that a responsibility is the same.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Stamp {
-    own: Mark,
-    /// The schema that it names.
-    schema: Option<SchemaStamp>,
-}
-
-/// A file that was read.
-pub(super) struct Found {
-    responsibility: Responsibility,
-    /// On one line.
-    output_schema: Option<String>,
-}
-
-/// The folders as they were found.
-#[derive(Default)]
-pub(super) struct Scan {
-    pub stamps: BTreeMap<Key, Stamp>,
-    /// What the files say whose stamp is new, or why they cannot be used.
-    pub read: BTreeMap<Key, Result<Found, String>>,
-    /// Personas whose folder could not be listed, with the reason: their rows stay as they are.
-    pub unreadable: BTreeMap<PersonaId, String>,
-}
-
-/// Lists the responsibility files of all personas and reads those whose stamp is not in `known`. Blocking.
-pub(super) fn scan<'a>(personas: impl Iterator<Item = &'a Persona>, known: &BTreeMap<Key, Stamp>) -> Scan {
-    let mut scan = Scan::default();
-    for persona in personas {
-        if let Err(error) = scan_folder(persona, known, &mut scan) {
-            scan.unreadable.insert(persona.id.clone(), error.to_string());
-        }
-    }
-    scan
-}
-
-fn scan_folder(persona: &Persona, known: &BTreeMap<Key, Stamp>, scan: &mut Scan) -> io::Result<()> {
-    // A folder that does not exist holds no responsibilities.
-    let opened = Dir::open_ambient_dir(utf8(persona)?, ambient_authority())
-        .and_then(|home| home.open_dir(FOLDER).map(|folder| (home, folder)));
-    let (home, folder) = match opened {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        opened => opened?,
-    };
-    let mut found = 0;
-    for entry in folder.entries()? {
-        let Some((name, entry)) = candidate(entry?) else { continue };
-        found += 1;
-        if found > FILES_MAX {
-            return Err(io::Error::other(format!("more than {FILES_MAX} responsibilities")));
-        }
-        let key = (persona.id.clone(), format!("{FOLDER}/{name}"));
-        let before = known.get(&key);
-        let is_same = |own: Mark| {
-            let of_schema = |path: &str| home.metadata(path).ok().map(|found| mark(&found));
-            before.filter(|before| {
-                let schema = before.schema.as_ref();
-                before.own == own && schema.is_none_or(|(path, mark)| *mark == of_schema(path))
-            })
-        };
-        let (own, content) = match folder.metadata(&name) {
-            // Gone since it was listed, or a folder that is called `x.md`.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Ok(metadata) if !metadata.is_file() => continue,
-            Ok(metadata) => (mark(&metadata), None),
-            // For example a link that leads out of the persona's folder.
-            Err(error) => (Mark::default(), Some(Err(error))),
-        };
-        if let Some(same) = is_same(own) {
-            scan.stamps.insert(key, same.clone());
-            continue;
-        }
-        let content = content.unwrap_or_else(|| read(entry.open(), file::FILE_BYTES_MAX));
-        let (found, schema) = understood(&home, content);
-        scan.read.insert(key.clone(), found);
-        scan.stamps.insert(key, Stamp { own, schema });
-    }
-    Ok(())
-}
-
-fn mark(metadata: &cap_std::fs::Metadata) -> Mark {
-    let modified = metadata.modified().ok().map(cap_std::time::SystemTime::into_std);
-    Mark { modified, size_bytes: metadata.len() }
-}
-
-/// What a file says, with the schema that it names; and the mark of that schema, taken before it is read.
-fn understood(home: &Dir, content: io::Result<Vec<u8>>) -> (Result<Found, String>, Option<SchemaStamp>) {
-    let unreadable = |error: io::Error| format!("cannot be read: {error}");
-    let parsed = content.map_err(unreadable);
-    let parsed = parsed.and_then(|bytes| file::parse(&bytes).map_err(|error| error.to_string()));
-    let responsibility = match parsed {
-        Ok(responsibility) => responsibility,
-        Err(error) => return (Err(error), None),
-    };
-    let Some(at) = responsibility.output_schema.clone() else {
-        return (Ok(Found { responsibility, output_schema: None }), None);
-    };
-    let metadata = home.metadata(&at.path);
-    let mark = metadata.as_ref().ok().map(mark);
-    let opened = match metadata {
-        // A pipe would be waited for.
-        Ok(metadata) if !metadata.is_file() => Err(io::Error::other("it is no file")),
-        _ => home.open(&at.path),
-    };
-    let content = read(opened, schema::SCHEMA_BYTES_MAX).map_err(unreadable);
-    let found = content.and_then(|bytes| schema::check(&bytes)).map_err(|problem| {
-        FileError { line: at.line, problem: format!("`output_schema`: `{}` {problem}", at.path) }.to_string()
-    });
-    let found = found.map(|schema| Found { responsibility, output_schema: Some(schema) });
-    (found, Some((at.path, mark)))
-}
-
-fn utf8(persona: &Persona) -> io::Result<&str> {
-    persona.folder.to_str().ok_or_else(|| io::Error::other("the path of the folder is not UTF-8"))
-}
-
-/// `*.md`, except hidden files and the folder's README.
-fn candidate(entry: DirEntry) -> Option<(String, DirEntry)> {
-    let name = entry.file_name().ok()?;
-    let named_well = name.ends_with(".md") && !name.starts_with('.');
-    (named_well && !name.eq_ignore_ascii_case("readme.md")).then_some((name, entry))
-}
-
-fn read(opened: io::Result<File>, bytes_max: usize) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    // One byte more than is allowed lets the parser say that the file is too large.
-    opened?.take(bytes_max as u64 + 1).read_to_end(&mut content)?;
-    Ok(content)
-}
-
 /// The responsibility files that cannot be used, without touching a row. Blocking.
-pub fn unusable<'a>(personas: impl Iterator<Item = &'a Persona>) -> Vec<Problem> {
-    let scan = scan(personas, &BTreeMap::new());
+pub fn unusable<'a>(personas: impl Iterator<Item = &'a Persona>, now: Timestamp) -> Vec<Problem> {
+    let scan = scan(personas, &Known::new(), now);
     let folders = scan.unreadable.into_iter();
     let folders = folders.map(|(id, problem)| Problem { file: format!("personas/{id}/{FOLDER}"), problem });
     let files = scan.read.into_iter().filter_map(|((id, path), found)| {
@@ -196,11 +48,13 @@ impl Scheduler {
     /// Makes the rows what the files say. Cheap when no file changed: it looks at sizes and times only.
     pub async fn sync(&self) -> StoreResult<SyncReport> {
         let known = self.lock_known().clone();
-        let first = known.is_none();
-        let seen = known.unwrap_or_default();
-        let personas = self.personas.clone();
-        let before = seen.clone();
-        let scanned = tokio::task::spawn_blocking(move || scan(personas.iter(), &seen)).await;
+        let is_first = known.is_none();
+        let before = match known {
+            Some(known) => known,
+            None => Arc::new(self.known_by_rows(&self.store.responsibilities().await?)),
+        };
+        let (personas, seen, now) = (self.personas.clone(), before.clone(), self.clock.now());
+        let scanned = tokio::task::spawn_blocking(move || scan(personas.iter(), &seen, now)).await;
         let Ok(mut scan) =
             scanned.inspect_err(|error| tracing::error!(%error, "looking at responsibilities"))
         else {
@@ -214,35 +68,81 @@ impl Scheduler {
             let kept = before.iter().filter(|((owner, _), _)| owner == persona);
             scan.stamps.extend(kept.map(|(key, stamp)| (key.clone(), stamp.clone())));
         }
-        if first || scan.stamps != before || !scan.read.is_empty() {
+        if is_first || !scan.read.is_empty() || scan.stamps != *before {
             let settled = self.apply(&scan, &mut report).await?;
             if !settled {
                 return Ok(report); // Somebody else changed a row meanwhile: look again next time.
             }
-            *self.lock_known() = Some(scan.stamps);
+            *self.lock_known() = Some(Arc::new(scan.stamps));
         }
         Ok(report)
+    }
+
+    /// What the rows know of their files, as far as they were read as they would be read now.
+    fn known_by_rows(&self, rows: &[StoredResponsibility]) -> Known {
+        let usable = rows.iter().filter(|row| row.removed_at.is_none() && row.error.is_none());
+        let known = usable.filter_map(|row| {
+            let (reading, stamp) = row.mark.as_deref()?.split_once(' ')?;
+            let is_current =
+                self.personas.get(&row.persona).is_some_and(|owner| self.reading(owner) == reading);
+            is_current
+                .then(|| Some(((row.persona.clone(), row.file.clone()), Stamp::parse(stamp)?)))
+                .flatten()
+        });
+        known.collect()
+    }
+
+    /// Stands for everything beside a file that has a say in how it is read: another reading, and it is read again.
+    fn reading(&self, owner: &Persona) -> String {
+        let version = [env!("CARGO_PKG_VERSION"), chrono_tz::IANA_TZDB_VERSION, owner.timezone.name()];
+        let mut digest = sha256_hex(&version.map(str::as_bytes));
+        digest.truncate(16);
+        digest
     }
 
     /// Brings the rows in line with a scan; false when a row changed under it.
     async fn apply(&self, scan: &Scan, report: &mut SyncReport) -> StoreResult<bool> {
         let rows = self.store.responsibilities().await?;
-        let mut settled = true;
-        for ((persona, path), found) in &scan.read {
-            let Some(owner) = self.personas.get(persona) else { continue };
-            let row = rows.iter().find(|row| row.persona == *persona && row.file == *path);
-            let to = self.file_state(owner, path, found, report);
-            settled &= self.apply_file(owner, path, row, to, report).await?;
-        }
-        for row in &rows {
-            let key = (row.persona.clone(), row.file.clone());
-            let gone = !scan.stamps.contains_key(&key) && !scan.unreadable.contains_key(&row.persona);
-            if gone && row.removed_at.is_none() {
-                let done = self.change(&key, Some(row), FileState::Removed).await?;
-                report.removed += usize::from(done);
-                settled &= done;
+        let key_of = |row: &StoredResponsibility| (row.persona.clone(), row.file.clone());
+        let by_key: BTreeMap<Key, &StoredResponsibility> =
+            rows.iter().map(|row| (key_of(row), row)).collect();
+        let (mut changes, mut marks) = (Vec::new(), Vec::new());
+        for (key, found) in &scan.read {
+            let Some(owner) = self.personas.get(&key.0) else { continue };
+            let row = by_key.get(key).copied();
+            let mark = scan.stamps.get(key).and_then(Stamp::spelled);
+            let mark = mark.map(|stamp| format!("{} {stamp}", self.reading(owner)));
+            let to = self.file_state(owner, &key.1, found, report);
+            match row.filter(|row| is_same(row, &to)) {
+                None => changes.push(self.change(key, row, to, mark)),
+                Some(row) => {
+                    if row.mark != mark && row.error.is_none() {
+                        marks.push((row.id.clone(), mark));
+                    }
+                    self.refresh_next_slot(row).await?;
+                }
             }
         }
+        for (key, row) in &by_key {
+            let is_gone = !scan.stamps.contains_key(key) && !scan.unreadable.contains_key(&row.persona);
+            if is_gone && row.removed_at.is_none() {
+                changes.push(self.change(key, Some(row), FileState::Removed, None));
+            }
+        }
+        let mut settled = true;
+        for changes in changes.chunks(CHANGES_PER_COMMIT) {
+            let done = self.store.sync_responsibilities(changes.to_vec()).await?;
+            for (change, done) in changes.iter().zip(done) {
+                settled &= done;
+                let count = match (&change.to, change.seen) {
+                    (FileState::Removed, _) => &mut report.removed,
+                    (_, Some(_)) if !is_back(&by_key, change) => &mut report.changed,
+                    _ => &mut report.added,
+                };
+                *count += usize::from(done);
+            }
+        }
+        self.store.mark_responsibilities(marks).await?;
         Ok(settled)
     }
 
@@ -282,43 +182,24 @@ impl Scheduler {
         }
     }
 
-    async fn apply_file(
-        &self,
-        owner: &Persona,
-        path: &str,
-        row: Option<&StoredResponsibility>,
-        to: FileState,
-        report: &mut SyncReport,
-    ) -> StoreResult<bool> {
-        if let Some(row) = row.filter(|row| is_same(row, &to)) {
-            self.refresh_next_slot(row).await?;
-            return Ok(true);
-        }
-        let done = self.change(&(owner.id.clone(), path.to_owned()), row, to).await?;
-        match row {
-            Some(row) if row.removed_at.is_none() => report.changed += usize::from(done),
-            _ => report.added += usize::from(done),
-        }
-        Ok(done)
-    }
-
-    async fn change(
+    fn change(
         &self,
         key: &Key,
         row: Option<&StoredResponsibility>,
         to: FileState,
-    ) -> StoreResult<bool> {
+        mark: Option<String>,
+    ) -> FileChange {
         let now = self.clock.now();
-        let change = FileChange {
+        FileChange {
             persona: key.0.clone(),
             file: key.1.clone(),
             seen: row.map(|row| row.version),
             new_id: ResponsibilityId::new(self.clock.new_id()),
             to,
+            mark,
             lapsed: row.and_then(|row| lapsed(row, now)),
             now,
-        };
-        self.store.sync_responsibility(change).await
+        }
     }
 
     /// Other zone data than the last time moves future slots, and only those.
@@ -331,6 +212,12 @@ impl Scheduler {
         }
         self.store.set_next_slot(&row.id, row.version, next_slot(next)).await
     }
+}
+
+/// Whether a file was gone before.
+fn is_back(rows: &BTreeMap<Key, &StoredResponsibility>, change: &FileChange) -> bool {
+    let row = rows.get(&(change.persona.clone(), change.file.clone()));
+    row.is_some_and(|row| row.removed_at.is_some())
 }
 
 /// Whether the row says what the file says.

@@ -7,6 +7,7 @@ use super::terms::{run_terms, run_terms_json, slot_terms, slot_terms_json};
 use super::{Result, Store, StoreError, facts};
 use crate::clock::Clock;
 use crate::domain::{PausedBy, PersonaId, ResponsibilityId, RunTerms, SlotTerms, ThreadId, Timestamp};
+use serde_json::{Value, json};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
@@ -38,6 +39,8 @@ pub struct StoredResponsibility {
     pub failures: u32,
     /// Where its runs stand, once there is one.
     pub thread: Option<ThreadId>,
+    /// How the file looked when it was read, in the scheduler's spelling.
+    pub mark: Option<String>,
     pub removed_at: Option<Timestamp>,
     /// Why the file cannot be used now: it names file and line.
     pub error: Option<String>,
@@ -89,6 +92,8 @@ pub struct FileChange {
     pub seen: Option<Version>,
     pub new_id: ResponsibilityId,
     pub to: FileState,
+    /// How the file looked when it was read; `None`: it is read again after the next start.
+    pub mark: Option<String>,
     /// Due slots of the old version that had not fired yet.
     pub lapsed: Option<MissedSlots>,
     /// The new cursor.
@@ -138,22 +143,25 @@ pub(super) const DUE_RESPONSIBILITIES: &str = "
 pub(super) const INSERT_RESPONSIBILITY: &str = "
     INSERT INTO responsibilities (id, persona_id, file, name, schedule, timezone, enabled, prompt, prompt_sha256,
       next_slot_at, error, cursor_at, updated_at, budget_micros, output_schema, slot_terms_json, run_terms_json, fire_at,
-      is_done)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12, $13, $14, $15, $16, $17, $18) ON CONFLICT DO NOTHING";
+      is_done, mark)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12, $13, $14, $15, $16, $17, $18, $19) ON CONFLICT DO NOTHING";
 pub(super) const UPDATE_RESPONSIBILITY: &str = "
     UPDATE responsibilities SET name = $5, schedule = $6, timezone = $7, enabled = $8, prompt = $9,
       prompt_sha256 = $10, next_slot_at = $11, removed_at = NULL, error = NULL, budget_micros = $12,
-      output_schema = $13, slot_terms_json = $14, run_terms_json = $15, fire_at = $16, is_done = $17,
-      revision = revision + 1, cursor_at = $18, updated_at = $18
+      output_schema = $13, slot_terms_json = $14, run_terms_json = $15, fire_at = $16, is_done = $17, mark = $18,
+      revision = revision + 1, cursor_at = $19, updated_at = $19
     WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id";
 pub(super) const SPOIL_RESPONSIBILITY: &str = "
-    UPDATE responsibilities SET error = $5, next_slot_at = NULL, fire_at = NULL, removed_at = NULL,
+    UPDATE responsibilities SET error = $5, mark = NULL, next_slot_at = NULL, fire_at = NULL, removed_at = NULL,
       revision = revision + 1, cursor_at = $6, updated_at = $6
     WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id";
 pub(super) const REMOVE_RESPONSIBILITY: &str = "
-    UPDATE responsibilities SET removed_at = $5, next_slot_at = NULL, fire_at = NULL, error = NULL,
+    UPDATE responsibilities SET removed_at = $5, mark = NULL, next_slot_at = NULL, fire_at = NULL, error = NULL,
       revision = revision + 1, cursor_at = $5, updated_at = $5
     WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id";
+pub(super) const SET_MARKS: &str = "
+    UPDATE responsibilities SET mark = m.value ->> 1 FROM json_each($1) AS m
+    WHERE responsibilities.id = m.value ->> 0";
 pub(super) const SET_NEXT_SLOT: &str = "
     UPDATE responsibilities SET next_slot_at = $4, fire_at = $5, is_done = $6 WHERE id = $1 AND revision = $2 AND cursor_at = $3";
 impl Store {
@@ -169,11 +177,35 @@ impl Store {
         due.fetch_all(self.readers()).await?.iter().map(responsibility).collect()
     }
 
-    /// Makes a file's row what the file says; an edit bumps the revision and moves the cursor, so that nothing
-    /// fires in retrospect. False: the row is no longer the one that was seen, and nothing was written.
-    pub async fn sync_responsibility(&self, change: FileChange) -> Result<bool> {
+    /// Makes the rows of files what the files say, all in one commit; an edit bumps the revision and moves the cursor, so
+    /// that nothing fires in retrospect. False: the row is no longer the one that was seen, and was left alone.
+    pub async fn sync_responsibilities(&self, changes: Vec<FileChange>) -> Result<Vec<bool>> {
         let clock = self.clock().clone();
-        self.write(move |conn| Box::pin(async move { apply(conn, &change, clock.as_ref()).await })).await
+        self.write(move |conn| {
+            Box::pin(async move {
+                let mut done = Vec::with_capacity(changes.len());
+                for change in &changes {
+                    done.push(apply(conn, change, clock.as_ref()).await?);
+                }
+                Ok(done)
+            })
+        })
+        .await
+    }
+
+    /// Notes how files looked that say what their rows say.
+    pub async fn mark_responsibilities(&self, marks: Vec<(ResponsibilityId, Option<String>)>) -> Result<()> {
+        if marks.is_empty() {
+            return Ok(());
+        }
+        let marks = Value::from_iter(marks.iter().map(|(id, mark)| json!([id.as_str(), mark]))).to_string();
+        self.write(move |conn| {
+            Box::pin(async move {
+                sqlx::query(SET_MARKS).bind(marks).execute(conn).await?;
+                Ok(())
+            })
+        })
+        .await
     }
 
     /// Stores a next slot that was computed anew (other zone data); nothing happens to a row that changed.
@@ -215,7 +247,8 @@ async fn apply(conn: &mut SqliteConnection, change: &FileChange, clock: &dyn Clo
             .bind(slot_terms_json(&duty.slot_terms))
             .bind(run_terms_json(&duty.run_terms))
             .bind(duty.next.fire_at.map(|at| at.to_string()))
-            .bind(duty.next.is_done),
+            .bind(duty.next.is_done)
+            .bind(&change.mark),
         FileState::Unusable { error } => update.bind(error),
         FileState::Removed => update,
     };
@@ -259,6 +292,7 @@ async fn insert_responsibility(
     let insert = insert.bind(terms(|duty| run_terms_json(&duty.run_terms)));
     let insert = insert.bind(duty.and_then(|duty| duty.next.fire_at).map(|at| at.to_string()));
     let insert = insert.bind(duty.is_some_and(|duty| duty.next.is_done));
+    let insert = insert.bind(change.mark.as_ref().filter(|_| duty.is_some()));
     let done = insert.execute(&mut *conn).await?.rows_affected() > 0;
     if let (Some(error), true) = (error, done) {
         let of = (&change.persona, change.new_id.as_str(), 1);
@@ -299,6 +333,7 @@ fn responsibility(row: &SqliteRow) -> Result<StoredResponsibility> {
         },
         failures: row.get("failures"),
         thread: row.get::<Option<String>, _>("thread_id").map(ThreadId::new),
+        mark: row.get("mark"),
         removed_at: time(row, "removed_at")?,
         error: row.get("error"),
         last_fired_at: time(row, "last_fired_at")?,

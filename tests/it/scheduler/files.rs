@@ -1,10 +1,11 @@
 //! Files on disk become rows; a bad one stops only itself.
 
 use super::world::{World, at};
-use attache::config::Personas;
+use attache::config::{Persona, Personas};
 use attache::scheduler::duty::prompt::{Facts, check, render};
 use attache::scheduler::{Scheduler, SyncReport};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 #[tokio::test]
 async fn a_bad_file_stops_itself_and_its_error_names_file_and_line() {
@@ -34,6 +35,44 @@ async fn an_unchanged_folder_changes_nothing() {
     let restarted = world.second_scheduler().await;
     assert_eq!(restarted.sync().await.expect("a synchronisation"), SyncReport::default());
     assert_eq!(world.row("digest.md").await, before);
+}
+
+#[tokio::test]
+async fn after_a_restart_a_file_that_looks_the_same_is_not_read_again() {
+    let world = World::at("2026-06-01T00:00:00Z").await;
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let write = |minute: u32, modified: SystemTime| {
+        world.write("tea.md", &format!("---\nname: Tea\nschedule: {minute} 17 * * *\n---\nDrink."));
+        let file = std::fs::File::options().write(true).open(world.path("tea.md")).expect("the file");
+        file.set_modified(modified).expect("a time of change");
+    };
+    write(10, long_ago);
+    world.sync().await;
+    assert_eq!(world.row("tea.md").await.schedule, "10 17 * * *");
+    // Other words of the same length with the same time: who sees a change has read the file.
+    write(20, long_ago);
+    let restarted = world.second_scheduler().await;
+    assert_eq!(restarted.sync().await.expect("a synchronisation"), SyncReport::default());
+    write(20, long_ago + Duration::from_secs(1));
+    assert_eq!(restarted.sync().await.expect("a synchronisation").changed, 1);
+    // A change in the second of the look may be followed by another that looks the same.
+    let now = SystemTime::from(world.now().to_utc());
+    for minute in [30, 40] {
+        write(minute, now);
+        assert_eq!(world.second_scheduler().await.sync().await.expect("a synchronisation").changed, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_persona_that_moved_has_its_files_read_again() {
+    let world = World::at("2026-06-01T00:00:00Z").await;
+    world.write("noon.md", "---\nname: Noon\nschedule: 0 12 * * *\n---\nEat.");
+    world.sync().await;
+    let moved = world.personas.iter().cloned().map(|old| Persona { timezone: chrono_tz::Asia::Tokyo, ..old });
+    let moved = Arc::new(Personas::new(moved.collect()).expect("one persona"));
+    let later = Scheduler::new(world.store.clone(), moved, world.clock.clone());
+    assert_eq!(later.sync().await.expect("a synchronisation").changed, 1);
+    assert_eq!(world.row("noon.md").await.timezone, "Asia/Tokyo");
 }
 
 #[tokio::test]

@@ -1,0 +1,215 @@
+//! The folders of responsibilities as they are on disk: which files there are, and what those say that are not known yet.
+//!
+//! A file is known by the time of its last change and its size, as `make` knows its files; one that was changed a moment ago
+//! is read again, because a second change in the same tick of the file system's clock would look the same.
+
+use super::duty::file::{FileError, Responsibility};
+use super::duty::{file, schema};
+use crate::config::Persona;
+use crate::domain::{PersonaId, Timestamp};
+use cap_std::ambient_authority;
+use cap_std::fs_utf8::{Dir, DirEntry, File};
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Files looked at per persona; more is a mistake, not a calendar.
+const FILES_MAX: usize = 20_000;
+pub(super) const FOLDER: &str = "responsibilities";
+/// No file system's clock is coarser (FAT counts in twos).
+const SETTLES_AFTER: Duration = Duration::from_secs(2);
+
+/// A file by persona and path below the persona's folder.
+pub(super) type Key = (PersonaId, String);
+
+/// Enough of a file's metadata to know that it is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Mark {
+    /// Nanoseconds since the Unix epoch; 0 when the file system does not say.
+    modified_ns: u64,
+    size_bytes: u64,
+}
+
+impl Mark {
+    fn of(metadata: &cap_std::fs::Metadata) -> Self {
+        let modified = metadata.modified().ok().map(cap_std::time::SystemTime::into_std);
+        let since = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let modified_ns = since.and_then(|since| u64::try_from(since.as_nanos()).ok()).unwrap_or(0);
+        Self { modified_ns, size_bytes: metadata.len() }
+    }
+    fn is_settled(self, now: Timestamp) -> bool {
+        let modified = UNIX_EPOCH + Duration::from_nanos(self.modified_ns);
+        let now = SystemTime::from(now.to_utc());
+        let apart = now.duration_since(modified).unwrap_or_else(|ahead| ahead.duration());
+        apart > SETTLES_AFTER
+    }
+    fn spelled(self) -> String {
+        format!("{}:{}", self.modified_ns, self.size_bytes)
+    }
+    fn parse(text: &str) -> Option<Self> {
+        let (modified, size) = text.split_once(':')?;
+        Some(Self { modified_ns: modified.parse().ok()?, size_bytes: size.parse().ok()? })
+    }
+}
+
+/// Path of a schema below the persona's folder, and its mark; no mark: it is not there.
+type SchemaStamp = (String, Option<Mark>);
+
+/// Enough to know that a responsibility is the same.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Stamp {
+    own: Mark,
+    /// The schema that it names.
+    schema: Option<SchemaStamp>,
+    /// It was changed so recently that another change may look the same.
+    is_fresh: bool,
+}
+
+impl Stamp {
+    /// `MODIFIED:SIZE`, then the same of its schema (`-`: not there) and its path. `None`: not to be relied on later.
+    pub fn spelled(&self) -> Option<String> {
+        let own = self.own.spelled();
+        match &self.schema {
+            _ if self.is_fresh => None,
+            None => Some(own),
+            Some((path, mark)) => {
+                let mark = mark.map_or("-".to_owned(), Mark::spelled);
+                Some(format!("{own} {mark} {path}"))
+            }
+        }
+    }
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut words = text.splitn(3, ' ');
+        let own = Mark::parse(words.next()?)?;
+        let schema = match (words.next(), words.next()) {
+            (None, _) => None,
+            (Some("-"), Some(path)) => Some((path.to_owned(), None)),
+            (Some(mark), Some(path)) => Some((path.to_owned(), Some(Mark::parse(mark)?))),
+            (Some(_), None) => return None,
+        };
+        Some(Self { own, schema, is_fresh: false })
+    }
+}
+
+/// A file that was read.
+pub(super) struct Found {
+    pub responsibility: Responsibility,
+    /// On one line.
+    pub output_schema: Option<String>,
+}
+
+/// The folders as they were found.
+#[derive(Default)]
+pub(super) struct Scan {
+    pub stamps: BTreeMap<Key, Stamp>,
+    /// What the files say whose stamp is new, or why they cannot be used.
+    pub read: BTreeMap<Key, Result<Found, String>>,
+    /// Personas whose folder could not be listed, with the reason: their rows stay as they are.
+    pub unreadable: BTreeMap<PersonaId, String>,
+}
+
+/// What is known of the files.
+pub(super) type Known = BTreeMap<Key, Stamp>;
+
+/// Lists the responsibility files of all personas and reads those whose stamp is not in `known`. Blocking.
+pub(super) fn scan<'a>(personas: impl Iterator<Item = &'a Persona>, known: &Known, now: Timestamp) -> Scan {
+    let mut scan = Scan::default();
+    for persona in personas {
+        if let Err(error) = scan_folder(persona, known, now, &mut scan) {
+            scan.unreadable.insert(persona.id.clone(), error.to_string());
+        }
+    }
+    scan
+}
+
+fn scan_folder(persona: &Persona, known: &Known, now: Timestamp, scan: &mut Scan) -> io::Result<()> {
+    // A folder that does not exist holds no responsibilities.
+    let opened = Dir::open_ambient_dir(utf8(persona)?, ambient_authority())
+        .and_then(|home| home.open_dir(FOLDER).map(|folder| (home, folder)));
+    let (home, folder) = match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened?,
+    };
+    let mut found = 0;
+    for entry in folder.entries()? {
+        let Some((name, entry)) = candidate(entry?) else { continue };
+        found += 1;
+        if found > FILES_MAX {
+            return Err(io::Error::other(format!("more than {FILES_MAX} responsibilities")));
+        }
+        let key = (persona.id.clone(), format!("{FOLDER}/{name}"));
+        let before = known.get(&key);
+        let is_same = |own: Mark| {
+            let of_schema = |path: &str| home.metadata(path).ok().map(|found| Mark::of(&found));
+            before.filter(|before| {
+                let schema = before.schema.as_ref();
+                let is_known = before.own == own && !before.is_fresh;
+                is_known && schema.is_none_or(|(path, mark)| *mark == of_schema(path))
+            })
+        };
+        let (own, content) = match folder.metadata(&name) {
+            // Gone since it was listed, or a folder that is called `x.md`.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Ok(metadata) if !metadata.is_file() => continue,
+            Ok(metadata) => (Mark::of(&metadata), None),
+            // For example a link that leads out of the persona's folder.
+            Err(error) => (Mark::default(), Some(Err(error))),
+        };
+        if let Some(same) = is_same(own) {
+            scan.stamps.insert(key, same.clone());
+            continue;
+        }
+        let content = content.unwrap_or_else(|| read(entry.open(), file::FILE_BYTES_MAX));
+        let (found, schema) = understood(&home, content);
+        scan.read.insert(key.clone(), found);
+        let marks = schema.iter().filter_map(|(_, mark)| *mark).chain([own]);
+        let is_fresh = marks.into_iter().any(|mark| !mark.is_settled(now));
+        scan.stamps.insert(key, Stamp { own, schema, is_fresh });
+    }
+    Ok(())
+}
+
+/// What a file says, with the schema that it names; and the mark of that schema, taken before it is read.
+fn understood(home: &Dir, content: io::Result<Vec<u8>>) -> (Result<Found, String>, Option<SchemaStamp>) {
+    let unreadable = |error: io::Error| format!("cannot be read: {error}");
+    let parsed = content.map_err(unreadable);
+    let parsed = parsed.and_then(|bytes| file::parse(&bytes).map_err(|error| error.to_string()));
+    let responsibility = match parsed {
+        Ok(responsibility) => responsibility,
+        Err(error) => return (Err(error), None),
+    };
+    let Some(at) = responsibility.output_schema.clone() else {
+        return (Ok(Found { responsibility, output_schema: None }), None);
+    };
+    let metadata = home.metadata(&at.path);
+    let mark = metadata.as_ref().ok().map(Mark::of);
+    let opened = match metadata {
+        // A pipe would be waited for.
+        Ok(metadata) if !metadata.is_file() => Err(io::Error::other("it is no file")),
+        _ => home.open(&at.path),
+    };
+    let content = read(opened, schema::SCHEMA_BYTES_MAX).map_err(unreadable);
+    let found = content.and_then(|bytes| schema::check(&bytes)).map_err(|problem| {
+        FileError { line: at.line, problem: format!("`output_schema`: `{}` {problem}", at.path) }.to_string()
+    });
+    let found = found.map(|schema| Found { responsibility, output_schema: Some(schema) });
+    (found, Some((at.path, mark)))
+}
+
+fn utf8(persona: &Persona) -> io::Result<&str> {
+    persona.folder.to_str().ok_or_else(|| io::Error::other("the path of the folder is not UTF-8"))
+}
+
+/// `*.md`, except hidden files and the folder's README.
+fn candidate(entry: DirEntry) -> Option<(String, DirEntry)> {
+    let name = entry.file_name().ok()?;
+    let named_well = name.ends_with(".md") && !name.starts_with('.');
+    (named_well && !name.eq_ignore_ascii_case("readme.md")).then_some((name, entry))
+}
+
+fn read(opened: io::Result<File>, bytes_max: usize) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    // One byte more than is allowed lets the parser say that the file is too large.
+    opened?.take(bytes_max as u64 + 1).read_to_end(&mut content)?;
+    Ok(content)
+}
