@@ -1,0 +1,161 @@
+//! `attache schedule calendar`: the coming days, with what is due on each.
+
+use super::{Desk, comes_after, count, count_arg, name_arg, state, subcommand, timing_of, zone_of};
+use crate::cli::{Command, Context, Exit, Failure, output};
+use crate::domain::Timestamp;
+use crate::scheduler::duty::timing::local_text;
+use crate::store::StoredResponsibility;
+use chrono::{DateTime, Datelike, Duration, NaiveDate};
+use chrono_tz::Tz;
+use clap::{Arg, ArgMatches};
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+pub struct Calendar;
+
+/// Slots of one responsibility on one day that have a line each; more share one.
+const LINES_PER_DAY: usize = 6;
+/// Slots looked at; more are no calendar that anybody reads.
+const SLOTS_MAX: usize = 1_000_000;
+
+/// What is due of one responsibility on one day, the first and the last of it.
+struct Entry<'a> {
+    row: &'a StoredResponsibility,
+    first: Timestamp,
+    last: Timestamp,
+    count: usize,
+}
+
+impl Command for Calendar {
+    fn clap(&self) -> clap::Command {
+        let zone = Arg::new("timezone").long("timezone").value_name("ZONE");
+        let zone =
+            zone.help("IANA zone of the days [default: that of the responsibilities, if they share one]");
+        subcommand("calendar", "Show what is due in the coming week")
+            .arg(name_arg())
+            .arg(count_arg("days", 31, "7", "How many days to show, today included"))
+            .arg(zone)
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            let desk = Desk::open(context).await?;
+            let rows = desk.chosen(args).await?;
+            let zone = zone_for(args, &rows)?;
+            let days = days(&rows, zone, desk.clock.now(), count(args, "days"))?;
+            if context.json() {
+                context
+                    .screen
+                    .json(&days.iter().map(|(day, of)| shown(*day, zone, of)).collect::<Vec<_>>())?;
+                return Ok(Exit::Ok);
+            }
+            for (day, entries) in &days {
+                context.screen.heading(format!("{} {day}", day.weekday()))?;
+                for entry in entries {
+                    context.screen.line(format!("  {}", line(zone, entry)))?;
+                }
+                if entries.is_empty() {
+                    context.screen.line("  nothing")?;
+                }
+            }
+            output::remark(&format!("times are of {zone}"));
+            let resting = rows.iter().filter(|row| !matches!(state(row), "on" | "done")).count();
+            if resting > 0 {
+                output::remark(&format!("off, paused or unusable: {resting}; see `attache schedule list`"));
+            }
+            Ok(Exit::Ok)
+        })
+    }
+}
+
+fn zone_for(args: &ArgMatches, rows: &[StoredResponsibility]) -> anyhow::Result<Tz> {
+    if let Some(typed) = args.get_one::<String>("timezone") {
+        return typed.parse().map_err(|_| {
+            let failure = Failure::new(Exit::Usage, format!("no time zone `{typed}`"));
+            failure.hint("write an IANA name such as `Europe/Berlin`").into()
+        });
+    }
+    let first = rows.first().map_or(Tz::UTC, zone_of);
+    Ok(if rows.iter().all(|row| zone_of(row) == first) { first } else { Tz::UTC })
+}
+
+/// Every day of the span, with what is due on it by time.
+fn days(
+    rows: &[StoredResponsibility],
+    zone: Tz,
+    now: Timestamp,
+    count: usize,
+) -> anyhow::Result<BTreeMap<NaiveDate, Vec<Entry<'_>>>> {
+    let day_of = |at: Timestamp| local(at, zone).date_naive();
+    let today = day_of(now);
+    let span = today.iter_days().take(count);
+    let mut days: BTreeMap<NaiveDate, Vec<Entry<'_>>> = span.map(|day| (day, Vec::new())).collect();
+    let end = today + Duration::days(i64::try_from(count).unwrap_or_default());
+    let mut looked_at = 0;
+    for row in rows.iter().filter(|row| state(row) == "on") {
+        let Some(timing) = timing_of(row) else { continue };
+        let mut next = timing.next_after(comes_after(row, now));
+        let mut of_day: Vec<Timestamp> = Vec::new();
+        while let Some(slot) = next.filter(|slot| day_of(*slot) < end) {
+            looked_at += 1;
+            if looked_at > SLOTS_MAX {
+                let message = format!("more than {SLOTS_MAX} slots are due in {count} days");
+                let hint =
+                    "name one responsibility, a persona with --persona ID, or fewer days with --days N";
+                return Err(Failure::new(Exit::Usage, message).hint(hint).into());
+            }
+            if of_day.first().is_some_and(|first| day_of(*first) != day_of(slot)) {
+                file(&mut days, row, &std::mem::take(&mut of_day), day_of);
+            }
+            of_day.push(slot);
+            next = timing.next_after(slot);
+        }
+        file(&mut days, row, &of_day, day_of);
+    }
+    days.values_mut().for_each(|entries| entries.sort_by_key(|entry| (entry.first, &entry.row.name)));
+    Ok(days)
+}
+
+/// Files the slots of one responsibility under their day.
+fn file<'a>(
+    days: &mut BTreeMap<NaiveDate, Vec<Entry<'a>>>,
+    row: &'a StoredResponsibility,
+    slots: &[Timestamp],
+    day_of: impl Fn(Timestamp) -> NaiveDate,
+) {
+    let (Some(first), Some(last)) = (slots.first(), slots.last()) else { return };
+    let Some(entries) = days.get_mut(&day_of(*first)) else { return };
+    if slots.len() > LINES_PER_DAY {
+        entries.push(Entry { row, first: *first, last: *last, count: slots.len() });
+    } else {
+        entries.extend(slots.iter().map(|slot| Entry { row, first: *slot, last: *slot, count: 1 }));
+    }
+}
+
+fn local(at: Timestamp, zone: Tz) -> DateTime<Tz> {
+    at.to_utc().with_timezone(&zone)
+}
+
+fn line(zone: Tz, entry: &Entry<'_>) -> String {
+    let Entry { row, first, last, count } = entry;
+    let clock = |at: Timestamp| local(at, zone).format("%H:%M").to_string();
+    let whom = format!("{} ({})", output::one_line(&row.name), row.persona);
+    match count {
+        1 => format!("{}        {whom}", clock(*first)),
+        count => format!("{} - {} {whom}, {count} times", clock(*first), clock(*last)),
+    }
+}
+
+fn shown(day: NaiveDate, zone: Tz, entries: &[Entry<'_>]) -> Value {
+    let slots = entries.iter().map(|entry| {
+        json!({
+            "slot_at": entry.first.to_string(),
+            "local": local_text(entry.first, zone),
+            "until": (entry.count > 1).then(|| entry.last.to_string()),
+            "count": entry.count,
+            "persona": entry.row.persona.as_str(),
+            "name": entry.row.name,
+        })
+    });
+    json!({ "date": day.to_string(), "timezone": zone.name(), "slots": Value::from_iter(slots) })
+}

@@ -1,0 +1,70 @@
+//! `attache schedule history`: what became of past slots, the newest first.
+
+use super::{Desk, count, count_arg, name_arg, subcommand, zone_of};
+use crate::cli::{Command, Context, Exit};
+use crate::domain::RunId;
+use crate::scheduler::duty::timing::local_text;
+use crate::store::StoredSlot;
+use chrono_tz::Tz;
+use clap::ArgMatches;
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+
+pub struct History;
+
+impl Command for History {
+    fn clap(&self) -> clap::Command {
+        let limit = count_arg("limit", 1000, "10", "How many slots to show");
+        subcommand("history", "Show what became of past slots, newest first").arg(name_arg()).arg(limit)
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            let desk = Desk::open(context).await?;
+            let mut slots = Vec::new();
+            for row in desk.chosen(args).await? {
+                let own = desk.store.responsibility_slots(Some(&row.id), count(args, "limit")).await?;
+                slots.extend(own.into_iter().map(|slot| (zone_of(&row), slot)));
+            }
+            slots.sort_by_key(|(_, slot)| std::cmp::Reverse(slot.slot_at));
+            slots.truncate(count(args, "limit"));
+            if context.json() {
+                context.screen.json(&slots.iter().map(|(_, slot)| past(slot)).collect::<Vec<_>>())?;
+                return Ok(Exit::Ok);
+            }
+            let lines = slots.iter().map(|(zone, slot)| line(*zone, slot));
+            let headings = ["SLOT", "PERSONA", "NAME", "KIND", "BECAME", "RUN", "RUN STATE", "NOTE"];
+            context.screen.table(&headings, &lines.collect::<Vec<_>>())?;
+            Ok(Exit::Ok)
+        })
+    }
+}
+
+/// `fired`, or for instance `missed 7`.
+pub(super) fn became(slot: &StoredSlot) -> String {
+    match slot.missed_count {
+        0 | 1 => slot.state.clone(),
+        count => format!("{} {count}", slot.state),
+    }
+}
+
+fn line(zone: Tz, slot: &StoredSlot) -> Vec<String> {
+    let run = slot.run.as_ref().map(ToString::to_string).unwrap_or_default();
+    let cells = [local_text(slot.slot_at, zone), slot.persona.to_string(), slot.responsibility.clone()];
+    let rest = [slot.kind.clone(), became(slot), run, slot.run_state.clone().unwrap_or_default()];
+    [cells.to_vec(), rest.to_vec(), vec![slot.note.clone().unwrap_or_default()]].concat()
+}
+
+pub(super) fn past(slot: &StoredSlot) -> Value {
+    json!({
+        "slot_at": slot.slot_at.to_string(),
+        "persona": slot.persona.as_str(),
+        "name": slot.responsibility,
+        "kind": slot.kind,
+        "state": slot.state,
+        "missed_count": slot.missed_count,
+        "missed_until": slot.missed_until.map(|at| at.to_string()),
+        "note": slot.note,
+        "run_id": slot.run.as_ref().map(RunId::as_str),
+        "run_state": slot.run_state,
+    })
+}

@@ -1,0 +1,46 @@
+//! `attache schedule list`: every responsibility, whether it runs and when it is due.
+
+use super::{Desk, pause_reason, shown, state, subcommand, zone_of};
+use crate::cli::{Command, Context, Exit, output};
+use crate::scheduler::duty::timing::local_text;
+use clap::ArgMatches;
+use futures_util::future::BoxFuture;
+
+pub struct List;
+
+impl Command for List {
+    fn clap(&self) -> clap::Command {
+        subcommand("list", "List every responsibility and when it is due")
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            let rows = Desk::open(context).await?.chosen(args).await?;
+            if context.json() {
+                context.screen.json(&rows.iter().map(shown).collect::<Vec<_>>())?;
+                return Ok(Exit::Ok);
+            }
+            let lines: Vec<Vec<String>> = rows
+                .iter()
+                .map(|row| {
+                    let next = row.next.at.map(|at| local_text(at, zone_of(row)));
+                    let next = next.filter(|_| state(row) == "on").unwrap_or_default();
+                    let cells =
+                        [&row.name, row.persona.as_str(), &row.schedule, &row.timezone, state(row), &next];
+                    cells.map(str::to_owned).to_vec()
+                })
+                .collect();
+            context.screen.table(&["NAME", "PERSONA", "WHEN", "ZONE", "STATE", "NEXT"], &lines)?;
+            for row in &rows {
+                match (&row.error, pause_reason(row)) {
+                    (Some(error), _) => output::remark(error),
+                    (None, Some(reason)) => output::remark(&format!(
+                        "`{}` is paused {reason}; `attache schedule resume` lets it go on",
+                        row.name
+                    )),
+                    (None, None) => {}
+                }
+            }
+            Ok(Exit::Ok)
+        })
+    }
+}

@@ -1,0 +1,220 @@
+//! `attache schedule`: what personas do by the clock; one file per subcommand.
+//!
+//! Every subcommand reads the files first, so that it tells what the engine will do with them, running or not.
+
+mod list;
+mod show;
+mod next;
+mod calendar;
+mod history;
+mod run;
+
+use super::threads::persona_of;
+use super::{Command, Context, Exit, Failure};
+use crate::clock::{Clock, SystemClock};
+use crate::config::Personas;
+use crate::domain::{PausedBy, Timestamp};
+use crate::scheduler::Scheduler;
+use crate::scheduler::duty::timing::{Timing, local_text};
+use crate::store::{Store, StoredResponsibility};
+use chrono_tz::Tz;
+use clap::{Arg, ArgMatches, value_parser};
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+pub struct ScheduleCommand;
+
+/// Every subcommand, in the order of `--help`.
+static SUBCOMMANDS: &[&dyn Command] = &[
+    // What will happen.
+    &list::List,
+    &show::Show,
+    &next::Next,
+    &calendar::Calendar,
+    // What has happened.
+    &history::History,
+    // Doing something about it.
+    &run::Run,
+];
+
+impl Command for ScheduleCommand {
+    fn clap(&self) -> clap::Command {
+        clap::Command::new("schedule")
+            .about("Show, start, pause and check responsibilities")
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommands(SUBCOMMANDS.iter().map(|command| command.clap()))
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        let found = args.subcommand().and_then(|(name, args)| {
+            let found = SUBCOMMANDS.iter().find(|command| command.clap().get_name() == name);
+            found.map(|command| (command, args))
+        });
+        match found {
+            Some((command, args)) => command.run(context, args),
+            None => Box::pin(async { Ok(Exit::Usage) }),
+        }
+    }
+}
+
+fn subcommand(name: &'static str, about: &'static str) -> clap::Command {
+    let persona = Arg::new("persona").long("persona").value_name("ID").help("Only this persona's");
+    clap::Command::new(name).about(about).arg(persona)
+}
+
+fn name_arg() -> Arg {
+    Arg::new("name").value_name("NAME").help("Name of a responsibility, or of its file")
+}
+
+fn count_arg(long: &'static str, most: i64, default: &'static str, help: &'static str) -> Arg {
+    let number = value_parser!(i64).range(1..=most);
+    Arg::new(long).long(long).value_name("N").value_parser(number).default_value(default).help(help)
+}
+
+fn count(args: &ArgMatches, long: &str) -> usize {
+    args.get_one::<i64>(long).map_or(0, |count| usize::try_from(*count).unwrap_or_default())
+}
+
+/// What every subcommand needs: the rows, brought in line with the files.
+struct Desk<'a> {
+    context: &'a Context,
+    store: Store,
+    scheduler: Scheduler,
+    clock: Arc<dyn Clock>,
+}
+
+impl<'a> Desk<'a> {
+    async fn open(context: &'a Context) -> anyhow::Result<Self> {
+        context.require_workspace()?;
+        let personas: Arc<Personas> = Arc::new(context.config()?.personas);
+        let store = context.store_beside().await?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let scheduler = Scheduler::new(store.clone(), personas, clock.clone());
+        scheduler.sync().await?;
+        Ok(Self { context, store, scheduler, clock })
+    }
+
+    /// Responsibilities whose files exist, of one persona or of all; of one name when one is given.
+    async fn chosen(&self, args: &ArgMatches) -> anyhow::Result<Vec<StoredResponsibility>> {
+        let persona = persona_of(self.context, &self.store, args).await?;
+        let name = args.try_get_one::<String>("name").ok().flatten();
+        let mut rows = self.store.responsibilities().await?;
+        rows.retain(|row| row.removed_at.is_none() && persona.as_ref().is_none_or(|id| row.persona == *id));
+        let names: Vec<String> = rows.iter().map(|row| format!("`{}`", row.name)).collect();
+        rows.retain(|row| name.is_none_or(|name| is_called(row, name)));
+        match name {
+            Some(name) if rows.is_empty() => {
+                let failure = Failure::new(Exit::NoInput, format!("no responsibility `{name}`"));
+                let hint = match names.as_slice() {
+                    [] => "there is none; write one into `personas/ID/responsibilities/NAME.md`".to_owned(),
+                    [first @ .., _] if first.len() >= NAMES_SHOWN => {
+                        let some = names.iter().take(NAMES_SHOWN).cloned().collect::<Vec<_>>().join(", ");
+                        format!("there are {}, such as {some}; `attache schedule list` has all", names.len())
+                    }
+                    names => format!("there are: {}", names.join(", ")),
+                };
+                Err(failure.hint(hint).into())
+            }
+            _ => Ok(rows),
+        }
+    }
+
+    /// The one responsibility that is named.
+    async fn named(&self, args: &ArgMatches) -> anyhow::Result<StoredResponsibility> {
+        let mut rows = self.chosen(args).await?;
+        match (rows.pop(), rows.as_slice()) {
+            (Some(row), []) => Ok(row),
+            (last, others) => {
+                let personas: Vec<&str> =
+                    others.iter().chain(&last).map(|row| row.persona.as_str()).collect();
+                let message = format!("several responsibilities have that name: of {}", personas.join(", "));
+                let hint = "name the persona with --persona ID, or the file instead of the name";
+                Err(Failure::new(Exit::Usage, message).hint(hint).into())
+            }
+        }
+    }
+}
+
+/// Names that an error lists.
+const NAMES_SHOWN: usize = 20;
+
+/// By its name in any case, or by its file with or without folder and ending.
+fn is_called(row: &StoredResponsibility, name: &str) -> bool {
+    let file = row.file.rsplit('/').next().unwrap_or_default();
+    row.name.eq_ignore_ascii_case(name)
+        || row.file == name
+        || file == name
+        || file.strip_suffix(".md") == Some(name)
+}
+
+/// Whether slots of it come: `on`; otherwise why not.
+fn state(row: &StoredResponsibility) -> &'static str {
+    match (&row.error, row.enabled, row.paused) {
+        (Some(_), ..) => "unusable",
+        (None, false, _) => "off",
+        (None, true, Some(_)) => "paused",
+        (None, true, None) if row.next.is_done => "done",
+        (None, true, None) => "on",
+    }
+}
+
+/// Why and since when it does not run, for people.
+fn pause_reason(row: &StoredResponsibility) -> Option<String> {
+    let paused = row.paused?;
+    let since = local_text(paused.at, zone_of(row));
+    Some(match paused.by {
+        PausedBy::Owner => format!("since {since}, by hand"),
+        PausedBy::Failures => {
+            format!("since {since}, because {} runs failed one after another", row.failures)
+        }
+    })
+}
+
+fn zone_of(row: &StoredResponsibility) -> Tz {
+    row.timezone.parse().unwrap_or(Tz::UTC)
+}
+
+fn timing_of(row: &StoredResponsibility) -> Option<Timing> {
+    Timing::parse(&row.schedule, zone_of(row)).ok()
+}
+
+/// From when on slots of it are still to come.
+fn comes_after(row: &StoredResponsibility, now: Timestamp) -> Timestamp {
+    row.version.cursor_at.max(now)
+}
+
+/// What `list` and `show` have in common.
+fn shown(row: &StoredResponsibility) -> Map<String, Value> {
+    let shown = json!({
+        "id": row.id.as_str(),
+        "persona": row.persona.as_str(),
+        "name": row.name,
+        "file": format!("personas/{}/{}", row.persona, row.file),
+        "schedule": row.schedule,
+        "timezone": row.timezone,
+        "state": state(row),
+        "paused_at": row.paused.map(|paused| paused.at.to_string()),
+        "paused_by": row.paused.map(|paused| paused.by.as_str()),
+        "failures": row.failures,
+        "revision": row.version.revision,
+        "next_slot_at": row.next.at.map(|at| at.to_string()),
+        "next_fire_at": row.next.fire_at.map(|at| at.to_string()),
+        "last_fired_at": row.last_fired_at.map(|at| at.to_string()),
+        "error": row.error,
+    });
+    match shown {
+        Value::Object(shown) => shown,
+        _ => Map::new(),
+    }
+}
+
+/// One slot that will come.
+fn upcoming(at: Timestamp, row: &StoredResponsibility) -> Value {
+    json!({
+        "slot_at": at.to_string(),
+        "local": local_text(at, zone_of(row)),
+        "persona": row.persona.as_str(),
+        "name": row.name,
+    })
+}

@@ -1,0 +1,49 @@
+//! `attache schedule next`: the next slots, of one responsibility or of all together.
+
+use super::{Desk, comes_after, count, count_arg, name_arg, state, subcommand, timing_of, upcoming, zone_of};
+use crate::cli::{Command, Context, Exit};
+use crate::domain::Timestamp;
+use crate::scheduler::duty::timing::local_text;
+use crate::store::StoredResponsibility;
+use clap::ArgMatches;
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+
+pub struct Next;
+
+impl Command for Next {
+    fn clap(&self) -> clap::Command {
+        let count = count_arg("count", 1000, "10", "How many slots to show").alias("limit");
+        subcommand("next", "Show the next slots").arg(name_arg()).arg(count)
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            let desk = Desk::open(context).await?;
+            let (count, now) = (count(args, "count"), desk.clock.now());
+            let rows = desk.chosen(args).await?;
+            let mut slots: Vec<(Timestamp, &StoredResponsibility)> = Vec::new();
+            for row in rows.iter().filter(|row| state(row) == "on") {
+                let Some(timing) = timing_of(row) else { continue };
+                slots.extend(timing.upcoming(comes_after(row, now), count).into_iter().map(|at| (at, row)));
+                // However many responsibilities there are, only the first slots of all are kept.
+                if slots.len() > count * 16 {
+                    slots.sort_by_key(|(at, _)| *at);
+                    slots.truncate(count);
+                }
+            }
+            slots.sort_by_key(|(at, _)| *at);
+            slots.truncate(count);
+            if context.json() {
+                context
+                    .screen
+                    .json(&slots.iter().map(|(at, row)| upcoming(*at, row)).collect::<Vec<Value>>())?;
+                return Ok(Exit::Ok);
+            }
+            let lines = slots.iter().map(|(at, row)| {
+                vec![local_text(*at, zone_of(row)), row.persona.to_string(), row.name.clone()]
+            });
+            context.screen.table(&["SLOT", "PERSONA", "NAME"], &lines.collect::<Vec<_>>())?;
+            Ok(Exit::Ok)
+        })
+    }
+}

@@ -1,0 +1,38 @@
+//! `attache schedule run`: starts a responsibility now; its schedule does not notice.
+
+use super::{Desk, name_arg, subcommand};
+use crate::cli::{Command, Context, Exit, Failure, output};
+use crate::scheduler::StartError;
+use clap::ArgMatches;
+use futures_util::future::BoxFuture;
+use serde_json::json;
+
+pub struct Run;
+
+impl Command for Run {
+    fn clap(&self) -> clap::Command {
+        subcommand("run", "Start a responsibility now").arg(name_arg().required(true))
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            let desk = Desk::open(context).await?;
+            let row = desk.named(args).await?;
+            let run = desk.scheduler.start(&row).await.map_err(|error| match error {
+                StartError::Store(error) => anyhow::Error::from(error),
+                other => {
+                    let message = format!("`{}` cannot be started", row.name);
+                    Failure::new(Exit::BadData, message).because(other).into()
+                }
+            })?;
+            if context.json() {
+                let started =
+                    json!({ "run_id": run.as_str(), "persona": row.persona.as_str(), "name": row.name });
+                context.screen.json(&started)?;
+            } else {
+                context.screen.line(run.as_str())?;
+                output::remark("queued; a running engine takes it up, or `attache drain` does");
+            }
+            Ok(Exit::Ok)
+        })
+    }
+}
