@@ -5,6 +5,7 @@ use super::document::child;
 use super::load::Desk;
 use super::providers;
 use super::settings::{Inference, ModelChoice, Persona};
+use crate::domain::RunTerms;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -51,9 +52,17 @@ pub fn show(choices: &[ModelChoice]) -> Value {
 impl Inference {
     /// Whom a persona's runs ask: its own provider or the house's first, then the fallbacks, none twice.
     pub fn choices_for(&self, persona: &Persona) -> Vec<ModelChoice> {
+        self.choices_under(&RunTerms::default(), persona)
+    }
+
+    /// The same for a run that is held to these terms: its own model comes first, the persona's fallbacks stay behind it.
+    pub fn choices_under(&self, terms: &RunTerms, persona: &Persona) -> Vec<ModelChoice> {
+        let said = |of_run: &Option<String>, of_persona: &Option<String>, of_house: &String| {
+            of_run.as_ref().or(of_persona.as_ref()).unwrap_or(of_house).clone()
+        };
         let first = ModelChoice {
-            provider: persona.provider.as_ref().unwrap_or(&self.provider).clone(),
-            model: persona.model.as_ref().unwrap_or(&self.model).clone(),
+            provider: said(&terms.provider, &persona.provider, &self.provider),
+            model: said(&terms.model, &persona.model, &self.model),
         };
         let mut choices = vec![first];
         for choice in persona.fallback.as_ref().unwrap_or(&self.fallback) {

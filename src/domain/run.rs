@@ -80,6 +80,10 @@ word_enum!(
         AlreadyReplied = "already_replied",
         /// The persona sends by tools only.
         ToolOnly = "tool_only",
+        /// The responsibility only has its answers stored.
+        StoreOnly = "store_only",
+        /// The responsibility names somebody who is neither an owner nor in `send_allow`.
+        NotAllowed = "not_allowed",
         OutboundNotConfigured = "outbound_not_configured",
         NoRecipient = "no_recipient",
         /// A recipient has had as many automatic mails as they may have in an hour or a day.

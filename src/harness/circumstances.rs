@@ -18,6 +18,9 @@ pub struct Begun {
     pub found_steps: u32,
     /// Digest of the configuration.
     pub config: String,
+    /// Digest of the terms that the run is held to; `None`: they are as usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_to: Option<String>,
     pub claim: Claim,
     /// Working time of the run by which was decided to make the call.
     pub asked_ms: u64,

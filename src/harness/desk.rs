@@ -2,12 +2,13 @@
 
 use super::ledger::{Circumstances, Hands, Ledger};
 use super::providers::{self, Provider, ProviderError};
+use super::route::Spares;
 use super::standings::Standings;
 use super::workshop::Workshop;
 use crate::clock::Clock;
 use crate::config::{Config, Persona};
-use crate::domain::{ErrorClass, LoopKey, PersonaId};
-use crate::store::{EmptyPurse, Store, StoreError};
+use crate::domain::{ErrorClass, LoopKey, PersonaId, RunTerms, Trigger};
+use crate::store::{ClaimedRun, EmptyPurse, HeldTo, Store, StoreError};
 use crate::tools::{TOOLS, Tool};
 use cap_std::fs_utf8::Dir;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,8 @@ pub struct Bench {
     pub clock: Arc<dyn Clock>,
     /// By name; built once, because an adapter owns its connections.
     pub providers: BTreeMap<String, Box<dyn Provider>>,
+    /// Those that no persona asks but a responsibility may.
+    pub spares: Spares,
     pub ledger: Box<dyn Ledger>,
     pub hands: Box<dyn Hands>,
     pub circumstances: Box<dyn Circumstances>,
@@ -82,6 +85,7 @@ impl Desk {
             })?;
             desk.providers.insert(provider, built);
         }
+        desk.spares = Spares::of(&desk.config, &desk.providers);
         Ok(desk)
     }
 
@@ -99,6 +103,7 @@ impl Desk {
         let bench = Bench {
             config,
             providers: BTreeMap::new(),
+            spares: Spares::default(),
             ledger: Box::new(workshop.clone()),
             hands: Box::new(workshop),
             circumstances: Box::new(Standings::new(clock.clone())),
@@ -121,11 +126,19 @@ impl Bench {
         })
     }
 
-    /// The tools a persona may use, in the order of the list.
-    pub fn tools(&self, persona: &Persona) -> Vec<&'static dyn Tool> {
-        let granted = |tool: &&'static dyn Tool| match &persona.tools {
-            None => true,
-            Some(names) => names.iter().any(|name| name == tool.name()),
+    /// What a run is held to. One that a letter or a word in a chat began has no terms of its own.
+    pub async fn terms_of(&self, run: &ClaimedRun) -> Result<HeldTo, RunError> {
+        match run.trigger {
+            Trigger::Schedule | Trigger::Manual => Ok(self.ledger.terms_of_run(run).await?),
+            Trigger::Email | Trigger::Chat => Ok(HeldTo::default()),
+        }
+    }
+
+    /// The tools that a run under these terms may use, of those that its persona may, in the order of the list.
+    pub fn tools(&self, persona: &Persona, terms: &RunTerms) -> Vec<&'static dyn Tool> {
+        let lists = [&persona.tools, &terms.tools];
+        let granted = |tool: &&'static dyn Tool| {
+            lists.into_iter().flatten().all(|names| names.iter().any(|name| name == tool.name()))
         };
         self.tools.iter().copied().filter(granted).collect()
     }

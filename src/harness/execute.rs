@@ -123,19 +123,29 @@ async fn finish(work: &mut Work<'_>, text: &str, stop: StopReason) -> Result<(),
         }
         StopReason::Failed => (RunState::Failed, structured::failure(work)),
         _ => {
-            let mail = reply::final_reply(work, text)?;
-            let unsendable = mail
-                .as_ref()
-                .is_some_and(|mail| matches!(mail.fate, Fate::Withhold(Withheld::OutboundNotConfigured)));
+            let mail = reply::final_reply(work, text).await?;
+            let undeliverable = mail.as_ref().and_then(|mail| undeliverable(&mail.fate));
             work.pending.extend(mail.map(|mail| Entry::Mail(Box::new(mail))));
-            match unsendable {
-                true => {
-                    let message = "an answer is stored, but no outbound transport is configured".to_owned();
-                    (RunState::Failed, Some((ErrorClass::OutboundNotConfigured, message)))
-                }
-                false => (RunState::Succeeded, None),
+            match undeliverable {
+                Some((class, message)) => (RunState::Failed, Some((class, message.to_owned()))),
+                None => (RunState::Succeeded, None),
             }
         }
     };
     work.commit(Some(Entry::Finished(Finished { state, stop_reason: stop, error }))).await
+}
+
+/// Why an answer that was wanted cannot reach anybody before an operator acts.
+fn undeliverable(fate: &Fate) -> Option<(ErrorClass, &'static str)> {
+    match fate {
+        Fate::Withhold(Withheld::OutboundNotConfigured) => {
+            let message = "an answer is stored, but no outbound transport is configured";
+            Some((ErrorClass::OutboundNotConfigured, message))
+        }
+        Fate::Withhold(Withheld::NotAllowed) => {
+            let message = "an answer is stored, but `deliver_to` names somebody who is neither an owner nor in `send_allow`";
+            Some((ErrorClass::Config, message))
+        }
+        _ => None,
+    }
 }

@@ -11,8 +11,8 @@ use super::route::Route;
 use crate::config::{ContextProfile, Persona};
 use crate::domain::{ThreadId, Timestamp, Withheld};
 use crate::store::{
-    ClaimedRun, Entry, JournalSoFar, KnownSession, NewCall, NewNotice, Sent, SessionKey, StoreError,
-    TriggerMessage, Unanswered,
+    ClaimedRun, Entry, HeldTo, JournalSoFar, KnownSession, NewCall, NewNotice, Sent, SessionKey, StoreError,
+    StoredMessage, TriggerMessage, Unanswered,
 };
 use crate::tools::{MailPolicy, Tool};
 use futures_util::future::{BoxFuture, ready};
@@ -30,8 +30,14 @@ pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 pub trait Ledger: Send + Sync {
     /// What the run answers.
     fn trigger_message<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, TriggerMessage>;
-    /// The JSON Schema that the answer is held to.
-    fn schema_of_run<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, Option<String>>;
+    /// What the run is held to; asked of runs of responsibilities only.
+    fn terms_of_run<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, HeldTo>;
+    /// The newest letter that the run can see in its thread and that may be answered.
+    fn newest_letter<'a>(
+        &'a self,
+        run: &'a ClaimedRun,
+        trigger: &'a StoredMessage,
+    ) -> Answer<'a, Option<StoredMessage>>;
     /// What earlier attempts of the run committed.
     fn journal_so_far<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, JournalSoFar>;
     fn journal<'a>(&'a self, run: &'a ClaimedRun, entries: Arc<Vec<Entry>>) -> Answer<'a, ()>;

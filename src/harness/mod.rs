@@ -25,6 +25,7 @@ pub mod turn;
 pub mod gate;
 pub mod calls;
 pub mod quota;
+pub mod deliver;
 pub mod reply;
 pub mod structured;
 pub mod execute;

@@ -18,7 +18,7 @@ pub fn unasked(gate: &Gate<'_>, sent: Sent) -> Option<Withheld> {
 /// Why a draft must not be sent, as far as can be told before it is queued. Of two runs that race for the last mail
 /// one is told when it is queued.
 pub async fn forbidden(gate: &Gate<'_>, draft: &MailDraft) -> Result<Option<Withheld>, RunError> {
-    if exceeds_hops(gate) {
+    if is_over(gate, hops(gate)) {
         return Ok(Some(Withheld::HopLimit));
     }
     let wanted = reservation(gate, draft.to.iter().chain(&draft.cc).chain(&draft.bcc));
@@ -81,12 +81,13 @@ pub fn hops(gate: &Gate<'_>) -> u32 {
     gate.subject.message.hops.saturating_add(1)
 }
 
-pub fn exceeds_hops(gate: &Gate<'_>) -> bool {
-    hops(gate) as usize > gate.desk.config.limits.persona_hops_max
+/// Whether that is one mail in a row too many.
+pub fn is_over(gate: &Gate<'_>, hops: u32) -> bool {
+    hops as usize > gate.desk.config.limits.persona_hops_max
 }
 
 /// The sealed note by which we shall know the mail of that Message-ID again.
-pub fn loop_token(gate: &Gate<'_>, message_id: &str) -> String {
+pub fn loop_token(gate: &Gate<'_>, message_id: &str, hops: u32) -> String {
     let key = gate.desk.config.loop_key.as_ref().unwrap_or(&gate.desk.loop_key);
-    key.seal(&LoopToken { hops: hops(gate), message_id: message_id.to_owned() })
+    key.seal(&LoopToken { hops, message_id: message_id.to_owned() })
 }

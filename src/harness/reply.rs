@@ -1,61 +1,38 @@
-//! Drafts become mails: identity, threading headers and frozen bytes; and what may become of the final text.
+//! Drafts become mails: identity, threading headers and frozen bytes.
 
+use super::deliver::{self, Goal};
 use super::desk::RunError;
 use super::gate::Gate;
 use super::quota;
 use super::work::Work;
-use crate::config::{BounceAddress, ReplyMode};
+use crate::config::BounceAddress;
 use crate::domain::{
     Address, ConversationId, DeliveryId, ErrorClass, MessageId, ThreadId, Trigger, Withheld, bounce_address,
 };
 use crate::mime::{self, Automatic, Outgoing, OutgoingAttachment};
 use crate::store::{Content, DeliveryKind, Fate, NewDelivery, NewOutbound, Place};
-use crate::tools::{self, Answered, DraftAttachment, MailDraft, MailPolicy};
+use crate::tools::{Answered, DraftAttachment, MailDraft, MailPolicy};
 use serde_json::json;
 
 /// To whom this run may write.
 pub async fn mail_policy(gate: &Gate<'_>) -> Result<MailPolicy, RunError> {
     let config = &gate.desk.config;
-    let people = gate.desk.ledger.thread_participants(gate.run, &gate.subject.message.thread).await?;
-    // Another persona on the letter is somebody like anybody else; the limit of hops ends what they may start.
-    let is_self =
-        |address: &Address| config.personas.by_address(address).is_some_and(|p| p.id == gate.persona.id);
-    let participants =
-        people.iter().filter_map(|text| Address::parse(text).ok()).filter(|a| !is_self(a)).collect();
     Ok(MailPolicy {
         outbound_configured: config.gateway.outbound.is_some(),
         persona_address: gate.persona.address.clone(),
-        participants,
+        participants: deliver::people_of(gate, &gate.subject.message.thread).await?,
         owners: config.gateway.owners.clone(),
         allow: config.security.send_allow.clone(),
         mails_per_run_max: gate.desk.config.inference.budget.mails_max,
         mails_sent: gate.mails_sent,
-        answers: answered(gate),
-    })
-}
-
-/// The letter this run answers, as far as a reply needs it.
-fn answered(gate: &Gate<'_>) -> Option<Answered> {
-    if gate.run.trigger != Trigger::Email {
-        return None;
-    }
-    let message = &gate.subject.message;
-    let metadata: serde_json::Value = serde_json::from_str(&message.metadata_json).unwrap_or_default();
-    let address = |key: &str| metadata[key].as_str().and_then(|text| Address::parse(text).ok());
-    let has_own_id = metadata["generated_message_id"] != true;
-    Some(Answered {
-        sender: address("sender"),
-        reply_to: address("reply_to"),
-        subject: message.subject.clone(),
-        rfc_message_id: has_own_id.then(|| message.rfc_message_id.clone()),
-        references: message.references.clone(),
-        received_at: message.received_at,
+        answers: deliver::answered(gate),
     })
 }
 
 /// Makes a draft a mail with frozen bytes, queued with its delivery. The caller counts it.
 pub fn outbound(gate: &Gate<'_>, draft: MailDraft) -> Result<NewOutbound, RunError> {
-    let mut mail = freeze(gate, draft, None)?;
+    let letter = deliver::answered(gate).filter(|_| draft.is_reply);
+    let mut mail = freeze(gate, draft, letter, quota::hops(gate), None)?;
     if let Fate::Send { reservation, .. } = &mut mail.fate {
         let max = gate.desk.config.inference.budget.mails_max;
         reservation.mails_of_run_max = Some(u32::try_from(max).unwrap_or(u32::MAX));
@@ -63,61 +40,43 @@ pub fn outbound(gate: &Gate<'_>, draft: MailDraft) -> Result<NewOutbound, RunErr
     Ok(mail)
 }
 
-/// To whom an answer goes: `From`, or a `Reply-To` that is the same mailbox under another tag or that the configuration
-/// allows. Any other `Reply-To` would make us write to whomever the sender likes (RFC 3834 section 4).
-fn writer(letter: Answered, send_allow: &[String]) -> Option<Address> {
-    let sender = letter.sender?;
-    let is_same_mailbox =
-        |other: &Address| other.domain() == sender.domain() && other.base_local() == sender.base_local();
-    let reply_to = letter.reply_to.filter(|to| is_same_mailbox(to) || tools::is_listed(send_allow, to));
-    Some(reply_to.unwrap_or(sender))
-}
-
-/// Makes the final text the reply, or stores it with the rule that withheld it. `None` when there is no text.
-pub fn final_reply(work: &mut Work<'_>, text: &str) -> Result<Option<NewOutbound>, RunError> {
+/// Makes the final text a mail to where it is wanted, or stores it with the rule that withheld it. `None` when there is
+/// no text.
+pub async fn final_reply(work: &mut Work<'_>, text: &str) -> Result<Option<NewOutbound>, RunError> {
     let text = text.trim();
     if text.is_empty() {
         return Ok(None);
     }
     let gate = work.gate();
-    let config = &gate.desk.config;
-    let (to, is_reply) = match answered(&gate) {
-        Some(letter) => (writer(letter, &config.security.send_allow).into_iter().collect(), true),
-        None => (config.gateway.owners.clone(), false),
-    };
-    let withheld = if gate.replied {
-        Some(Withheld::AlreadyReplied)
-    } else if gate.persona.reply == ReplyMode::ToolOnly {
-        Some(Withheld::ToolOnly)
-    } else if config.gateway.outbound.is_none() {
-        Some(Withheld::OutboundNotConfigured)
-    } else if to.is_empty() {
-        Some(Withheld::NoRecipient)
-    } else if quota::exceeds_hops(&gate) {
-        Some(Withheld::HopLimit)
-    } else {
-        None
-    };
+    let Goal { to, letter, hops, withheld } =
+        deliver::goal(&gate, &work.held_to.run_terms.deliver_to).await?;
     let subject = gate.subject.message.subject.clone();
+    let is_reply = letter.is_some();
     let draft = MailDraft { to, subject, body: text.to_owned(), is_reply, ..MailDraft::default() };
-    // The answer of a scheduled run goes to the owners and belongs to the responsibility's own thread.
-    let mail = NewOutbound { place: None, ..freeze(&gate, draft, withheld)? };
+    // The answer of a scheduled run belongs to the thread in which the run stands.
+    let mail = NewOutbound { place: None, ..freeze(&gate, draft, letter, hops, withheld)? };
     if withheld.is_none() {
         work.count_mail(&mail);
     }
     Ok(Some(mail))
 }
 
-fn freeze(gate: &Gate<'_>, draft: MailDraft, withheld: Option<Withheld>) -> Result<NewOutbound, RunError> {
+/// `letter` is the one that it answers, `hops` are mails in a row that personas wrote, with this one.
+fn freeze(
+    gate: &Gate<'_>,
+    draft: MailDraft,
+    letter: Option<Answered>,
+    hops: u32,
+    withheld: Option<Withheld>,
+) -> Result<NewOutbound, RunError> {
     let clock = gate.desk.clock.as_ref();
     let id = MessageId::new(clock.new_id());
-    let letter = answered(gate).filter(|_| draft.is_reply);
     let everybody = || draft.to.iter().chain(&draft.cc).chain(&draft.bcc);
     let recipients: Vec<String> = everybody().map(Address::to_string).collect();
     let reservation = quota::reservation(gate, everybody());
     let message_id = mime::new_message_id(id.as_str(), gate.persona.address.domain());
     let outgoing = Outgoing {
-        loop_token: Some(quota::loop_token(gate, &message_id)),
+        loop_token: Some(quota::loop_token(gate, &message_id, hops)),
         message_id,
         date: clock.now(),
         from_name: gate.persona.name.clone(),
@@ -168,7 +127,7 @@ fn freeze(gate: &Gate<'_>, draft: MailDraft, withheld: Option<Withheld>) -> Resu
             Fate::Send { delivery: Box::new(delivery), reservation }
         }
     };
-    Ok(NewOutbound { id, place, participants, content: content(&outgoing), hops: quota::hops(gate), fate })
+    Ok(NewOutbound { id, place, participants, content: content(&outgoing), hops, fate })
 }
 
 /// Where the mail systems of the world report to when this mail does not arrive.

@@ -1,12 +1,36 @@
 //! Where calls go: a provider and one of its models, and the chain of those to ask when it fails.
 
-use super::desk::{Bench, RunError};
+use super::desk::{self, Bench, RunError};
 use super::providers::{LoopOwner, Provider, ProviderError, Structured};
-use crate::config::{ModelChoice, Persona};
-use crate::domain::ErrorClass;
-use std::collections::VecDeque;
+use crate::config::{Config, ModelChoice, Persona};
+use crate::domain::{ErrorClass, RunTerms};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::sync::OnceLock;
 use std::time::Duration;
+
+type Built = Result<Box<dyn Provider>, ProviderError>;
+
+/// Providers of the configuration that no persona asks; each is built when a run of a responsibility asks it first.
+#[derive(Default)]
+pub struct Spares(BTreeMap<String, OnceLock<Built>>);
+
+impl Spares {
+    /// All that are not `in_use`.
+    pub fn of(config: &Config, in_use: &BTreeMap<String, Box<dyn Provider>>) -> Self {
+        let names = config.inference.providers.keys().filter(|name| !in_use.contains_key(*name));
+        Self(names.map(|name| (name.clone(), OnceLock::new())).collect())
+    }
+
+    /// `None`: there is no such provider. Errors: why it cannot be built.
+    fn get(&self, config: &Config, name: &str) -> Option<Result<&dyn Provider, RunError>> {
+        let built = self.0.get(name)?.get_or_init(|| desk::build_provider(config, name));
+        Some(built.as_ref().map(Box::as_ref).map_err(|error| RunError::Fatal {
+            class: error.class,
+            message: format!("provider `{name}` cannot be used: {error}"),
+        }))
+    }
+}
 
 /// A provider and one of its models.
 #[derive(Clone)]
@@ -24,14 +48,17 @@ impl fmt::Display for Route<'_> {
 }
 
 impl<'a> Route<'a> {
-    /// Errors: class `Config`, when the provider has no adapter.
+    /// Errors: class `Config`, when the provider has no adapter; why it cannot be built.
     fn to(desk: &'a Bench, choice: ModelChoice) -> Result<Self, RunError> {
         let ModelChoice { provider: name, model } = choice;
         let no_provider = || RunError::Fatal {
             class: ErrorClass::Config,
             message: format!("provider `{name}` is not configured"),
         };
-        let provider = desk.providers.get(&name).ok_or_else(no_provider)?.as_ref();
+        let provider = match desk.providers.get(&name) {
+            Some(provider) => provider.as_ref(),
+            None => desk.spares.get(&desk.config, &name).ok_or_else(no_provider)??,
+        };
         Ok(Self { name, provider, model })
     }
 
@@ -63,10 +90,11 @@ struct Failed {
 }
 
 impl<'a> Chain<'a> {
-    /// The persona's own route, or that of `configs/inference.json`, and its fallbacks. Errors: class `Config`.
-    pub fn of(desk: &'a Bench, persona: &Persona) -> Result<(Route<'a>, Self), RunError> {
+    /// The route of the run's terms, the persona's own, or that of `configs/inference.json`, and the persona's fallbacks.
+    /// Errors: class `Config`.
+    pub fn of(desk: &'a Bench, persona: &Persona, terms: &RunTerms) -> Result<(Route<'a>, Self), RunError> {
         let mut routes = VecDeque::new();
-        for choice in desk.config.inference.choices_for(persona) {
+        for choice in desk.config.inference.choices_under(terms, persona) {
             routes.push_back(Route::to(desk, choice)?);
         }
         let nowhere =

@@ -3,12 +3,12 @@
 //!
 //! How often it was asked again is read from the journal, so that a crash neither forgets nor repeats a repair.
 
-use super::desk::{Bench, RunError};
+use super::desk::RunError;
 use super::providers::{Message, OutputSchema, Parameter, Request, Response, Stop, Structured, ToolChoice};
 use super::work::Work;
 use super::{purse, turn};
-use crate::domain::{ErrorClass, StopReason, Trigger, sha256_hex};
-use crate::store::{ClaimedRun, Entry, NewOutput};
+use crate::domain::{ErrorClass, StopReason, sha256_hex};
+use crate::store::{Entry, HeldTo, NewOutput};
 use jsonschema::ValidationError;
 use serde_json::{Map, Value};
 
@@ -50,12 +50,9 @@ impl Fault {
 }
 
 impl Form {
-    /// The form of this run's answer; `None`: any text will do. Errors: class `Config`, for one that cannot be read.
-    pub async fn of(desk: &Bench, run: &ClaimedRun) -> Result<Option<Form>, RunError> {
-        if !matches!(run.trigger, Trigger::Schedule | Trigger::Manual) {
-            return Ok(None);
-        }
-        let Some(text) = desk.ledger.schema_of_run(run).await? else { return Ok(None) };
+    /// The form of a run's answer; `None`: any text will do. Errors: class `Config`, for one that cannot be read.
+    pub fn of(held_to: &HeldTo) -> Result<Option<Form>, RunError> {
+        let Some(text) = held_to.output_schema.clone() else { return Ok(None) };
         let unreadable = |_| RunError::Fatal {
             class: ErrorClass::Config,
             message: "the schema of this run's answer cannot be read".to_owned(),

@@ -20,7 +20,8 @@ use super::trim;
 use crate::config::{Budget, Persona, Spending};
 use crate::domain::{ErrorClass, Usage, Withheld};
 use crate::store::{
-    AssembledContext, ClaimedRun, Entry, Fate, JournalSoFar, NewOutbound, Step, StoreError, TriggerMessage,
+    AssembledContext, ClaimedRun, Entry, Fate, HeldTo, JournalSoFar, NewOutbound, Step, StoreError,
+    TriggerMessage,
 };
 use crate::tools::Tool;
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,7 @@ pub struct Work<'a> {
     pub run: &'a ClaimedRun,
     pub persona: &'a Persona,
     pub subject: Subject,
+    pub held_to: HeldTo,
     /// The form that the answer must have; `None`: any text will do.
     pub form: Option<Form>,
     /// Where the next call goes.
@@ -95,10 +97,11 @@ impl<'a> Work<'a> {
         cancel: &'a CancellationToken,
     ) -> Result<Work<'a>, RunError> {
         let persona = desk.persona(&run.persona)?;
-        let (route, chain) = Chain::of(desk, persona)?;
+        let held_to = desk.terms_of(run).await?;
+        let (route, chain) = Chain::of(desk, persona, &held_to.run_terms)?;
         let TriggerMessage { message, attachments, has_past, sent } =
             desk.ledger.trigger_message(run).await?;
-        let tools = desk.tools(persona);
+        let tools = desk.tools(persona, &held_to.run_terms);
         let first = blank(desk, &route, &tools);
         let (spending, budget) = purse::bounds(desk, run, persona);
         let mut work = Work {
@@ -107,7 +110,8 @@ impl<'a> Work<'a> {
             tools,
             persona,
             subject: Subject { trigger: run.trigger, message, attachments, has_past },
-            form: Form::of(desk, run).await?,
+            form: Form::of(&held_to)?,
+            held_to,
             route,
             chain,
             agent: AgentState::default(),
@@ -312,6 +316,7 @@ impl<'a> Work<'a> {
             found_calls: self.found_calls,
             found_steps: u32::try_from(self.known_steps.len()).unwrap_or(u32::MAX),
             config: self.desk.config.snapshot.sha256().to_owned(),
+            held_to: self.held_to.sha256.clone(),
             claim: Claim {
                 attempt: self.run.attempt,
                 worked_ms: millis(self.run.worked),

@@ -10,8 +10,8 @@ use super::resolvers::reads::{Folders, is_passing, read_text};
 use crate::clock::Clock;
 use crate::domain::{ErrorClass, PersonaId, ThreadId, Withheld};
 use crate::store::{
-    ClaimedRun, Entry, JournalSoFar, KnownSession, NewCall, NewNotice, PersonaStore, RunKey, Sent,
-    SessionKey, Store, TriggerMessage, Unanswered,
+    ClaimedRun, Entry, HeldTo, JournalSoFar, KnownSession, NewCall, NewNotice, PersonaStore, RunKey, Sent,
+    SessionKey, Store, StoredMessage, TriggerMessage, Unanswered,
 };
 use cap_std::fs_utf8::Dir;
 use futures_util::future::BoxFuture;
@@ -78,8 +78,16 @@ impl Ledger for Workshop {
         Box::pin(async move { self.rows(run).trigger_message(&run.trigger_message).await })
     }
 
-    fn schema_of_run<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, Option<String>> {
-        Box::pin(async move { self.rows(run).schema_of_run(&run.id).await })
+    fn terms_of_run<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, HeldTo> {
+        Box::pin(async move { self.rows(run).terms_of_run(&run.id).await })
+    }
+
+    fn newest_letter<'a>(
+        &'a self,
+        run: &'a ClaimedRun,
+        trigger: &'a StoredMessage,
+    ) -> Answer<'a, Option<StoredMessage>> {
+        Box::pin(async move { self.rows(run).newest_letter(trigger).await })
     }
 
     fn journal_so_far<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, JournalSoFar> {

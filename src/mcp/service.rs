@@ -45,7 +45,8 @@ impl Toolbox {
             has_past: about.has_past,
         };
         let persona = desk.persona(&run.persona)?;
-        let (persona, tools) = (persona.clone(), desk.tools(persona));
+        let held_to = desk.terms_of(&run).await?;
+        let (persona, tools) = (persona.clone(), desk.tools(persona, &held_to.run_terms));
         let key = RunKey { run: run.id.clone(), trigger_message: run.trigger_message.clone() };
         let cancel = CancellationToken::new();
         Ok(Self { desk, run, key, store, persona, subject, tools, cancel, turn: Mutex::new(()) })

@@ -13,13 +13,14 @@ pub use sandbox::sweep;
 
 use super::{ContextEntry, RunRecord, load_run};
 use crate::config::{Config, Persona, Personas};
-use crate::domain::{RunId, ThreadBudget, Timestamp, sha256_hex};
+use crate::domain::{RunId, RunTerms, ThreadBudget, Timestamp, sha256_hex};
 use crate::harness::as_of::AsOf;
 use crate::harness::desk::{self, Bench, RunError};
 use crate::harness::execute::execute;
 use crate::harness::providers::{LoopOwner, Provider, ProviderError};
 use crate::harness::resolvers::estimate_tokens;
 use crate::harness::resolvers::reads::Place;
+use crate::harness::route::Spares;
 use crate::harness::standings::Standings;
 use crate::harness::workshop::Workshop;
 use crate::store::{
@@ -117,9 +118,10 @@ pub async fn fork(
     let id = clock.new_id();
     let begun = sheet::begin(&record, &id, at_turn, &past, &clock.now().to_string());
     let claimed = claimed(&record, &id, store, clock.now()).await?;
-    choose(&mut config, &claimed, change)?;
+    let mut held_to = rows.terms_of_run(run).await?;
+    choose(&mut config, &claimed, change, &mut held_to.run_terms)?;
     let config = Arc::new(config);
-    let providers = providers(&config, &claimed)?;
+    let providers = providers(&config, &claimed, &held_to.run_terms)?;
     let persona_dir = sandbox::copy(&config.workspace, record.run.persona.as_str(), &id, &read)?;
     store
         .begin_fork(NewFork {
@@ -131,7 +133,7 @@ pub async fn fork(
             record_json: serde_json::to_string(&begun).map_err(ForkError::Unreadable)?,
         })
         .await?;
-    let ledger = ForkLedger::new(store.clone(), run.clone(), id, past, begun);
+    let ledger = ForkLedger::new(store.clone(), held_to, id, past, begun);
     let hands = Workshop::in_sandbox(store.clone(), persona_dir);
     let bench = Bench {
         config,
@@ -144,6 +146,7 @@ pub async fn fork(
         loop_key: store.loop_key().clone(),
         mail_queued: Arc::new(Notify::new()),
         given_back: Notify::new(),
+        spares: Spares::default(),
     };
     if let Err(error) = execute(&bench, &claimed, cancel).await {
         ledger.give_up(&error).await?;
@@ -312,7 +315,13 @@ async fn claimed(
 }
 
 /// Sets what the fork is asked of. A model that is chosen has nobody to stand in for it: the answer is to be its own.
-fn choose(config: &mut Config, run: &ClaimedRun, change: &Change) -> Result<(), ForkError> {
+/// The terms of the run leave it to the persona, which says so.
+fn choose(
+    config: &mut Config,
+    run: &ClaimedRun,
+    change: &Change,
+    terms: &mut RunTerms,
+) -> Result<(), ForkError> {
     if change.provider.is_none() && change.model.is_none() {
         return Ok(());
     }
@@ -321,10 +330,11 @@ fn choose(config: &mut Config, run: &ClaimedRun, change: &Change) -> Result<(), 
         return Err(ForkError::NoProvider { name: name.clone(), there: known.keys().cloned().collect() });
     }
     let Config { personas, inference, .. } = config;
+    let (provider, model) = (terms.provider.take(), terms.model.take());
     let changed = personas.iter().cloned().map(|mut persona: Persona| {
         if persona.id == run.persona {
-            let model = persona.model.clone().unwrap_or_else(|| inference.model.clone());
-            persona.provider = change.provider.clone().or(persona.provider);
+            let model = model.clone().or(persona.model).unwrap_or_else(|| inference.model.clone());
+            persona.provider = change.provider.clone().or(provider.clone()).or(persona.provider);
             persona.model = change.model.clone().or(Some(model));
             persona.fallback = Some(Vec::new());
         }
@@ -338,10 +348,14 @@ fn choose(config: &mut Config, run: &ClaimedRun, change: &Change) -> Result<(), 
 }
 
 /// The adapters that the fork may ask. Agents are none: they act by themselves.
-fn providers(config: &Config, run: &ClaimedRun) -> Result<BTreeMap<String, Box<dyn Provider>>, ForkError> {
+fn providers(
+    config: &Config,
+    run: &ClaimedRun,
+    terms: &RunTerms,
+) -> Result<BTreeMap<String, Box<dyn Provider>>, ForkError> {
     let mut providers = BTreeMap::new();
-    let persona = config.personas.get(&run.persona);
-    for choice in persona.into_iter().flat_map(|persona| config.inference.choices_for(persona)) {
+    let persona = config.personas.get(&run.persona).into_iter();
+    for choice in persona.flat_map(|persona| config.inference.choices_under(terms, persona)) {
         let built = desk::build_provider(config, &choice.provider);
         let provider = built.map_err(|source| ForkError::Provider {
             provider: choice.provider.clone(),

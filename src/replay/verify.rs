@@ -17,6 +17,7 @@ use crate::harness::as_of::{AsOfError, Configs};
 use crate::harness::desk::{Bench, RunError};
 use crate::harness::execute::execute;
 use crate::harness::providers::{self, Provider, ProviderError, Wire};
+use crate::harness::route::Spares;
 use crate::replay::parcel::Header;
 use crate::store::{Store, StoreError};
 use crate::tools::TOOLS;
@@ -206,7 +207,8 @@ impl Verifier {
     fn bench(&self, config: &Arc<Config>, digest: &str, tape: &Arc<Tape>) -> Result<Bench, Fault> {
         let record = tape.record();
         let choices = config.personas.get(&record.run.persona).into_iter();
-        let choices = choices.flat_map(|persona| config.inference.choices_for(persona));
+        let terms = &record.held_to.run_terms;
+        let choices = choices.flat_map(|persona| config.inference.choices_under(terms, persona));
         let mut providers: BTreeMap<String, Box<dyn Provider>> = BTreeMap::new();
         for choice in choices {
             let wire = self.wire(config, digest, &choice.provider, record.program(&choice.provider));
@@ -226,6 +228,7 @@ impl Verifier {
             loop_key: self.store.loop_key().clone(),
             mail_queued: Arc::default(),
             given_back: Notify::new(),
+            spares: Spares::default(),
         })
     }
 

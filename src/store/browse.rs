@@ -319,7 +319,7 @@ fn thread_summary(row: &SqliteRow) -> Result<ThreadSummary> {
 
 /// Whether a rule keeps a message from what its writer wanted. A text beside a reply that was sent is not such a case.
 fn is_held(disposition: &str) -> bool {
-    let by_design = [Withheld::AlreadyReplied, Withheld::ToolOnly];
+    let by_design = [Withheld::AlreadyReplied, Withheld::ToolOnly, Withheld::StoreOnly];
     match disposition.split_once(':') {
         Some(("filed", _)) => true,
         Some(("withheld", rule)) => Withheld::parse(rule).is_none_or(|rule| !by_design.contains(&rule)),

@@ -75,6 +75,12 @@ pub(super) const MESSAGE: &str = "
     SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
       text_body, fresh_text, received_at, trust, run_id, disposition, hops, metadata_json
     FROM messages WHERE id = $1 AND persona_id = $2";
+/// Of a thread, before a message of it; letters that a rule held are nobody's to answer.
+pub(super) const NEWEST_LETTER: &str = "
+    SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
+      text_body, fresh_text, received_at, trust, run_id, disposition, hops, metadata_json
+    FROM messages WHERE thread_id = $1 AND seq < $2 AND +persona_id = $3 AND direction = 'inbound' AND disposition = 'run'
+    ORDER BY seq DESC LIMIT 1";
 /// What a run is about, in one row: the message's columns, its attachments, and whether its thread has a past.
 pub(super) const TRIGGER: &str = "
     SELECT m.seq, m.id, m.thread_id, m.direction, m.message_id, m.in_reply_to, m.references_json, m.sender,
@@ -137,6 +143,13 @@ impl PersonaStore {
         let row = row.fetch_optional(self.store.readers()).await?;
         let row = row.ok_or_else(|| StoreError::Missing { kind: "message", id: id.to_string() })?;
         stored_message(&row)
+    }
+
+    /// The newest letter of the message's thread that came before it and may be answered.
+    pub async fn newest_letter(&self, before: &StoredMessage) -> Result<Option<StoredMessage>> {
+        let find = sqlx::query(NEWEST_LETTER).bind(before.thread.as_str()).bind(before.seq);
+        let found = find.bind(self.persona.as_str()).fetch_optional(self.store.readers()).await?;
+        found.as_ref().map(stored_message).transpose()
     }
 
     /// The attachments of a message, without their bytes.

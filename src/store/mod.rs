@@ -94,6 +94,7 @@ pub use sessions::{KnownSession, SessionKey, ThreadSession};
 pub use slots::StoredSlot;
 pub use steer::{Cancellation, FailedRuns};
 pub use steps::{Executor, INTERRUPTED, NewCall, Step, StepKind, Unanswered};
+pub use terms::{HeldTo, SlotOfRun};
 pub use transport::{TransportHealth, TransportNote, TransportState};
 
 pub use turns::{AssembledContext, TurnAnswered, TurnFailed, TurnStarted};

@@ -1,4 +1,4 @@
-//! Answers in a form that was asked for: the schema of a run, and the value that fits it.
+//! Answers in a form that was asked for. Which form that is, the terms of the run say (`terms.rs`).
 
 use super::history::timestamp;
 use super::{PersonaStore, Result};
@@ -21,8 +21,6 @@ pub struct StoredOutput {
     pub created_at: Timestamp,
 }
 
-pub(super) const SCHEMA_OF_RUN: &str =
-    "SELECT output_schema FROM responsibility_slots WHERE run_id = $1 AND persona_id = $2";
 /// A run that is done again replaces what it said before.
 pub(super) const INSERT_OUTPUT: &str = "
     INSERT INTO run_outputs (run_id, persona_id, schema_sha256, json, repairs, created_at)
@@ -33,12 +31,6 @@ pub(super) const OUTPUT_OF_RUN: &str =
     "SELECT schema_sha256, json, repairs, created_at FROM run_outputs WHERE run_id = $1 AND persona_id = $2";
 
 impl PersonaStore {
-    /// The JSON Schema that a run's answer is held to, as it was when its slot fired.
-    pub async fn schema_of_run(&self, run: &RunId) -> Result<Option<String>> {
-        let schema = sqlx::query_scalar(SCHEMA_OF_RUN).bind(run.as_str()).bind(self.persona.as_str());
-        Ok(schema.fetch_optional(self.store.readers()).await?.flatten())
-    }
-
     /// What a run answered in the form that was asked for.
     pub async fn output_of_run(&self, run: &RunId) -> Result<Option<StoredOutput>> {
         let output = sqlx::query(OUTPUT_OF_RUN).bind(run.as_str()).bind(self.persona.as_str());

@@ -1,12 +1,65 @@
 //! What a responsibility says beside its schedule, as JSON in its rows. What is as usual is left out, so that a row
 //! written before a term existed reads as what it meant.
 
-use super::{Result, StoreError};
-use crate::domain::{Address, CatchUp, DeliverTo, Overlap, RunId, RunTerms, SlotTerms, ThreadId};
+use super::history::timestamp;
+use super::{PersonaStore, Result, StoreError};
+use crate::domain::{
+    Address, CatchUp, DeliverTo, Overlap, RunId, RunTerms, SlotTerms, ThreadId, Timestamp, sha256_hex,
+};
 use serde_json::{Map, Value, json};
+use sqlx::Row;
 use std::time::Duration;
 
 const UNREADABLE: StoreError = StoreError::Unreadable { what: "terms of a responsibility" };
+
+/// What a run of a responsibility is held to, as it was when its slot fired.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HeldTo {
+    /// The JSON Schema of its answer.
+    pub output_schema: Option<String>,
+    pub run_terms: RunTerms,
+    /// Digest of the terms as they stand in the slot's row; `None`: they are as usual.
+    pub sha256: Option<String>,
+}
+
+/// The slot of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotOfRun {
+    pub responsibility: String,
+    pub slot_at: Timestamp,
+    /// `scheduled` or `manual`.
+    pub kind: String,
+    pub held_to: HeldTo,
+}
+
+pub(super) const SLOT_OF_RUN: &str = "
+    SELECT d.name, s.slot_at, s.kind, s.output_schema, s.run_terms_json FROM responsibility_slots s
+    JOIN responsibilities d ON d.id = s.responsibility_id WHERE s.run_id = $1 AND s.persona_id = $2";
+
+impl PersonaStore {
+    /// The slot that a run came of; `None`: it is no responsibility's.
+    pub async fn slot_of_run(&self, run: &RunId) -> Result<Option<SlotOfRun>> {
+        let slot = sqlx::query(SLOT_OF_RUN).bind(run.as_str()).bind(self.persona.as_str());
+        let Some(row) = slot.fetch_optional(self.store.readers()).await? else { return Ok(None) };
+        let terms: Option<String> = row.get("run_terms_json");
+        let terms = terms.filter(|terms| terms != "{}");
+        Ok(Some(SlotOfRun {
+            responsibility: row.get("name"),
+            slot_at: timestamp(&row, "slot_at")?,
+            kind: row.get("kind"),
+            held_to: HeldTo {
+                output_schema: row.get("output_schema"),
+                run_terms: terms.as_deref().map(run_terms).transpose()?.unwrap_or_default(),
+                sha256: terms.map(|terms| sha256_hex(&[terms.as_bytes()])),
+            },
+        }))
+    }
+
+    /// What a run is held to; one that is no responsibility's to what is usual.
+    pub async fn terms_of_run(&self, run: &RunId) -> Result<HeldTo> {
+        Ok(self.slot_of_run(run).await?.map(|slot| slot.held_to).unwrap_or_default())
+    }
+}
 
 /// Keys `catch_up`, `catch_up_window_ms`, `overlap`, `jitter_ms`, `grace_ms`, `proposed_by`.
 pub(super) fn slot_terms_json(terms: &SlotTerms) -> String {

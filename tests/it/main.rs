@@ -31,6 +31,7 @@ mod recording_door;
 mod smtp;
 mod sql;
 mod structured;
+mod terms;
 mod survival;
 mod threading;
 mod together;

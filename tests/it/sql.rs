@@ -26,6 +26,8 @@ const HOT: &[(&str, &[&str])] = &[
     ("letters::RAW_LETTER", &["sqlite_autoindex_messages_1", "sqlite_autoindex_raw_letters_1"]),
     ("history::MESSAGE", &["sqlite_autoindex_messages_1"]),
     ("history::PAST_MESSAGES", &["messages_by_thread", "INTEGER PRIMARY KEY", "sqlite_autoindex_runs_1"]),
+    ("history::NEWEST_LETTER", &["messages_by_thread"]),
+    ("terms::SLOT_OF_RUN", &["responsibility_slots_by_run"]),
     ("history::PAST_STEPS", &["thread_tool_events_by_message"]),
     ("money::RESERVE", &["PRIMARY KEY"]),
     ("money::SETTLE", &["PRIMARY KEY"]),

@@ -5,13 +5,14 @@
 
 use super::sheet;
 use super::{ForkError, Forked};
-use crate::domain::{ErrorClass, RunId, RunState, StopReason, ThreadId, Withheld};
+use crate::domain::{ErrorClass, RunState, StopReason, ThreadId, Withheld};
 use crate::harness::desk::RunError;
 use crate::harness::ledger::{Answer, Ledger};
 use crate::replay::RunRecord;
 use crate::store::{
-    ClaimedRun, Entry, Fate, Finished, ForkMoney, JournalSoFar, KnownSession, NewCall, NewNotice,
-    NewOutbound, PersonaStore, Result, Sent, SessionKey, Store, StoreError, TriggerMessage, Unanswered,
+    ClaimedRun, Entry, Fate, Finished, ForkMoney, HeldTo, JournalSoFar, KnownSession, NewCall, NewNotice,
+    NewOutbound, PersonaStore, Result, Sent, SessionKey, Store, StoreError, StoredMessage, TriggerMessage,
+    Unanswered,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,8 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone)]
 pub(super) struct ForkLedger {
     store: Store,
-    /// That it was forked from.
-    run: RunId,
+    /// What the run that it was forked from is held to, without what the fork has otherwise.
+    held_to: Arc<HeldTo>,
     id: String,
     past: Arc<JournalSoFar>,
     now: Arc<Mutex<Present>>,
@@ -34,9 +35,16 @@ struct Present {
 }
 
 impl ForkLedger {
-    pub(super) fn new(store: Store, run: RunId, id: String, past: JournalSoFar, record: RunRecord) -> Self {
+    pub(super) fn new(
+        store: Store,
+        held_to: HeldTo,
+        id: String,
+        past: JournalSoFar,
+        record: RunRecord,
+    ) -> Self {
         let present = Present { record, reply: None, mails: past.mails, replied: past.replied };
-        Self { store, run, id, past: Arc::new(past), now: Arc::new(Mutex::new(present)) }
+        let held_to = Arc::new(held_to);
+        Self { store, held_to, id, past: Arc::new(past), now: Arc::new(Mutex::new(present)) }
     }
 
     /// The fork as it ended.
@@ -126,8 +134,16 @@ impl Ledger for ForkLedger {
         Box::pin(async move { self.rows(run).trigger_message(&run.trigger_message).await })
     }
 
-    fn schema_of_run<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, Option<String>> {
-        Box::pin(async move { self.rows(run).schema_of_run(&self.run).await })
+    fn terms_of_run<'a>(&'a self, _run: &'a ClaimedRun) -> Answer<'a, HeldTo> {
+        Box::pin(async move { Ok((*self.held_to).clone()) })
+    }
+
+    fn newest_letter<'a>(
+        &'a self,
+        run: &'a ClaimedRun,
+        trigger: &'a StoredMessage,
+    ) -> Answer<'a, Option<StoredMessage>> {
+        Box::pin(async move { self.rows(run).newest_letter(trigger).await })
     }
 
     fn journal_so_far<'a>(&'a self, _run: &'a ClaimedRun) -> Answer<'a, JournalSoFar> {

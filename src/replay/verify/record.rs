@@ -8,7 +8,7 @@ use crate::domain::{Timestamp, sha256_hex};
 use crate::harness::as_of::AsOf;
 use crate::harness::circumstances::{Begun, Ended};
 use crate::harness::providers::{AgentTerms, Response};
-use crate::store::{ClaimedRun, RunSummary, Step, Store, StoredTurn};
+use crate::store::{ClaimedRun, HeldTo, RunSummary, Step, Store, StoredTurn};
 use serde::Deserialize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -29,8 +29,8 @@ pub struct Record {
     pub contexts: Vec<AsOf>,
     /// Texts of the messages that it wrote.
     pub mails: Vec<String>,
-    /// The JSON Schema of its answer.
-    pub schema: Option<String>,
+    /// Its terms.
+    pub held_to: HeldTo,
 }
 
 /// One call of a provider.
@@ -67,7 +67,7 @@ impl Record {
             steps: persona.steps_of_run(&run.id).await?,
             contexts,
             mails,
-            schema: persona.schema_of_run(&run.id).await?,
+            held_to: persona.terms_of_run(&run.id).await?,
             run,
         }))
     }
@@ -130,21 +130,26 @@ impl Record {
         call.map_or(self.run.created_at, |call| call.turn.started_at)
     }
 
-    /// A request that is not the one whose digest was stored beside it.
+    /// A request, or terms of the run, that are not those whose digest was stored beside them.
     pub fn damage(&self) -> Option<Difference> {
-        let is_changed =
-            |call: &&Call| sha256_hex(&[call.turn.request_json.as_bytes()]) != call.turn.request_sha256;
-        let call = self.calls.iter().find(is_changed)?;
-        Some(Difference {
+        let request = |call: &Call| sha256_hex(&[call.turn.request_json.as_bytes()]);
+        let changed = |call: &Call, what: &str, recorded: Option<&str>, replayed: Option<&str>| Difference {
             turn: call.turn.turn_index,
             attempt: call.turn.attempt,
-            culprit: "record: the recorded request was changed in the database".to_owned(),
+            culprit: format!("record: {what} changed in the database"),
             place: Place {
                 path: String::new(),
-                recorded: format!("sha256 {}", call.turn.request_sha256),
-                replayed: format!("sha256 {}", sha256_hex(&[call.turn.request_json.as_bytes()])),
+                recorded: recorded.map_or_else(|| "as usual".to_owned(), |digest| format!("sha256 {digest}")),
+                replayed: replayed.map_or_else(|| "as usual".to_owned(), |digest| format!("sha256 {digest}")),
             },
-        })
+        };
+        if let Some(call) = self.calls.iter().find(|call| request(call) != call.turn.request_sha256) {
+            let (then, now) = (call.turn.request_sha256.as_str(), request(call));
+            return Some(changed(call, "the recorded request was", Some(then), Some(&now)));
+        }
+        let now = self.held_to.sha256.as_deref();
+        let call = self.calls.iter().find(|call| call.begun.held_to.as_deref() != now)?;
+        Some(changed(call, "the terms of the run were", call.begun.held_to.as_deref(), now))
     }
 
     /// What this provider's model was said to take, where that was written down.

@@ -1,0 +1,108 @@
+//! Whom a run asks, and which tools it may use.
+
+use super::{fire, ready, saying, work};
+use crate::app::{TestApp, Workspace, note};
+use crate::fallback::{refuses, says, tries, workspace};
+use crate::providers::server::Server;
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn its_own_model_comes_first_and_the_fallbacks_of_its_persona_stay_behind_it() {
+    let one = Server::start(vec![says("By another model."), refuses(503, &[]), says("A letter's.")]).await;
+    let two = Server::start(vec![says("By the fallback.")]).await;
+    let app = ready(workspace(&one, Some(&two)), &json!({ "model": "large" })).await;
+    let run = work(&app).await;
+    assert_eq!(tries(&app, &run).await, ["0 compat:one/large answered"]);
+    let run = work(&app).await;
+    assert_eq!(tries(&app, &run).await, ["0 compat:one/large overloaded", "0 compat:two/m2 answered"]);
+    let letter = app.run_of(&note("q@guest.example", "", "When is breakfast?")).await;
+    app.drain().await;
+    assert_eq!(tries(&app, &letter).await, ["0 compat:one/m1 answered"], "letters are asked as before");
+    app.check().await;
+}
+
+#[tokio::test]
+async fn a_provider_that_no_persona_asks_is_asked_when_a_responsibility_names_it() {
+    let (one, spare) = (Server::start(Vec::new()).await, Server::start(vec![says("Spare.")]).await);
+    let place = workspace(&one, None);
+    place.set("configs/inference.json", "/providers/compat:spare", json!({ "base_url": spare.url }));
+    let app = ready(place, &json!({ "provider": "compat:spare", "model": "m9" })).await;
+    let run = work(&app).await;
+    assert_eq!(tries(&app, &run).await, ["0 compat:spare/m9 answered"]);
+    assert_eq!((one.seen().len(), app.sent().len()), (0, 1));
+    app.check().await;
+}
+
+#[tokio::test]
+async fn a_provider_that_is_nowhere_fails_the_run_and_says_which() {
+    let app = ready(saying(&["Never."]), &json!({ "provider": "compat:gone", "model": "m" })).await;
+    let run = work(&app).await;
+    let row = app.row("SELECT state, error_class, error_message FROM runs WHERE id = $1", &run).await;
+    assert_eq!((row[0].as_deref(), row[1].as_deref()), (Some("failed"), Some("config")));
+    assert!(row[2].as_deref().unwrap_or_default().contains("`compat:gone` is not configured"), "{row:?}");
+}
+
+#[tokio::test]
+async fn money_is_set_aside_for_the_model_that_is_asked() {
+    let one = Server::start(vec![says("Cheap.")]).await;
+    let place = workspace(&one, None);
+    place.set("configs/inference.json", "/budget", json!({ "day_usd_max": 5 }));
+    let price = json!({ "provider": "compat:one", "model": "m1", "input": 1, "output": 1 });
+    place.write_json("configs/prices.json", &json!({ "version": "test", "prices": [price] }));
+    let app = ready(place, &json!({ "model": "large" })).await;
+    let run = work(&app).await;
+    let row = app.row("SELECT state, error_class, error_message FROM runs WHERE id = $1", &run).await;
+    assert_eq!((row[0].as_deref(), row[1].as_deref()), (Some("failed"), Some("config")), "{row:?}");
+    assert!(row[2].as_deref().unwrap_or_default().contains("what `large` of `compat:one` costs"), "{row:?}");
+    assert_eq!(one.seen().len(), 0, "nobody is asked whose price nobody knows");
+}
+
+/// Names of the tools of a run's first request.
+async fn offered(app: &TestApp, run: &str) -> Vec<String> {
+    let request = app.prompts(run).await.remove(0);
+    let tools = request["tools"].as_array().expect("tools").clone();
+    tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect()
+}
+
+fn calling(tool: &str, args: &Value) -> Workspace {
+    let call = json!([{ "tool": tool, "args": args }]);
+    Workspace::new(&json!({ "turns": [{ "call": call }, { "say": "Done." }, { "say": "Done." }] }))
+}
+
+#[tokio::test]
+async fn only_tools_of_its_list_that_its_persona_has_too_are_offered() {
+    let place = calling("read_file", &json!({ "path": "knowledge/house.md" }));
+    place.set("personas/ada/persona.json", "/tools", json!(["read_file", "list_files"]));
+    let app = ready(place, &json!({ "tools": ["send_email", "read_file"] })).await;
+    let run = work(&app).await;
+    assert_eq!(offered(&app, &run).await, ["read_file"]);
+    assert_eq!(app.trace(&run).await, ["call read_file", "ok read_file"]);
+    let letter = app.run_of(&note("q@guest.example", "", "When is breakfast?")).await;
+    app.drain().await;
+    assert_eq!(offered(&app, &letter).await.len(), 2, "letters have all that the persona has");
+    app.check().await;
+}
+
+#[tokio::test]
+async fn a_call_of_a_tool_outside_the_list_ends_the_run_as_an_unknown_one_does() {
+    let mail = json!({ "to": ["olga@home.test"], "subject": "Hello", "body": "Hello." });
+    for (terms, class) in [(json!({ "tools": ["read_file"] }), Some("unknown_tool")), (json!({}), None)] {
+        let app = ready(calling("send_email", &mail), &terms).await;
+        let run = work(&app).await;
+        assert_eq!(app.outcome(&run).await.2.as_deref(), class, "{terms}");
+        let is_mailed = app.sent().iter().any(|mail| mail.subject == "Hello");
+        assert_eq!(is_mailed, class.is_none(), "{terms}");
+        app.check().await;
+    }
+}
+
+#[tokio::test]
+async fn a_slot_keeps_the_terms_with_which_it_fired() {
+    let one = Server::start(vec![says("As it was.")]).await;
+    let app = ready(workspace(&one, None), &json!({ "model": "large" })).await;
+    let run = fire(&app).await;
+    super::set_terms(&app, &json!({ "model": "other" })).await;
+    app.drain().await;
+    assert_eq!(tries(&app, &run).await, ["0 compat:one/large answered"]);
+    app.check().await;
+}
