@@ -1,8 +1,8 @@
 //! How fast the road is: letters accepted over SMTP, replies with the scripted provider, context at thread lengths, and
 //! beside them the disk, a reference server and a long history.
 //!
-//! `cargo bench` prints those and how fast recorded runs are verified; `cargo bench -- postfix` and `cargo bench -- growth [MESSAGES]` take minutes and
-//! run only when they are named. Every figure comes from this run on this machine; ratios travel between machines,
+//! `cargo bench` prints those and how fast recorded runs are verified; `cargo bench -- postfix`, `cargo bench -- duties` and
+//! `cargo bench -- growth [MESSAGES]` take minutes and run only when they are named. Every figure comes from this run on this machine; ratios travel between machines,
 //! figures do not. CPU time is that of the whole process, clients included.
 
 #[path = "../tests/it/app/mod.rs"]
@@ -10,6 +10,8 @@
 mod app;
 #[path = "road/client.rs"]
 mod client;
+#[path = "road/duties.rs"]
+mod duties;
 #[path = "road/growth.rs"]
 mod growth;
 #[path = "road/meter.rs"]
@@ -70,6 +72,10 @@ fn main() {
             let many = std::env::args().find_map(|arg| arg.parse().ok()).unwrap_or(1_000_000);
             println!("\nwith 1000 messages stored -> with {many}:");
             growth::growth(many).await;
+        }
+        if wanted.as_deref() == Some("duties") {
+            println!("\nresponsibilities:");
+            duties::duties().await;
         }
         if wants("context") {
             println!("\ncontext assembled, by messages in the thread:");
