@@ -19,7 +19,9 @@ use crate::harness::preflight::{self, price_problems};
 use crate::harness::providers::mark;
 use crate::harness::worker::Worker;
 use crate::scheduler::Scheduler;
+use crate::scheduler::duty::Offer;
 use crate::store::{RecoveredRuns, Store};
+use crate::tools::TOOLS;
 use anyhow::Context;
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -114,7 +116,8 @@ impl Engine {
             }
         };
         let notices = Notices::new(store.clone(), config.clone());
-        let scheduler = Scheduler::new(store.clone(), Arc::new(config.personas.clone()), clock);
+        let offer = Offer::of(&config, TOOLS.iter().map(|tool| tool.name()));
+        let scheduler = Scheduler::new(store.clone(), Arc::new(config.personas.clone()), offer, clock);
         let worker = Worker::new(desk.clone());
         Ok(Self { store, config, desk, door, outbound, notices, scheduler, worker, runs_queued, mail_queued })
     }

@@ -6,6 +6,8 @@ use crate::config::{Config, ConfigErrors, Problem, effective, schema};
 use crate::gateway::ingress::smtp::Reception;
 use crate::harness::preflight;
 use crate::scheduler;
+use crate::scheduler::duty::Offer;
+use crate::tools::TOOLS;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -90,7 +92,8 @@ fn beyond_the_files(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
             Problem::of_file("configs/gateway.json", format!("tls: {:#}", anyhow::Error::new(error)));
         problems.push(problem.hint("its files are PEM, and the key is that of the first certificate"));
     }
-    let unusable = scheduler::unusable(config.personas.iter(), clock.now());
+    let offer = Offer::of(config, TOOLS.iter().map(|tool| tool.name()));
+    let unusable = scheduler::unusable(config.personas.iter(), &offer, clock.now());
     problems.extend(unusable.into_iter().map(|found| Problem::of_file(&found.file, found.problem)));
     (ConfigErrors::of(problems).map_or_else(Vec::new, |errors| errors.problems), warnings)
 }

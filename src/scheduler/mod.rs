@@ -10,6 +10,7 @@ mod scan;
 mod sync;
 mod heartbeat;
 
+pub use scan::examine;
 pub use sync::{Problem, SyncReport, unusable};
 
 use crate::clock::Clock;
@@ -21,6 +22,7 @@ use crate::store::{
     Content, DueSlot, FileChange, FileState, Fired, Firing, NewRun, NewSynthetic, NextSlot, Place,
     Result as StoreResult, ScheduledPrompt, SlotWork, Store, StoreError, StoredResponsibility,
 };
+use duty::Offer;
 use duty::prompt::{self, Facts};
 use heartbeat::Heartbeat;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,6 +43,7 @@ const DRIFT_LOGGED: Duration = Duration::from_secs(2);
 pub struct Scheduler {
     store: Store,
     personas: Arc<Personas>,
+    offer: Arc<Offer>,
     clock: Arc<dyn Clock>,
     /// Stamps of the files at the last complete synchronisation; `None` before the first.
     known: Mutex<Option<Arc<scan::Known>>>,
@@ -72,8 +75,9 @@ pub enum StartError {
 }
 
 impl Scheduler {
-    pub fn new(store: Store, personas: Arc<Personas>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, personas, clock, known: Mutex::new(None) }
+    /// `offer` is what responsibilities may name.
+    pub fn new(store: Store, personas: Arc<Personas>, offer: Offer, clock: Arc<dyn Clock>) -> Self {
+        Self { store, personas, offer: Arc::new(offer), clock, known: Mutex::new(None) }
     }
 
     /// Works until `shutdown`. Each beat fires what is due and wakes the workers; every few seconds it looks at the

@@ -3,8 +3,7 @@
 //! A file is known by the time of its last change and its size, as `make` knows its files; one that was changed a moment ago
 //! is read again, because a second change in the same tick of the file system's clock would look the same.
 
-use super::duty::file::{FileError, Responsibility};
-use super::duty::{file, schema};
+use super::duty::{Bounds, FileError, Offer, Responsibility, file, schema};
 use crate::config::Persona;
 use crate::domain::{PersonaId, Timestamp};
 use cap_std::ambient_authority;
@@ -36,6 +35,10 @@ impl Mark {
         let since = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         let modified_ns = since.and_then(|since| u64::try_from(since.as_nanos()).ok()).unwrap_or(0);
         Self { modified_ns, size_bytes: metadata.len() }
+    }
+    fn modified_at(self) -> Option<Timestamp> {
+        let ms = i64::try_from(self.modified_ns / 1_000_000).ok()?;
+        (ms > 0).then(|| Timestamp::from_millis(ms))
     }
     fn is_settled(self, now: Timestamp) -> bool {
         let modified = UNIX_EPOCH + Duration::from_nanos(self.modified_ns);
@@ -96,6 +99,8 @@ pub(super) struct Found {
     pub responsibility: Responsibility,
     /// On one line.
     pub output_schema: Option<String>,
+    /// When the file was last changed; `None` when the file system does not say.
+    pub modified_at: Option<Timestamp>,
 }
 
 /// The folders as they were found.
@@ -112,17 +117,27 @@ pub(super) struct Scan {
 pub(super) type Known = BTreeMap<Key, Stamp>;
 
 /// Lists the responsibility files of all personas and reads those whose stamp is not in `known`. Blocking.
-pub(super) fn scan<'a>(personas: impl Iterator<Item = &'a Persona>, known: &Known, now: Timestamp) -> Scan {
+pub(super) fn scan<'a>(
+    personas: impl Iterator<Item = &'a Persona>,
+    offer: &Offer,
+    known: &Known,
+    now: Timestamp,
+) -> Scan {
     let mut scan = Scan::default();
     for persona in personas {
-        if let Err(error) = scan_folder(persona, known, now, &mut scan) {
+        if let Err(error) = scan_folder((persona, offer), known, now, &mut scan) {
             scan.unreadable.insert(persona.id.clone(), error.to_string());
         }
     }
     scan
 }
 
-fn scan_folder(persona: &Persona, known: &Known, now: Timestamp, scan: &mut Scan) -> io::Result<()> {
+fn scan_folder(
+    (persona, offer): (&Persona, &Offer),
+    known: &Known,
+    now: Timestamp,
+    scan: &mut Scan,
+) -> io::Result<()> {
     // A folder that does not exist holds no responsibilities.
     let opened = Dir::open_ambient_dir(utf8(persona)?, ambient_authority())
         .and_then(|home| home.open_dir(FOLDER).map(|folder| (home, folder)));
@@ -160,7 +175,10 @@ fn scan_folder(persona: &Persona, known: &Known, now: Timestamp, scan: &mut Scan
             continue;
         }
         let content = content.unwrap_or_else(|| read(entry.open(), file::FILE_BYTES_MAX));
-        let (found, schema) = understood(&home, content);
+        let (mut found, schema) = understood(&home, &Bounds::of(persona, offer), content);
+        if let Ok(found) = &mut found {
+            found.modified_at = own.modified_at();
+        }
         scan.read.insert(key.clone(), found);
         let marks = schema.iter().filter_map(|(_, mark)| *mark).chain([own]);
         let is_fresh = marks.into_iter().any(|mark| !mark.is_settled(now));
@@ -170,16 +188,20 @@ fn scan_folder(persona: &Persona, known: &Known, now: Timestamp, scan: &mut Scan
 }
 
 /// What a file says, with the schema that it names; and the mark of that schema, taken before it is read.
-fn understood(home: &Dir, content: io::Result<Vec<u8>>) -> (Result<Found, String>, Option<SchemaStamp>) {
+fn understood(
+    home: &Dir,
+    bounds: &Bounds<'_>,
+    content: io::Result<Vec<u8>>,
+) -> (Result<Found, String>, Option<SchemaStamp>) {
     let unreadable = |error: io::Error| format!("cannot be read: {error}");
     let parsed = content.map_err(unreadable);
-    let parsed = parsed.and_then(|bytes| file::parse(&bytes).map_err(|error| error.to_string()));
+    let parsed = parsed.and_then(|bytes| file::parse(&bytes, bounds).map_err(|error| error.to_string()));
     let responsibility = match parsed {
         Ok(responsibility) => responsibility,
         Err(error) => return (Err(error), None),
     };
     let Some(at) = responsibility.output_schema.clone() else {
-        return (Ok(Found { responsibility, output_schema: None }), None);
+        return (Ok(Found { responsibility, output_schema: None, modified_at: None }), None);
     };
     let metadata = home.metadata(&at.path);
     let mark = metadata.as_ref().ok().map(Mark::of);
@@ -192,8 +214,22 @@ fn understood(home: &Dir, content: io::Result<Vec<u8>>) -> (Result<Found, String
     let found = content.and_then(|bytes| schema::check(&bytes)).map_err(|problem| {
         FileError { line: at.line, problem: format!("`output_schema`: `{}` {problem}", at.path) }.to_string()
     });
-    let found = found.map(|schema| Found { responsibility, output_schema: Some(schema) });
+    let found = found.map(|schema| Found { responsibility, output_schema: Some(schema), modified_at: None });
     (found, Some((at.path, mark)))
+}
+
+/// Reads one file for a persona, wherever it lies; a schema that it names is looked for in the persona's folder. Blocking.
+///
+/// Errors: what is wrong, with its line.
+pub fn examine(persona: &Persona, offer: &Offer, content: &[u8]) -> Result<Responsibility, String> {
+    let bounds = Bounds::of(persona, offer);
+    let parsed = file::parse(content, &bounds).map_err(|error| error.to_string())?;
+    if parsed.output_schema.is_none() {
+        return Ok(parsed);
+    }
+    let home = utf8(persona).and_then(|path| Dir::open_ambient_dir(path, ambient_authority()));
+    let home = home.map_err(|error| format!("the folder of `{}` cannot be read: {error}", persona.id))?;
+    understood(&home, &bounds, Ok(content.to_vec())).0.map(|found| found.responsibility)
 }
 
 fn utf8(persona: &Persona) -> io::Result<&str> {

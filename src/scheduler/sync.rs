@@ -1,16 +1,18 @@
 //! Files on disk -> rows. A file that cannot be used stops itself and nothing else.
 
 use super::duty::timing::Timing;
+use super::duty::{Bounds, FileError, Offer};
 use super::scan::{FOLDER, Found, Key, Known, Scan, Stamp, scan};
 use super::slots::owed;
 use super::{Scheduler, next_slot};
 use crate::config::Persona;
-use crate::domain::{ResponsibilityId, RunTerms, SlotTerms, Timestamp, sha256_hex};
+use crate::domain::{DeliverTo, ResponsibilityId, Timestamp, sha256_hex};
 use crate::store::{
-    Duty, FileChange, FileState, MissedSlots, Result as StoreResult, StoredResponsibility, Version,
+    Duty, FileChange, FileState, MissedSlots, NextSlot, Result as StoreResult, StoredResponsibility, Version,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Files whose rows change in one commit.
 const CHANGES_PER_COMMIT: usize = 500;
@@ -34,8 +36,12 @@ pub struct Problem {
 }
 
 /// The responsibility files that cannot be used, without touching a row. Blocking.
-pub fn unusable<'a>(personas: impl Iterator<Item = &'a Persona>, now: Timestamp) -> Vec<Problem> {
-    let scan = scan(personas, &Known::new(), now);
+pub fn unusable<'a>(
+    personas: impl Iterator<Item = &'a Persona>,
+    offer: &Offer,
+    now: Timestamp,
+) -> Vec<Problem> {
+    let scan = scan(personas, offer, &Known::new(), now);
     let folders = scan.unreadable.into_iter();
     let folders = folders.map(|(id, problem)| Problem { file: format!("personas/{id}/{FOLDER}"), problem });
     let files = scan.read.into_iter().filter_map(|((id, path), found)| {
@@ -53,8 +59,9 @@ impl Scheduler {
             Some(known) => known,
             None => Arc::new(self.known_by_rows(&self.store.responsibilities().await?)),
         };
-        let (personas, seen, now) = (self.personas.clone(), before.clone(), self.clock.now());
-        let scanned = tokio::task::spawn_blocking(move || scan(personas.iter(), &seen, now)).await;
+        let (personas, offer) = (self.personas.clone(), self.offer.clone());
+        let (seen, now) = (before.clone(), self.clock.now());
+        let scanned = tokio::task::spawn_blocking(move || scan(personas.iter(), &offer, &seen, now)).await;
         let Ok(mut scan) =
             scanned.inspect_err(|error| tracing::error!(%error, "looking at responsibilities"))
         else {
@@ -94,7 +101,8 @@ impl Scheduler {
 
     /// Stands for everything beside a file that has a say in how it is read: another reading, and it is read again.
     fn reading(&self, owner: &Persona) -> String {
-        let version = [env!("CARGO_PKG_VERSION"), chrono_tz::IANA_TZDB_VERSION, owner.timezone.name()];
+        let bounds = format!("{:?}", Bounds::of(owner, &self.offer));
+        let version = [env!("CARGO_PKG_VERSION"), chrono_tz::IANA_TZDB_VERSION, &bounds];
         let mut digest = sha256_hex(&version.map(str::as_bytes));
         digest.truncate(16);
         digest
@@ -112,7 +120,9 @@ impl Scheduler {
             let row = by_key.get(key).copied();
             let mark = scan.stamps.get(key).and_then(Stamp::spelled);
             let mark = mark.map(|stamp| format!("{} {stamp}", self.reading(owner)));
-            let to = self.file_state(owner, &key.1, found, report);
+            let astray = self.astray(owner, found).await?;
+            let found = astray.as_ref().map_or(found.as_ref(), Err);
+            let to = file_state(owner, &key.1, found, self.clock.now(), report);
             match row.filter(|row| is_same(row, &to)) {
                 None => changes.push(self.change(key, row, to, mark)),
                 Some(row) => {
@@ -146,40 +156,18 @@ impl Scheduler {
         Ok(settled)
     }
 
-    fn file_state(
-        &self,
-        owner: &Persona,
-        path: &str,
-        found: &Result<Found, String>,
-        report: &mut SyncReport,
-    ) -> FileState {
-        match found {
-            Ok(Found { responsibility: parsed, output_schema }) => {
-                let zone = parsed.timezone.unwrap_or(owner.timezone);
-                let now = self.clock.now();
-                let timing = Timing::Cron(parsed.schedule.clone(), zone);
-                let next_slot_at = parsed.enabled.then(|| timing.next_after(now)).flatten();
-                FileState::InForce(Box::new(Duty {
-                    name: parsed.name.clone(),
-                    schedule: timing.spelled(),
-                    timezone: zone.name().to_owned(),
-                    enabled: parsed.enabled,
-                    prompt_sha256: sha256_hex(&[parsed.prompt.as_bytes()]),
-                    prompt: parsed.prompt.clone(),
-                    budget_micros: parsed.budget_micros,
-                    output_schema: output_schema.clone(),
-                    slot_terms: SlotTerms::default(),
-                    run_terms: RunTerms::default(),
-                    next: next_slot(next_slot_at),
-                }))
-            }
-            Err(problem) => {
-                let file = format!("personas/{}/{path}", owner.id);
-                let error = format!("{file}: {problem}");
-                report.problems.push(Problem { file, problem: problem.clone() });
-                FileState::Unusable { error }
-            }
+    /// What is wrong with a file whose answers go into a thread that its persona does not have.
+    async fn astray(&self, owner: &Persona, found: &Result<Found, String>) -> StoreResult<Option<String>> {
+        let Ok(Found { responsibility, .. }) = found else { return Ok(None) };
+        let DeliverTo::Thread(thread) = &responsibility.run_terms.deliver_to else { return Ok(None) };
+        if self.store.persona(&owner.id).has_thread(thread).await? {
+            return Ok(None);
         }
+        let problem = format!(
+            "`deliver_to`: `{}` has no thread `{thread}`; `attache threads list` shows those that there are",
+            owner.id
+        );
+        Ok(Some(FileError { line: responsibility.deliver_to_line, problem }.to_string()))
     }
 
     fn change(
@@ -190,6 +178,10 @@ impl Scheduler {
         mark: Option<String>,
     ) -> FileChange {
         let now = self.clock.now();
+        let cursor = match &to {
+            FileState::InForce(duty) => duty.cursor_at.unwrap_or(now),
+            _ => now,
+        };
         FileChange {
             persona: key.0.clone(),
             file: key.1.clone(),
@@ -197,7 +189,7 @@ impl Scheduler {
             new_id: ResponsibilityId::new(self.clock.new_id()),
             to,
             mark,
-            lapsed: row.and_then(|row| lapsed(row, now)),
+            lapsed: row.and_then(|row| lapsed(row, cursor)),
             now,
         }
     }
@@ -212,6 +204,56 @@ impl Scheduler {
         }
         self.store.set_next_slot(&row.id, row.version, next_slot(next)).await
     }
+}
+
+fn file_state(
+    owner: &Persona,
+    path: &str,
+    found: Result<&Found, &String>,
+    now: Timestamp,
+    report: &mut SyncReport,
+) -> FileState {
+    match found {
+        Ok(found) => FileState::InForce(Box::new(duty(found, now))),
+        Err(problem) => {
+            let file = format!("personas/{}/{path}", owner.id);
+            let error = format!("{file}: {problem}");
+            report.problems.push(Problem { file, problem: problem.clone() });
+            FileState::Unusable { error }
+        }
+    }
+}
+
+/// What a usable file makes of its row.
+fn duty(found: &Found, now: Timestamp) -> Duty {
+    let parsed = &found.responsibility;
+    let next = parsed.enabled.then(|| parsed.timing.next_after(now)).flatten();
+    let overslept = overslept(found, now).filter(|_| parsed.enabled && next.is_none());
+    Duty {
+        name: parsed.name.clone(),
+        schedule: parsed.timing.spelled(),
+        timezone: parsed.timezone.name().to_owned(),
+        enabled: parsed.enabled,
+        prompt_sha256: sha256_hex(&[parsed.prompt.as_bytes()]),
+        prompt: parsed.prompt.clone(),
+        budget_micros: parsed.budget_micros,
+        output_schema: found.output_schema.clone(),
+        slot_terms: parsed.slot_terms.clone(),
+        run_terms: parsed.run_terms.clone(),
+        next: NextSlot {
+            is_done: parsed.enabled && parsed.timing.ends() && next.or(overslept).is_none(),
+            ..next_slot(next.or(overslept))
+        },
+        // Just before its instant, so that it is owed.
+        cursor_at: overslept.map(|instant| instant.minus(Duration::from_millis(1))),
+    }
+}
+
+/// The instant of a one-shot that was written in time and is read too late, because no engine ran: it is owed all the same.
+/// A file that was written after its instant is late by itself.
+fn overslept(found: &Found, now: Timestamp) -> Option<Timestamp> {
+    let Timing::At(instant) = found.responsibility.timing else { return None };
+    found.modified_at.filter(|written| *written < instant && instant <= now).map(|_| instant)
 }
 
 /// Whether a file was gone before.

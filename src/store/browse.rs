@@ -145,6 +145,7 @@ pub(super) const RUN_SUMMARIES: &str = "
     WHERE r.id IN (SELECT value FROM json_each($1)) ORDER BY r.seq DESC";
 pub(super) const RUNS_LIKE: &str = "SELECT id FROM runs WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
 pub(super) const RUNS_ENDED: &str = "SELECT state, count(*) FROM runs WHERE finished_at >= $1 GROUP BY state";
+pub(super) const HAS_THREAD: &str = "SELECT EXISTS (SELECT 1 FROM threads WHERE id = $1 AND persona_id = $2)";
 pub(super) const KNOWS_PERSONA: &str = "SELECT EXISTS (SELECT 1 FROM threads WHERE persona_id = $1)";
 pub(super) const NEWEST_RUN: &str = "SELECT id FROM runs ORDER BY seq DESC LIMIT 1";
 
@@ -266,6 +267,12 @@ impl Store {
 }
 
 impl PersonaStore {
+    /// Whether the thread is one of the persona's.
+    pub async fn has_thread(&self, thread: &ThreadId) -> Result<bool> {
+        let has = sqlx::query_scalar(HAS_THREAD).bind(thread.as_str()).bind(self.persona.as_str());
+        Ok(has.fetch_one(self.store.readers()).await?)
+    }
+
     /// The last `limit` messages of a thread, oldest first.
     pub async fn thread_messages(&self, thread: &ThreadId, limit: u32) -> Result<Vec<ThreadMessage>> {
         let rows = sqlx::query(MESSAGES_OF_THREAD).bind(thread.as_str()).bind(self.persona.as_str());

@@ -96,7 +96,7 @@ pub struct FileChange {
     pub mark: Option<String>,
     /// Due slots of the old version that had not fired yet.
     pub lapsed: Option<MissedSlots>,
-    /// The new cursor.
+    /// The new cursor, unless the duty names another.
     pub now: Timestamp,
 }
 
@@ -126,6 +126,8 @@ pub struct Duty {
     pub slot_terms: SlotTerms,
     pub run_terms: RunTerms,
     pub next: NextSlot,
+    /// Where its cursor begins; `None`: now.
+    pub cursor_at: Option<Timestamp>,
 }
 
 pub(super) const RESPONSIBILITIES: &str = "
@@ -144,12 +146,12 @@ pub(super) const INSERT_RESPONSIBILITY: &str = "
     INSERT INTO responsibilities (id, persona_id, file, name, schedule, timezone, enabled, prompt, prompt_sha256,
       next_slot_at, error, cursor_at, updated_at, budget_micros, output_schema, slot_terms_json, run_terms_json, fire_at,
       is_done, mark)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12, $13, $14, $15, $16, $17, $18, $19) ON CONFLICT DO NOTHING";
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $20, $12, $13, $14, $15, $16, $17, $18, $19) ON CONFLICT DO NOTHING";
 pub(super) const UPDATE_RESPONSIBILITY: &str = "
     UPDATE responsibilities SET name = $5, schedule = $6, timezone = $7, enabled = $8, prompt = $9,
       prompt_sha256 = $10, next_slot_at = $11, removed_at = NULL, error = NULL, budget_micros = $12,
       output_schema = $13, slot_terms_json = $14, run_terms_json = $15, fire_at = $16, is_done = $17, mark = $18,
-      revision = revision + 1, cursor_at = $19, updated_at = $19
+      revision = revision + 1, cursor_at = $19, updated_at = $20
     WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id";
 pub(super) const SPOIL_RESPONSIBILITY: &str = "
     UPDATE responsibilities SET error = $5, mark = NULL, next_slot_at = NULL, fire_at = NULL, removed_at = NULL,
@@ -248,7 +250,8 @@ async fn apply(conn: &mut SqliteConnection, change: &FileChange, clock: &dyn Clo
             .bind(run_terms_json(&duty.run_terms))
             .bind(duty.next.fire_at.map(|at| at.to_string()))
             .bind(duty.next.is_done)
-            .bind(&change.mark),
+            .bind(&change.mark)
+            .bind(duty.cursor_at.unwrap_or(change.now).to_string()),
         FileState::Unusable { error } => update.bind(error),
         FileState::Removed => update,
     };
@@ -293,6 +296,7 @@ async fn insert_responsibility(
     let insert = insert.bind(duty.and_then(|duty| duty.next.fire_at).map(|at| at.to_string()));
     let insert = insert.bind(duty.is_some_and(|duty| duty.next.is_done));
     let insert = insert.bind(change.mark.as_ref().filter(|_| duty.is_some()));
+    let insert = insert.bind(duty.and_then(|duty| duty.cursor_at).unwrap_or(change.now).to_string());
     let done = insert.execute(&mut *conn).await?.rows_affected() > 0;
     if let (Some(error), true) = (error, done) {
         let of = (&change.persona, change.new_id.as_str(), 1);

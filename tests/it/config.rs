@@ -5,7 +5,7 @@ use attache::config::{
 };
 use attache::domain::{Address, PersonaId, Timestamp, Trigger};
 use attache::harness::prompt;
-use attache::scheduler::duty::file;
+use attache::scheduler::duty::{Bounds, Offer, file};
 use secrecy::ExposeSecret;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -351,8 +351,11 @@ fn the_sample_prompts_render_and_the_sample_duties_are_readable() {
             }
         }
         if path.contains("/responsibilities/") {
-            let duty = file::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{path}: {error}"));
-            assert_eq!(duty.timezone, Some(chrono_tz::Europe::Berlin), "{path}");
+            let offer = Offer::default();
+            let bounds = Bounds { zone: chrono_tz::Europe::Berlin, tools: None, offer: &offer };
+            let duty =
+                file::parse(text.as_bytes(), &bounds).unwrap_or_else(|error| panic!("{path}: {error}"));
+            assert_eq!(duty.timezone, chrono_tz::Europe::Berlin, "{path}");
             assert_eq!(duty.enabled, path.ends_with("weekday-digest.md"), "{path}");
         }
     }

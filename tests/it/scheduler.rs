@@ -3,6 +3,7 @@
 mod command;
 mod cron;
 mod files;
+mod front;
 mod slots;
 mod timing;
 mod world;

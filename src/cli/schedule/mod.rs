@@ -15,8 +15,10 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::Personas;
 use crate::domain::{PausedBy, Timestamp};
 use crate::scheduler::Scheduler;
+use crate::scheduler::duty::Offer;
 use crate::scheduler::duty::timing::{Timing, local_text};
 use crate::store::{Store, StoredResponsibility};
+use crate::tools::TOOLS;
 use chrono_tz::Tz;
 use clap::{Arg, ArgMatches, value_parser};
 use futures_util::future::BoxFuture;
@@ -87,10 +89,12 @@ struct Desk<'a> {
 impl<'a> Desk<'a> {
     async fn open(context: &'a Context) -> anyhow::Result<Self> {
         context.require_workspace()?;
-        let personas: Arc<Personas> = Arc::new(context.config()?.personas);
+        let config = context.config()?;
+        let offer = Offer::of(&config, TOOLS.iter().map(|tool| tool.name()));
+        let personas: Arc<Personas> = Arc::new(config.personas);
         let store = context.store_beside().await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let scheduler = Scheduler::new(store.clone(), personas, clock.clone());
+        let scheduler = Scheduler::new(store.clone(), personas, offer, clock.clone());
         scheduler.sync().await?;
         Ok(Self { context, store, scheduler, clock })
     }

@@ -34,9 +34,11 @@ pub enum CronError {
         "`{expression}` has {found} fields; a schedule has five: minute hour day-of-month month day-of-week{hint}"
     )]
     FieldCount { expression: String, found: usize, hint: String },
-    #[error("the {field} field `{text}` {problem}")]
+    #[error("the {field} field `{text}` {problem}{}", example(field))]
     Field { field: &'static str, text: String, problem: String },
-    #[error("`{0}` never comes due: no such day exists")]
+    #[error(
+        "`{0}` never comes due: no such day exists; for the last day of every month there is no expression, the first is `0 9 1 * *`"
+    )]
     Never(String),
 }
 
@@ -258,9 +260,20 @@ fn hint(fields: &[&str]) -> String {
         ["@daily" | "@midnight"] => "0 0 * * *",
         ["@hourly"] => "0 * * * *",
         [_, five @ ..] if five.len() == 5 => return format!("; without seconds it is `{}`", five.join(" ")),
-        _ => return String::new(),
+        _ => return "; for example `0 9 * * mon-fri`, on weekdays at nine".to_owned(),
     };
     format!("; write `{nickname}`")
+}
+
+/// What would work, for a field that does not.
+fn example(field: &str) -> &'static str {
+    match field {
+        "minute" => "; for example `*/15 * * * *`, every quarter of an hour",
+        "hour" => "; for example `0 9,17 * * *`, at nine and at five",
+        "day-of-month" => "; for example `0 9 1 * *`, on the first of every month",
+        "month" => "; for example `0 9 1 jan,jul *`, on the first of January and of July",
+        _ => "; for example `0 9 * * mon-fri`, on weekdays at nine",
+    }
 }
 
 /// At most 60 characters of what was typed, without control characters.

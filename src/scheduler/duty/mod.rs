@@ -4,7 +4,16 @@
 //! rows, folders, clocks.
 
 pub mod cron;
+pub mod timing;
+pub mod front;
+mod nearest;
+mod sheet;
+pub mod offer;
+mod terms;
 pub mod file;
 pub mod prompt;
 pub mod schema;
-pub mod timing;
+
+pub use file::{Responsibility, SchemaPath};
+pub use front::FileError;
+pub use offer::{Bounds, Offer};

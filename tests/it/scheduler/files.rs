@@ -1,7 +1,8 @@
 //! Files on disk become rows; a bad one stops only itself.
 
-use super::world::{World, at};
+use super::world::{World, at, offer};
 use attache::config::{Persona, Personas};
+use attache::domain::{CatchUp, DeliverTo};
 use attache::scheduler::duty::prompt::{Facts, check, render};
 use attache::scheduler::{Scheduler, SyncReport};
 use std::sync::Arc;
@@ -70,7 +71,7 @@ async fn a_persona_that_moved_has_its_files_read_again() {
     world.sync().await;
     let moved = world.personas.iter().cloned().map(|old| Persona { timezone: chrono_tz::Asia::Tokyo, ..old });
     let moved = Arc::new(Personas::new(moved.collect()).expect("one persona"));
-    let later = Scheduler::new(world.store.clone(), moved, world.clock.clone());
+    let later = Scheduler::new(world.store.clone(), moved, offer(), world.clock.clone());
     assert_eq!(later.sync().await.expect("a synchronisation").changed, 1);
     assert_eq!(world.row("noon.md").await.timezone, "Asia/Tokyo");
 }
@@ -148,7 +149,7 @@ async fn responsibilities_of_a_persona_that_left_the_configuration_stop() {
     world.install("digest.md");
     world.sync().await;
     let nobody = Arc::new(Personas::default());
-    let later = Scheduler::new(world.store.clone(), nobody, world.clock.clone());
+    let later = Scheduler::new(world.store.clone(), nobody, offer(), world.clock.clone());
     assert_eq!(later.sync().await.expect("a synchronisation").removed, 1);
     assert_eq!(world.tick_at("2026-06-01T07:00:00Z").await.fired, []);
 }
@@ -181,6 +182,70 @@ async fn a_link_out_of_the_persona_s_folder_is_not_followed() {
     let rows = world.store.responsibilities().await.expect("rows");
     assert!(rows.iter().all(|row| row.prompt.find("Secret").is_none()), "{rows:?}");
     assert_eq!(world.tick_at("2026-06-01T07:00:00Z").await.fired.len(), 1, "the good file fires");
+}
+
+#[tokio::test]
+async fn a_thread_that_is_not_the_persona_s_makes_a_file_unusable() {
+    let world = World::at("2026-06-01T00:00:00Z").await;
+    world.install("digest.md");
+    world.sync().await;
+    let fired = world.tick_at("2026-06-01T07:00:00Z").await.fired;
+    assert_eq!(fired.len(), 1);
+    let thread = world.end_runs().await.remove(0).thread;
+    let text = |thread: &str| format!("---\nname: A\nevery: 1h\ndeliver_to:\n  thread: {thread}\n---\nGo.");
+    world.write("own.md", &text(thread.as_str()));
+    world.write("other.md", &text("no-such-thread"));
+    let report = world.sync().await;
+    assert_eq!(report.problems.len(), 1, "{report:?}");
+    let error = world.row("other.md").await.error.expect("an error");
+    assert!(
+        error.contains("other.md: line 4: `deliver_to`: `ada` has no thread `no-such-thread`"),
+        "{error}"
+    );
+    let own = world.row("own.md").await;
+    assert_eq!((own.error, own.run_terms.deliver_to), (None, DeliverTo::Thread(thread)));
+}
+
+#[tokio::test]
+async fn a_one_shot_that_was_written_in_time_fires_late_and_one_that_was_written_late_never() {
+    let world = World::at("2026-06-01T12:00:00Z").await;
+    let text = "---\nname: Once\nat: 2026-06-01T10:00:00Z\n---\nGo.";
+    let written = |name: &str, when: &str| {
+        world.write(name, text);
+        let file = std::fs::File::options().write(true).open(world.path(name)).expect("a file");
+        file.set_modified(std::time::SystemTime::from(at(when).to_utc())).expect("a time");
+    };
+    written("in-time.md", "2026-06-01T09:59:00Z");
+    written("late.md", "2026-06-01T10:01:00Z");
+    world.write("ahead.md", &text.replace("10:00:00", "13:00:00"));
+    world.write("off.md", &text.replace("10:00:00Z", "13:00:00Z\nenabled: false"));
+    world.sync().await;
+    let row = world.row("in-time.md").await;
+    assert_eq!((row.next.at, row.next.is_done), (Some(at("2026-06-01T10:00:00Z")), false));
+    assert!(world.row("late.md").await.next.is_done);
+    let fired = world.tick_at("2026-06-01T12:00:01Z").await.fired;
+    assert_eq!(fired.iter().map(|(id, _)| id).collect::<Vec<_>>(), [&row.id]);
+    assert_eq!(world.tick_at("2026-06-01T12:00:02Z").await.fired, []);
+    let fired = world.tick_at("2026-06-01T13:00:00Z").await.fired;
+    assert_eq!(fired.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>(), [world.row("ahead.md").await.id]);
+    assert_eq!(world.tick_at("2026-06-02T13:00:00Z").await.fired, []);
+}
+
+#[tokio::test]
+async fn terms_stand_in_the_row_and_a_change_of_them_is_an_edit() {
+    let world = World::at("2026-06-01T00:00:00Z").await;
+    let text = "---\nname: A\nschedule: 0 * * * *\ncatch_up: all\ntools: [read_file]\nretries: 1\n---\nGo.";
+    world.write("a.md", text);
+    world.sync().await;
+    let row = world.row("a.md").await;
+    assert_eq!(row.slot_terms.catch_up, CatchUp::All);
+    assert_eq!(
+        (row.run_terms.tools.clone(), row.run_terms.retries),
+        (Some(vec!["read_file".into()]), Some(1))
+    );
+    world.write("a.md", &text.replace("retries: 1", "retries: 12"));
+    assert_eq!(world.sync().await.changed, 1);
+    assert_eq!(world.row("a.md").await.version.revision, row.version.revision + 1);
 }
 
 #[tokio::test]

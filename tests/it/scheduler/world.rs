@@ -3,7 +3,8 @@
 use crate::recording_door::persona;
 use attache::clock::{Clock, ManualClock};
 use attache::config::{Persona, Personas};
-use attache::domain::{ErrorClass, Timestamp};
+use attache::domain::{Address, ErrorClass, Timestamp};
+use attache::scheduler::duty::Offer;
 use attache::scheduler::{Scheduler, SyncReport, TickReport};
 use attache::store::{ClaimedRun, RunFailure, Store, StoredResponsibility, StoredSlot};
 use std::path::PathBuf;
@@ -21,6 +22,18 @@ pub fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).unwrap_or_else(|| panic!("{text} is no instant"))
 }
 
+/// What the world's responsibilities may name.
+pub fn offer() -> Offer {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    Offer {
+        tools: names(&["send_email", "read_file"]),
+        profiles: names(&["thread", "responsibility"]),
+        providers: names(&["scripted", "anthropic"]),
+        owners: vec![Address::parse("olga@example.test").expect("an address")],
+        send_allow: names(&["ann@example.test", "*@friends.test"]),
+    }
+}
+
 impl World {
     /// Opens an engine's store at an instant; nothing is synchronised yet.
     pub async fn at(now: &str) -> Self {
@@ -34,7 +47,7 @@ impl World {
         std::fs::create_dir_all(persona.folder.join("responsibilities")).expect("the persona's folder");
         let personas = Arc::new(Personas::new(vec![persona]).expect("one persona"));
         let store = Store::open(folder.path(), clock.clone()).await.expect("a new database");
-        let scheduler = Scheduler::new(store.clone(), personas.clone(), clock.clone());
+        let scheduler = Scheduler::new(store.clone(), personas.clone(), offer(), clock.clone());
         Self { clock, store, scheduler, personas, folder }
     }
 
@@ -42,7 +55,7 @@ impl World {
     pub async fn second_scheduler(&self) -> Scheduler {
         let store =
             Store::open_beside(self.folder.path(), self.clock.clone()).await.expect("a second opening");
-        Scheduler::new(store, self.personas.clone(), self.clock.clone())
+        Scheduler::new(store, self.personas.clone(), offer(), self.clock.clone())
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

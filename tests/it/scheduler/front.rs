@@ -1,0 +1,287 @@
+//! Front matter: what YAML may say, what every key wants, and which line an error names.
+
+use super::world::{at, offer};
+use attache::domain::{CatchUp, DeliverTo, Overlap, RunTerms, SlotTerms};
+use attache::scheduler::duty::timing::Timing;
+use attache::scheduler::duty::{Bounds, FileError, Responsibility, file};
+use chrono_tz::{America::New_York, Europe::Berlin};
+use std::time::Duration;
+
+fn read(bytes: &[u8]) -> Result<Responsibility, FileError> {
+    file::parse(bytes, &Bounds { zone: New_York, tools: None, offer: &offer() })
+}
+
+fn front(front: &str) -> Result<Responsibility, FileError> {
+    read(format!("---\n{front}\n---\nWrite.").as_bytes())
+}
+
+fn good(text: &str) -> Responsibility {
+    front(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// Each with the line that the error must name, and words that it must say.
+fn refused(cases: &[(&str, usize, &str)]) {
+    let mut complaints = Vec::new();
+    for (text, line, says) in cases {
+        match front(text) {
+            Err(error) if error.line == *line && error.problem.contains(says) => {}
+            other => complaints.push(format!("{text}\n  wanted line {line}: {says}\n  found {other:?}")),
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn plain_quoted_folded_and_commented_values_read_alike() {
+    let plain = good("name: Day's digest\nschedule: 0 9 * * *\ntimezone: Europe/Berlin");
+    for same in [
+        "name: 'Day''s digest'\nschedule: \"0 9 * * *\" # daily\n# zone\ntimezone: Europe/Berlin",
+        "name: \"Day\\u0027s digest\"\nschedule: '0 9 * * *'\ntimezone: \"Europe/Berlin\"",
+        "\"name\": Day's digest\n'schedule': 0 9 * * *\n\n\ntimezone:   Europe/Berlin   ",
+        "{name: \"Day's digest\", schedule: 0 9 * * *, timezone: Europe/Berlin}",
+        "name: >-\n  Day's\n  digest\nschedule: |\n  0 9 * * *\ntimezone: Europe/Berlin",
+        "name: Day's\n  digest\nschedule:\n  0 9 * * *\ntimezone: Europe/Berlin\nenabled: true",
+        "name: Day's digest\nschedule: 0 9 * * *\ntimezone: Europe/Berlin\nenabled: True\njitter: 0s",
+    ] {
+        assert_eq!(good(same), plain, "{same}");
+    }
+}
+
+#[test]
+fn a_byte_order_mark_and_crlf_change_nothing() {
+    let unix =
+        "---\nname: A\nschedule: 0 9 * * *\nenabled: false\ntools:\n  - read_file\n---\n\nOne.\nTwo.\n";
+    let windows = format!("\u{feff}{}", unix.replace('\n', "\r\n"));
+    assert_eq!(read(windows.as_bytes()), read(unix.as_bytes()));
+    assert_eq!(read(unix.as_bytes()).map(|r| (r.enabled, r.prompt)), Ok((false, "One.\nTwo.".into())));
+    let wrong = windows.replace("read_file", "red_file");
+    assert_eq!(read(wrong.as_bytes()).map_err(|error| error.line), Err(6));
+}
+
+#[test]
+fn everything_that_a_file_may_say_is_understood() {
+    let duty = good(
+        "name: Digest\nevery: 6h\ntimezone: Europe/Berlin\nenabled: false\ncatch_up: all\ncatch_up_window: 2d\n\
+         overlap: buffer_one\njitter: 36m\ngrace: 10m\nbudget: 0.25\nprovider: anthropic\nmodel: large-1\n\
+         tools: [send_email, read_file]\nprofile: thread\ndeliver_to:\n  mail:\n    - ann@example.test\n    - bo@friends.test\n\
+         output_schema: schemas/report.json\nretries: 2\nproposed_by: r1",
+    );
+    assert_eq!((duty.name.as_str(), duty.enabled, duty.budget_micros), ("Digest", false, Some(250_000)));
+    assert_eq!((&duty.timing, duty.timezone), (&Timing::every("6h").expect("an interval"), Berlin));
+    let span = |seconds| Duration::from_secs(seconds);
+    let expected = SlotTerms {
+        catch_up: CatchUp::All,
+        catch_up_window: span(2 * 86_400),
+        overlap: Overlap::BufferOne,
+        jitter: span(36 * 60),
+        grace: span(600),
+        proposed_by: duty.slot_terms.proposed_by.clone(),
+    };
+    assert_eq!(duty.slot_terms, expected);
+    assert_eq!(duty.slot_terms.proposed_by.as_ref().map(ToString::to_string).as_deref(), Some("r1"));
+    let RunTerms { profile, provider, model, tools, deliver_to, retries } = duty.run_terms;
+    assert_eq!(
+        (profile.as_str(), provider.as_deref(), model.as_deref()),
+        ("thread", Some("anthropic"), Some("large-1"))
+    );
+    assert_eq!((tools, retries), (Some(vec!["send_email".into(), "read_file".into()]), Some(2)));
+    let DeliverTo::People(people) = deliver_to else { panic!("{deliver_to:?}") };
+    assert_eq!(
+        people.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["ann@example.test", "bo@friends.test"]
+    );
+
+    let bare = good("name: A\nschedule: 0 9 * * *");
+    assert_eq!((bare.slot_terms, bare.run_terms), (SlotTerms::default(), RunTerms::default()));
+    assert_eq!((bare.timezone, bare.enabled, bare.budget_micros), (New_York, true, None));
+    let to = |line: &str| good(&format!("name: A\nschedule: 0 9 * * *\n{line}")).run_terms;
+    assert_eq!(to("deliver_to: mail").deliver_to, DeliverTo::Owners);
+    assert_eq!(to("deliver_to: store").deliver_to, DeliverTo::Store);
+    assert!(
+        matches!(to("deliver_to: {mail: OLGA@example.test}").deliver_to, DeliverTo::People(one) if one.len() == 1)
+    );
+    assert!(
+        matches!(to("deliver_to:\n  thread: th-1").deliver_to, DeliverTo::Thread(id) if id.as_str() == "th-1")
+    );
+    assert_eq!(to("tools: []").tools, Some(Vec::new()));
+}
+
+#[test]
+fn the_next_slots_of_a_file_are_shown_with_their_offset() {
+    let duty = good("name: A\nschedule: 30 2 * * *\ntimezone: Europe/Berlin\nenabled: false");
+    let next = duty.upcoming(at("2026-03-28T00:00:00Z"), 5);
+    let expected = [
+        "2026-03-28T02:30:00+01:00",
+        "2026-03-29T03:00:00+02:00",
+        "2026-03-30T02:30:00+02:00",
+        "2026-03-31T02:30:00+02:00",
+        "2026-04-01T02:30:00+02:00",
+    ];
+    assert_eq!(next, expected);
+    let once = good("name: A\nat: 2026-12-24 18:00\ntimezone: Europe/Berlin");
+    assert_eq!(once.upcoming(at("2026-03-28T00:00:00Z"), 5), ["2026-12-24T18:00:00+01:00"]);
+}
+
+#[test]
+fn every_fault_of_a_key_names_its_line_and_what_would_work() {
+    let schedule = "name: A\nschedule: 0 9 * * *\n";
+    let after = |line: &str| format!("{schedule}{line}");
+    let cases = [
+        ("catch_up: newest", "did you mean `latest`?"),
+        ("catch_up: no", "there are: latest, skip, all"),
+        ("catch_up: lates", "did you mean `latest`?"),
+        ("catch_up_window: 30s", "from `1m` to `366d`"),
+        ("catch_up_window: a week", "such as `30s`"),
+        ("overlap: buffer", "did you mean `buffer_one`?"),
+        ("overlap: [skip]", "`overlap` is a list; write one value"),
+        ("jitter: 5", "one number and its unit"),
+        ("jitter: 3h", "they come 1d apart, so at most `144m`"),
+        ("grace: 0s", "from `1m` to `366d`"),
+        ("budget: much", "write US dollars such as `0.25`"),
+        ("budget_usd: -1", "`budget_usd` is `-1`"),
+        ("budget: 1\nbudget_usd: 1", "keep `budget`"),
+        ("model: \"\"", "`model` is empty"),
+        ("model: ~", "`model` has no value"),
+        ("provider: anthropic", "needs a `model`"),
+        ("model: m\nprovider: antropic", "did you mean `anthropic`?"),
+        ("tools: send_email", "write `tools: [one, two]`"),
+        ("tools: [send_mail]", "there is no tool `send_mail`; did you mean `send_email`?"),
+        ("tools: [{a: b}]", "lists names only"),
+        ("tools: [read_file, read_file]", "twice"),
+        ("profile: threat", "did you mean `thread`?"),
+        ("deliver_to: post", "write `mail`"),
+        ("deliver_to:", "is a list or nothing"),
+        ("deliver_to: [mail]", "is a list or nothing"),
+        ("deliver_to: {post: x}", "has no `post`"),
+        ("deliver_to: {mail: []}", "names nobody"),
+        ("deliver_to: {mail: [eve@elsewhere.test]}", "`send_allow` of `configs/security.json`"),
+        ("deliver_to: {mail: not an address}", "`deliver_to`"),
+        ("deliver_to: {mail: [ann@example.test, ann@example.test]}", "twice"),
+        ("deliver_to: {thread: \"../x\"}", "the id of a thread"),
+        ("deliver_to: {thread: a, mail: b}", "has one way"),
+        ("output_schema: ../x.json", "below the persona's folder"),
+        ("retries: 1.5", "a whole number from 0 to 99"),
+        ("retries: 100", "a whole number from 0 to 99"),
+        ("timezone: Europe/Berln", "did you mean `Europe/Berlin`?"),
+        ("timezone: Atlantis", "an IANA name"),
+        ("enabled: maybe", "write `true` or `false`"),
+        ("enabled: yes", "write `true` or `false`"),
+        ("at: 2026-12-24 18:00", "all say when it comes due; keep one of them"),
+        ("every: 5m", "`schedule`, `every` all say when"),
+        ("proposed_by: [a]", "is a list"),
+        ("schedule: 0 10 * * *", "`schedule` is given twice, first on line 3"),
+        ("catchup: all", "unknown key `catchup`; did you mean `catch_up`?"),
+        ("wholly_unlike: 1", "there are: name, schedule, at"),
+    ];
+    let texts: Vec<String> = cases.iter().map(|(line, _)| after(line)).collect();
+    let lines = cases.iter().map(|(line, _)| 4 + line.matches('\n').count());
+    let cases: Vec<_> =
+        texts.iter().zip(lines).zip(cases).map(|((text, line), (_, says))| (&**text, line, says)).collect();
+    refused(&cases);
+}
+
+#[test]
+fn a_file_that_does_not_say_who_or_when_names_the_line_too() {
+    refused(&[
+        ("name: A", 3, "say when by one of `schedule: 0 9 * * mon-fri`"),
+        ("schedule: 0 9 * * *", 3, "`name` is missing"),
+        ("", 3, "`name` is missing"),
+        ("# nothing", 3, "`name` is missing"),
+        ("name: A\nscedule: 0 9 * * *", 3, "did you mean `schedule`?"),
+        ("name: A\nname: B", 3, "first on line 2"),
+        ("name: A\nschedule: 0 25 * * *", 3, "the hour field `25`"),
+        ("name: A\nschedule: 0 25 * * *", 3, "for example `0 9,17 * * *`"),
+        ("name: A\nschedule: every 5m", 3, "write `every: 5m`"),
+        ("name: A\nschedule: noon", 3, "for example `0 9 * * mon-fri`"),
+        ("name: A\nat: tomorrow", 3, "such as `2026-12-24 18:00`"),
+        ("name: A\nat: 2026-12-24 18:00\njitter: 1m", 4, "leave it out"),
+        ("name: A\nevery: 30s", 3, "from `1m` to `366d`"),
+        ("name: A\nschedule:\n  - 0 9 * * *", 3, "`schedule` is a list"),
+        ("name: A\nschedule:\ngrace: 1h", 3, "`schedule` has no value"),
+        ("name: [A]", 2, "is a list"),
+        ("name: {a: b}", 2, "nested values"),
+        ("name: |\n  A\n  B", 3, "control character"),
+    ]);
+}
+
+#[test]
+fn a_persona_s_files_name_only_tools_that_it_may_use() {
+    let own = ["read_file".to_owned()];
+    let offer = offer();
+    let bounds = Bounds { zone: Berlin, tools: Some(&own), offer: &offer };
+    let text = |tool: &str| format!("---\nname: A\nevery: 1h\ntools:\n- read_file\n- {tool}\n---\nGo.");
+    let error = file::parse(text("send_email").as_bytes(), &bounds).expect_err("not its tool");
+    assert_eq!(
+        (error.line, error.problem.as_str()),
+        (6, "`tools`: its persona may not use `send_email`; there are: read_file")
+    );
+    assert!(read(text("send_email").as_bytes()).is_ok());
+}
+
+#[test]
+fn yaml_that_means_something_else_is_refused_with_what_to_write() {
+    refused(&[
+        ("name: A\nschedule: * * * * *", 3, "write `schedule: \"* * * * *\"`"),
+        ("name: A\nschedule: */5 * * * * # often", 3, "write `schedule: \"*/5 * * * *\"`"),
+        ("name: A\nschedule: @daily", 3, "cannot begin with `@`"),
+        ("name: `A`\nschedule: 0 9 * * *", 2, "cannot begin with a backtick"),
+        ("name: &a A\nschedule: 0 9 * * *", 2, "cannot begin with `&`"),
+        ("name: !!str A", 2, "cannot begin with `!`"),
+        ("name: A: B\nschedule: 0 9 * * *", 2, "needs quotes: `name: \"A: B\"`"),
+        ("name:A", 2, "a space after the colon"),
+        ("name: A\nschedule:0 9 * * *", 3, "a space after the colon"),
+        ("just words", 2, "expected lines `key: value`"),
+        ("- name: A", 2, "expected lines `key: value`"),
+        ("name: A\n\tgrace: 1h", 3, "indent with spaces"),
+        ("name: \"A", 2, "a quote or bracket is not closed"),
+        ("tools: [&x read_file, *x]", 2, "anchors"),
+        ("tools: [!t read_file]", 2, "tags"),
+        ("<<: {name: A}", 2, "unknown key `<<`"),
+        ("? [a]\n: b", 2, "a key is one word"),
+        ("name: A\n...\nname: B", 4, ""),
+        ("tools: [[[[read_file]]]]", 2, "nested too deeply"),
+        ("deliver_to: {mail: {a: {b: c}}}", 2, "nested too deeply"),
+    ]);
+}
+
+#[test]
+fn hostile_files_cost_little_and_say_what_is_wrong() {
+    let begun = std::time::Instant::now();
+    let laughs: String =
+        (1..9).map(|n| format!("a{n}: &a{n} [{}]\n", vec![format!("*a{}", n - 1); 9].join(", "))).collect();
+    let deep = format!("tools: {}{}", "[".repeat(20_000), "]".repeat(20_000));
+    let maps = format!("deliver_to: {}", "{a: ".repeat(10_000));
+    let dashes = "- ".repeat(30_000);
+    let keys: String = (0..5_000).map(|n| format!("k{n}: 1\n")).collect();
+    let long_key = format!("{}: 1", "k".repeat(60_000));
+    let spaces = format!("name: A{}\nschedule: 0 9 * * *\nx: 1", " ".repeat(60_000));
+    let quotes = format!("name: \"{}", "\\\"".repeat(30_000));
+    let block = format!("name: |\n{}", "  x\n".repeat(15_000));
+    let question = "? ".repeat(30_000);
+    let control = "name: a\u{1}b\nschedule: 0 9 * * *";
+    let wide = format!("tools: [{}]", vec!["send_email"; 5_000].join(","));
+    for hostile in [
+        &*laughs, &deep, &maps, &dashes, &keys, &long_key, &spaces, &quotes, &block, &question, control,
+        &wide,
+    ] {
+        let error = front(hostile).expect_err("a hostile file");
+        assert!(error.problem.len() < 600, "{:.600}", error.problem);
+        assert!(!error.problem.contains(char::is_control), "{:?}", error.problem);
+    }
+    for bytes in [
+        &b""[..],
+        b"---",
+        b"---\n",
+        b"---\n---",
+        b"---\nname: A\n",
+        b"\xff\xfe---",
+        b"---\n\xff\n---\nx",
+        b"\0\0\0",
+    ] {
+        assert!(read(bytes).is_err(), "{bytes:?}");
+    }
+    let large = vec![b' '; file::FILE_BYTES_MAX + 1];
+    assert!(read(&large).is_err_and(|error| error.problem.contains("larger")));
+    // Seconds in a debug build; without bounds it would be hours, or the end of the memory.
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+}
