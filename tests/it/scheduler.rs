@@ -1,5 +1,6 @@
 //! Responsibilities: cron in time zones, files to rows, due slots to runs.
 
+mod calendar;
 mod command;
 mod cron;
 mod files;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// A fresh workspace as `attache init` writes it, with our fixtures as the only responsibilities.
-fn workspace() -> tempfile::TempDir {
+pub(super) fn workspace() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let made = attache(folder.path(), &["init", folder.path().to_str().expect("a UTF-8 path")]);
     assert!(made.status.success(), "{made:?}");
@@ -26,7 +26,7 @@ fn workspace() -> tempfile::TempDir {
     folder
 }
 
-fn attache(workspace: &Path, args: &[&str]) -> Output {
+pub(super) fn attache(workspace: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
     command
         .env_remove("ATTACHE_LOG")
@@ -37,7 +37,7 @@ fn attache(workspace: &Path, args: &[&str]) -> Output {
         .expect("the binary runs")
 }
 
-fn json(workspace: &Path, args: &[&str]) -> Value {
+pub(super) fn json(workspace: &Path, args: &[&str]) -> Value {
     let output = attache(workspace, &[args, &["--json"]].concat());
     assert!(output.status.success(), "{args:?}: {output:?}");
     serde_json::from_slice(&output.stdout).expect("one JSON value")
