@@ -236,7 +236,8 @@ impl Scheduler {
         trigger: Trigger,
     ) -> Result<ScheduledPrompt, prompt::PromptError> {
         let zone = row.timezone.parse().unwrap_or(persona.timezone);
-        let facts = Facts { now: self.clock.now(), slot, last_run: row.last_fired_at, zone, persona };
+        let facts =
+            Facts { now: self.clock.now(), slot, last_run: row.last_fired_at, zone, persona, letters: &[] };
         let text_body = prompt::render(&row.prompt, &facts)?;
         let address = persona.address.to_string();
         let metadata = serde_json::json!({

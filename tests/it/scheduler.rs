@@ -5,6 +5,7 @@ mod command;
 mod cron;
 mod files;
 mod front;
+mod inbox;
 mod slots;
 mod timing;
 mod world;

@@ -12,6 +12,7 @@ pub mod offer;
 mod terms;
 pub mod file;
 pub mod prompt;
+mod inbox;
 pub mod schema;
 
 pub use file::{Responsibility, SchemaPath};

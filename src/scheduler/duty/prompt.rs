@@ -1,14 +1,17 @@
 //! A responsibility's body as a template: checked when its file is read, rendered when its slot fires.
 //!
-//! The template may read four names and branch or loop over them. Absent on purpose: `set`, macros, includes and
+//! The template may read four names and what came in (`inbox.rs`), and branch or loop over them. Absent on purpose: `set`, macros, includes and
 //! every filter that can grow a text, because fuel counts instructions and not bytes.
 
+use super::inbox;
 use crate::config::Persona;
 use crate::domain::Timestamp;
 use chrono::SecondsFormat;
 use chrono_tz::Tz;
 use minijinja::{Environment, UndefinedBehavior, Value, context, filters};
 use std::io;
+
+pub use super::inbox::{LETTERS_MAX, Letter, Window, letters_wanted};
 
 /// Instructions that one prompt may take.
 const FUEL: u64 = 50_000;
@@ -17,7 +20,9 @@ const PROMPT_BYTES_MAX: usize = 256 * 1024;
 
 /// The names a prompt may use.
 pub const NAMES: &[&str] =
-    &["now", "slot", "last_run", "persona", "persona.id", "persona.name", "persona.address"];
+    &["now", "slot", "last_run", "persona", "persona.id", "persona.name", "persona.address", INBOX];
+/// The function that a prompt may call.
+const INBOX: &str = "inbox";
 /// The statements a prompt may use.
 const STATEMENTS: &[&str] = &["if", "elif", "else", "endif", "for", "endfor", "raw", "endraw"];
 
@@ -41,6 +46,8 @@ pub struct Facts<'a> {
     /// Zone in which the times are written.
     pub zone: Tz,
     pub persona: &'a Persona,
+    /// What came in, the newest first, for prompts that look at it ([`letters_wanted`]); at most [`LETTERS_MAX`].
+    pub letters: &'a [Letter],
 }
 
 /// Refuses a body that could never be rendered: syntax, unknown names, statements that are not offered.
@@ -48,6 +55,7 @@ pub fn check(body: &str) -> Result<(), PromptError> {
     refuse_statements(body)?;
     let environment = environment();
     let template = environment.template_from_str(body).map_err(|error| reworded(&error))?;
+    inbox::check(body)?;
     let mut unknown: Vec<String> = template
         .undeclared_variables(true)
         .into_iter()
@@ -79,7 +87,8 @@ pub fn render(body: &str, facts: &Facts<'_>) -> Result<String, PromptError> {
             address => persona.address.to_string(),
         },
     };
-    let environment = environment();
+    let mut environment = environment();
+    environment.add_function(INBOX, inbox::function(facts.letters, (facts.slot, facts.last_run, facts.zone)));
     let template = environment.template_from_str(body).map_err(|error| reworded(&error))?;
     let mut page = Page(Vec::new());
     template.render_captured_to(known, &mut page).map_err(|error| reworded(&error))?;
@@ -95,6 +104,7 @@ fn environment() -> Environment<'static> {
     environment.add_filter("lower", filters::lower);
     environment.add_filter("trim", filters::trim);
     environment.add_filter("default", filters::default);
+    environment.add_filter("length", filters::length);
     environment.add_test("none", Value::is_none);
     environment
 }

@@ -258,6 +258,7 @@ async fn a_prompt_knows_the_time_the_slot_the_last_run_and_the_persona() {
         last_run: Some(at("2026-03-28T08:00:00Z")),
         zone: chrono_tz::Europe::Berlin,
         persona,
+        letters: &[],
     };
     let body = "{{ now }} {{ slot[:10] }} {{ last_run }} {{ persona.id }} {{ persona.name | upper }} {{ persona.address }}";
     let rendered = render(body, &facts);
@@ -292,7 +293,7 @@ async fn a_prompt_cannot_grow_without_bound() {
     let world = World::at("2026-06-01T00:00:00Z").await;
     let persona = world.personas.iter().next().expect("a persona");
     let (now, zone) = (world.now(), chrono_tz::UTC);
-    let facts = Facts { now, slot: now, last_run: None, zone, persona };
+    let facts = Facts { now, slot: now, last_run: None, zone, persona, letters: &[] };
     for body in ["{{ 'x' * 2000000000 }}", "{{ 'x' * 1000000 }}", "{{ 'a' | replace('a', 'aaaa') }}"] {
         assert!(render(body, &facts).is_err(), "{body} was rendered");
     }
