@@ -6,7 +6,7 @@ use super::scan::{FOLDER, Found, Key, Known, Scan, Stamp, scan};
 use super::slots::owed;
 use super::{Scheduler, next_slot};
 use crate::config::Persona;
-use crate::domain::{DeliverTo, ResponsibilityId, Timestamp, sha256_hex};
+use crate::domain::{DeliverTo, PersonaId, ResponsibilityId, Timestamp, sha256_hex};
 use crate::store::{
     Duty, FileChange, FileState, MissedSlots, NextSlot, Result as StoreResult, StoredResponsibility, Version,
 };
@@ -88,10 +88,10 @@ impl Scheduler {
     /// What the rows know of their files, as far as they were read as they would be read now.
     fn known_by_rows(&self, rows: &[StoredResponsibility]) -> Known {
         let usable = rows.iter().filter(|row| row.removed_at.is_none() && row.error.is_none());
+        let readings = self.readings();
         let known = usable.filter_map(|row| {
             let (reading, stamp) = row.mark.as_deref()?.split_once(' ')?;
-            let is_current =
-                self.personas.get(&row.persona).is_some_and(|owner| self.reading(owner) == reading);
+            let is_current = readings.get(&row.persona).is_some_and(|today| today == reading);
             is_current
                 .then(|| Some(((row.persona.clone(), row.file.clone()), Stamp::parse(stamp)?)))
                 .flatten()
@@ -99,13 +99,17 @@ impl Scheduler {
         known.collect()
     }
 
-    /// Stands for everything beside a file that has a say in how it is read: another reading, and it is read again.
-    fn reading(&self, owner: &Persona) -> String {
-        let bounds = format!("{:?}", Bounds::of(owner, &self.offer));
-        let version = [env!("CARGO_PKG_VERSION"), chrono_tz::IANA_TZDB_VERSION, &bounds];
-        let mut digest = sha256_hex(&version.map(str::as_bytes));
-        digest.truncate(16);
-        digest
+    /// For each persona what stands for everything beside a file that has a say in how it is read: another reading, and it
+    /// is read again.
+    fn readings(&self) -> BTreeMap<PersonaId, String> {
+        let reading = |owner: &Persona| {
+            let bounds = format!("{:?}", Bounds::of(owner, &self.offer));
+            let version = [env!("CARGO_PKG_VERSION"), chrono_tz::IANA_TZDB_VERSION, &bounds];
+            let mut digest = sha256_hex(&version.map(str::as_bytes));
+            digest.truncate(16);
+            digest
+        };
+        self.personas.iter().map(|owner| (owner.id.clone(), reading(owner))).collect()
     }
 
     /// Brings the rows in line with a scan; false when a row changed under it.
@@ -114,12 +118,12 @@ impl Scheduler {
         let key_of = |row: &StoredResponsibility| (row.persona.clone(), row.file.clone());
         let by_key: BTreeMap<Key, &StoredResponsibility> =
             rows.iter().map(|row| (key_of(row), row)).collect();
-        let (mut changes, mut marks) = (Vec::new(), Vec::new());
+        let (readings, mut changes, mut marks) = (self.readings(), Vec::new(), Vec::new());
         for (key, found) in &scan.read {
             let Some(owner) = self.personas.get(&key.0) else { continue };
             let row = by_key.get(key).copied();
             let mark = scan.stamps.get(key).and_then(Stamp::spelled);
-            let mark = mark.map(|stamp| format!("{} {stamp}", self.reading(owner)));
+            let mark = mark.and_then(|stamp| Some(format!("{} {stamp}", readings.get(&owner.id)?)));
             let astray = self.astray(owner, found).await?;
             let found = astray.as_ref().map_or(found.as_ref(), Err);
             let to = file_state(owner, &key.1, found, self.clock.now(), report);

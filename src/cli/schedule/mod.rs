@@ -8,6 +8,7 @@ mod next;
 mod calendar;
 mod history;
 mod run;
+mod validate;
 
 use super::threads::persona_of;
 use super::{Command, Context, Exit, Failure};
@@ -38,6 +39,7 @@ static SUBCOMMANDS: &[&dyn Command] = &[
     &history::History,
     // Doing something about it.
     &run::Run,
+    &validate::Validate,
 ];
 
 impl Command for ScheduleCommand {

@@ -76,3 +76,36 @@ fn a_name_that_does_not_exist_and_a_file_that_cannot_be_used_are_said_so() {
     assert_eq!(spoilt.status.code(), Some(65));
     assert!(String::from_utf8_lossy(&spoilt.stderr).contains("did you mean `schedule`?"), "{spoilt:?}");
 }
+
+#[test]
+fn a_file_is_checked_wherever_it_lies_and_its_next_slots_are_told() {
+    let folder = workspace();
+    let outside = folder.path().join("draft.md");
+    let text =
+        "---\nname: Draft\nschedule: 0 9 * * 1-5\ntimezone: Europe/Berlin\nenabled: false\n---\nLook.\n";
+    std::fs::write(&outside, text).expect("a file");
+    let path = outside.to_str().expect("UTF-8");
+    let nobody = attache(folder.path(), &["schedule", "validate", path]);
+    assert_eq!(nobody.status.code(), Some(2), "{nobody:?}");
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("--persona ID"), "{nobody:?}");
+    let found = json(folder.path(), &["schedule", "validate", path, "--persona", "digest"]);
+    let next = found["next"].as_array().expect("slots");
+    assert_eq!((next.len(), &found["enabled"]), (5, &Value::Bool(false)));
+    assert!(next.iter().all(|slot| slot.as_str().is_some_and(|at| at.contains("T09:00:00+0"))), "{found}");
+    assert!(!json(folder.path(), &["schedule", "list"]).to_string().contains("Draft"), "nothing was stored");
+
+    std::fs::write(&outside, text.replace("0 9 * * 1-5", "0 0 31 2 *")).expect("a file");
+    let never = attache(folder.path(), &["schedule", "validate", path, "--persona", "digest"]);
+    assert_eq!(never.status.code(), Some(65), "{never:?}");
+    let said = String::from_utf8_lossy(&never.stderr);
+    assert!(said.contains("draft.md: line 3: ") && said.contains("never comes due"), "{said}");
+    let past = text.replace("schedule: 0 9 * * 1-5", "at: 2026-01-01 09:00");
+    std::fs::write(&outside, past).expect("a file");
+    let past = attache(folder.path(), &["schedule", "validate", path, "--persona", "digest"]);
+    assert!(
+        past.status.success() && String::from_utf8_lossy(&past.stderr).contains("never be due"),
+        "{past:?}"
+    );
+    let gone = attache(folder.path(), &["schedule", "validate", "no-such-file.md", "--persona", "digest"]);
+    assert_eq!(gone.status.code(), Some(66), "{gone:?}");
+}

@@ -1,0 +1,134 @@
+//! `attache schedule validate`: reads one responsibility file as the engine would, wherever it lies, and touches nothing.
+
+use super::subcommand;
+use crate::cli::{Command, Context, Exit, Failure, output};
+use crate::clock::{Clock, SystemClock};
+use crate::config::{Config, Persona};
+use crate::domain::{DeliverTo, PersonaId};
+use crate::scheduler::duty::file::FILE_BYTES_MAX;
+use crate::scheduler::duty::{Offer, Responsibility};
+use crate::scheduler::examine;
+use crate::tools::TOOLS;
+use anyhow::Context as _;
+use clap::{Arg, ArgMatches, value_parser};
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+pub struct Validate;
+
+/// Slots shown.
+const SLOTS_SHOWN: usize = 5;
+
+impl Command for Validate {
+    fn clap(&self) -> clap::Command {
+        let file = Arg::new("file").value_name("FILE").required(true).value_parser(value_parser!(PathBuf));
+        subcommand("validate", "Check a responsibility file and show when it would be due")
+            .mut_arg("persona", |arg| {
+                arg.help("Whose it is [default: by its folder, or the only one there is]")
+            })
+            .arg(file.help("The file; `-` reads standard input"))
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            context.require_workspace()?;
+            let config = context.config()?;
+            let Some(file) = args.get_one::<PathBuf>("file") else { return Ok(Exit::Usage) };
+            let content = read(file).map_err(|error| {
+                Failure::new(Exit::NoInput, format!("`{}` cannot be read", file.display())).because(error)
+            })?;
+            let persona = owner(context, &config, args, file)?;
+            let offer = Offer::of(&config, TOOLS.iter().map(|tool| tool.name()));
+            let bad = |problem: String| Failure::new(Exit::BadData, format!("{}: {problem}", file.display()));
+            let found = examine(persona, &offer, &content).map_err(bad)?;
+            if let DeliverTo::Thread(thread) = &found.run_terms.deliver_to {
+                let store = context.store_beside().await?;
+                if !store.persona(&persona.id).has_thread(thread).await? {
+                    let line = found.deliver_to_line;
+                    let problem =
+                        format!("line {line}: `deliver_to`: {} has no thread `{thread}`", persona.id);
+                    return Err(bad(problem).hint("`attache threads list` shows ids").into());
+                }
+            }
+            tell(context, file, persona, &found)
+        })
+    }
+}
+
+fn read(file: &Path) -> std::io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    // One byte more than is allowed lets the parser say that it is too large.
+    let most = FILE_BYTES_MAX as u64 + 1;
+    match file.to_str() {
+        Some("-") => std::io::stdin().lock().take(most).read_to_end(&mut content)?,
+        _ => std::fs::File::open(file)?.take(most).read_to_end(&mut content)?,
+    };
+    Ok(content)
+}
+
+/// Whose file it is: as named, or by the folder in which it lies, or the only persona.
+fn owner<'a>(
+    context: &Context,
+    config: &'a Config,
+    args: &ArgMatches,
+    file: &Path,
+) -> anyhow::Result<&'a Persona> {
+    let all =
+        || config.personas.iter().map(|persona| format!("`{}`", persona.id)).collect::<Vec<_>>().join(", ");
+    if let Some(typed) = args.get_one::<String>("persona") {
+        let found = PersonaId::parse(typed).ok().and_then(|id| config.personas.get(&id));
+        return found.ok_or_else(|| {
+            Failure::new(Exit::NoInput, format!("no persona `{typed}`"))
+                .hint(format!("there are: {}", all()))
+                .into()
+        });
+    }
+    let path = std::path::absolute(file).context("no such path")?;
+    let folder = path.strip_prefix(context.workspace.join("personas")).ok();
+    let by_folder = folder.and_then(|path| PersonaId::parse(path.iter().next()?.to_str()?).ok());
+    if let Some(found) = by_folder.and_then(|id| config.personas.get(&id)) {
+        return Ok(found);
+    }
+    let mut personas = config.personas.iter();
+    match (personas.next(), personas.next()) {
+        (Some(only), None) => Ok(only),
+        _ => {
+            let failure = Failure::new(
+                Exit::Usage,
+                "the file lies in no persona's folder, so nobody knows whose it is",
+            );
+            Err(failure.hint(format!("name the persona with --persona ID; there are: {}", all())).into())
+        }
+    }
+}
+
+fn tell(context: &Context, file: &Path, persona: &Persona, found: &Responsibility) -> anyhow::Result<Exit> {
+    let next = found.upcoming(SystemClock::new().now(), SLOTS_SHOWN);
+    if context.json() {
+        context.screen.json(&json!({
+            "file": file,
+            "persona": persona.id.as_str(),
+            "name": found.name,
+            "schedule": found.timing.spelled(),
+            "timezone": found.timezone.name(),
+            "enabled": found.enabled,
+            "next": next,
+        }))?;
+        return Ok(Exit::Ok);
+    }
+    let mut fields = vec![
+        ("name", found.name.clone()),
+        ("persona", persona.id.to_string()),
+        ("when", format!("{} ({})", found.timing.spelled(), found.timezone.name())),
+    ];
+    fields.extend(next.iter().map(|slot| ("next", slot.clone())));
+    context.screen.fields(&fields)?;
+    if next.is_empty() {
+        output::remark("it will never be due: its instant has passed");
+    }
+    if !found.enabled {
+        output::remark("it says `enabled: false`, so none of this happens yet");
+    }
+    Ok(Exit::Ok)
+}
