@@ -75,6 +75,9 @@ mod armed {
         ("SC1", "nothing of the slot: its work is in memory"),
         ("SC2", "nothing of the slot: it stands in a transaction that is not committed"),
         ("SC3", "the slot, its message and its run; no worker was woken"),
+        ("SC4", "a slot that waits for its turn, with the cursor behind it; nobody has looked at it"),
+        ("SC5", "a slot that waits: its message and its run stand in a transaction that is not committed"),
+        ("SC6", "as many failures as are allowed; the pause stands in a transaction that is not committed"),
         ("W1", "what was there before a group of writes"),
         ("W2", "the group of writes; nobody was told"),
     ];

@@ -31,6 +31,12 @@ word_enum!(
         LetterSetAside = "letter_set_aside",
         /// A responsibility's file cannot be used.
         ResponsibilityBroken = "responsibility_broken",
+        /// Runs of a responsibility failed one after another, and nothing of it fires any more.
+        ResponsibilityPaused = "responsibility_paused",
+        /// Slots did not fire, and nothing ran in their place.
+        SlotsMissed = "slots_missed",
+        /// A slot has not ended within its grace time.
+        SlotOverdue = "slot_overdue",
     }
 );
 

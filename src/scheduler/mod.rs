@@ -7,20 +7,19 @@
 pub mod duty;
 pub mod slots;
 mod scan;
+mod dispatch;
 mod sync;
 mod heartbeat;
 
+pub use dispatch::TickReport;
 pub use scan::examine;
 pub use sync::{Problem, SyncReport, unusable};
 
 use crate::clock::Clock;
 use crate::config::{Persona, Personas};
-use crate::domain::{
-    ConversationId, MessageId, ResponsibilityId, RunId, ThreadId, Timestamp, Trigger, Trust, sha256_hex,
-};
+use crate::domain::{ConversationId, MessageId, RunId, ThreadId, Timestamp, Trigger, Trust, sha256_hex};
 use crate::store::{
-    Content, DueSlot, FileChange, FileState, Fired, Firing, NewRun, NewSynthetic, NextSlot, Place,
-    Result as StoreResult, ScheduledPrompt, SlotWork, Store, StoreError, StoredResponsibility,
+    Content, NewRun, NewSynthetic, Place, ScheduledPrompt, Store, StoreError, StoredResponsibility,
 };
 use duty::Offer;
 use duty::prompt::{self, Facts};
@@ -47,18 +46,6 @@ pub struct Scheduler {
     clock: Arc<dyn Clock>,
     /// Stamps of the files at the last complete synchronisation; `None` before the first.
     known: Mutex<Option<Arc<scan::Known>>>,
-}
-
-/// What a tick did.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TickReport {
-    pub fired: Vec<(ResponsibilityId, RunId)>,
-    /// Slots skipped because the previous run is not over.
-    pub skipped: usize,
-    /// Slots that will never fire.
-    pub missed: u64,
-    /// Responsibilities that could not fire now, each with its reason; the others did.
-    pub problems: Vec<Problem>,
 }
 
 /// Why a responsibility was not started by hand.
@@ -140,21 +127,6 @@ impl Scheduler {
         (after, true)
     }
 
-    /// Fires what is due now, each responsibility for itself. Calling it again, or elsewhere, fires nothing twice.
-    ///
-    /// Errors: only when the due rows cannot be read; the failure of one responsibility is in the report.
-    pub async fn tick(&self) -> StoreResult<TickReport> {
-        let now = self.clock.now();
-        let mut report = TickReport::default();
-        for row in self.store.due_responsibilities(now).await? {
-            if let Err(error) = self.fire(&row, now, &mut report).await {
-                tracing::error!(%error, responsibility = %row.id, "a slot could not be fired; trying again");
-                report.problems.push(Problem { file: path(&row), problem: error.to_string() });
-            }
-        }
-        Ok(report)
-    }
-
     /// Starts a responsibility now, on schedule or not; its schedule does not notice.
     pub async fn start(&self, row: &StoredResponsibility) -> Result<RunId, StartError> {
         if let Some(error) = &row.error {
@@ -165,66 +137,6 @@ impl Scheduler {
         let now = self.clock.now();
         let prompt = self.prompt(row, persona, now, Trigger::Manual).map_err(StartError::Prompt)?;
         Ok(self.store.run_responsibility(&row.id, prompt, now).await?)
-    }
-
-    async fn fire(
-        &self,
-        row: &StoredResponsibility,
-        now: Timestamp,
-        report: &mut TickReport,
-    ) -> StoreResult<()> {
-        let Some(persona) = self.personas.get(&row.persona) else { return Ok(()) };
-        let Some(timing) = sync::in_force(row) else { return self.spoil(row, report).await };
-        let owed = slots::owed(&timing, row.version.cursor_at, now);
-        let Some(last) = owed.last else {
-            if owed.next.is_none() {
-                tracing::error!(responsibility = %row.id, "no further slot was found; looking again with every beat");
-            }
-            return self.store.set_next_slot(&row.id, row.version, next_slot(owed.next)).await;
-        };
-        let slot = owed.newest.map(|at| DueSlot { at, to: self.work(row, persona, at, report) });
-        let missed = owed.missed.as_ref().map_or(0, |missed| missed.count);
-        let firing = Firing {
-            responsibility: row.id.clone(),
-            seen: row.version,
-            slot,
-            missed: owed.missed,
-            cursor_at: last,
-            next: next_slot(owed.next),
-            now,
-        };
-        crate::crash::crash_point!("SC1");
-        let fired = self.store.fire_slot(firing).await?;
-        tracing::info!(responsibility = %row.id, slot = %last, missed, outcome = ?fired, "slot");
-        match fired {
-            Fired::Stale => return Ok(()),
-            Fired::Run(run) => report.fired.push((row.id.clone(), run)),
-            Fired::SkippedOverlap => report.skipped += 1,
-            Fired::Missed | Fired::AlreadyAccounted => {}
-        }
-        report.missed += missed;
-        Ok(())
-    }
-
-    fn work(
-        &self,
-        row: &StoredResponsibility,
-        persona: &Persona,
-        slot: Timestamp,
-        report: &mut TickReport,
-    ) -> SlotWork {
-        match self.prompt(row, persona, slot, Trigger::Schedule) {
-            Ok(prompt) => SlotWork::Run(Box::new(prompt)),
-            Err(error) => {
-                let problem = match error.line {
-                    Some(line) => format!("line {line} of the prompt: {error}"),
-                    None => error.to_string(),
-                };
-                tracing::error!(responsibility = %row.id, %problem, "a slot is missed");
-                report.problems.push(Problem { file: path(row), problem: problem.clone() });
-                SlotWork::Unrenderable(problem)
-            }
-        }
     }
 
     /// The synthetic message and its run.
@@ -276,27 +188,6 @@ impl Scheduler {
         Ok(ScheduledPrompt { message, prompt_sha256, output_schema, run_terms })
     }
 
-    /// A row in force that cannot be read any more, for example because a zone left the zone data.
-    async fn spoil(&self, row: &StoredResponsibility, report: &mut TickReport) -> StoreResult<()> {
-        let file = path(row);
-        let problem = format!("`{}` in `{}` cannot be understood any more", row.schedule, row.timezone);
-        let error = format!("{file}: {problem}");
-        tracing::error!(%error, "a responsibility cannot be used");
-        let change = FileChange {
-            persona: row.persona.clone(),
-            file: row.file.clone(),
-            seen: Some(row.version),
-            new_id: row.id.clone(),
-            to: FileState::Unusable { error },
-            mark: None,
-            lapsed: None,
-            now: self.clock.now(),
-        };
-        self.store.sync_responsibilities(vec![change]).await?;
-        report.problems.push(Problem { file, problem });
-        Ok(())
-    }
-
     async fn beat(&self, wake_runs: &Notify) {
         match self.tick().await {
             Ok(report) if report.fired.is_empty() => {}
@@ -330,10 +221,6 @@ impl Scheduler {
     fn lock_known(&self) -> MutexGuard<'_, Option<Arc<scan::Known>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn next_slot(at: Option<Timestamp>) -> NextSlot {
-    NextSlot { at, fire_at: at, is_done: false }
 }
 
 /// Path below the workspace, for people.

@@ -1,14 +1,14 @@
 //! Files on disk -> rows. A file that cannot be used stops itself and nothing else.
 
+use super::Scheduler;
 use super::duty::timing::Timing;
 use super::duty::{Bounds, FileError, Offer};
 use super::scan::{FOLDER, Found, Key, Known, Scan, Stamp, scan};
-use super::slots::owed;
-use super::{Scheduler, next_slot};
+use super::slots::Dues;
 use crate::config::Persona;
 use crate::domain::{DeliverTo, PersonaId, ResponsibilityId, Timestamp, sha256_hex};
 use crate::store::{
-    Duty, FileChange, FileState, MissedSlots, NextSlot, Result as StoreResult, StoredResponsibility, Version,
+    Duty, FileChange, FileState, MissedSlots, NextSlot, Result as StoreResult, StoredResponsibility,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -178,7 +178,7 @@ impl Scheduler {
         &self,
         key: &Key,
         row: Option<&StoredResponsibility>,
-        to: FileState,
+        mut to: FileState,
         mark: Option<String>,
     ) -> FileChange {
         let now = self.clock.now();
@@ -186,11 +186,15 @@ impl Scheduler {
             FileState::InForce(duty) => duty.cursor_at.unwrap_or(now),
             _ => now,
         };
+        let new_id = ResponsibilityId::new(self.clock.new_id());
+        if let FileState::InForce(duty) = &mut to {
+            duty.next = first_slot(row.map_or(&new_id, |row| &row.id), duty, (cursor, now));
+        }
         FileChange {
             persona: key.0.clone(),
             file: key.1.clone(),
             seen: row.map(|row| row.version),
-            new_id: ResponsibilityId::new(self.clock.new_id()),
+            new_id,
             to,
             mark,
             lapsed: row.and_then(|row| lapsed(row, cursor)),
@@ -201,12 +205,12 @@ impl Scheduler {
     /// Other zone data than the last time moves future slots, and only those.
     async fn refresh_next_slot(&self, row: &StoredResponsibility) -> StoreResult<()> {
         let Some(timing) = in_force(row) else { return Ok(()) };
-        let Version { cursor_at, .. } = row.version;
-        let next = timing.next_after(cursor_at);
-        if next == row.next.at {
+        let dues = Dues { id: &row.id, timing: &timing, terms: &row.slot_terms };
+        let next = dues.next(row.version.cursor_at, self.clock.now());
+        if next.at == row.next.at {
             return Ok(());
         }
-        self.store.set_next_slot(&row.id, row.version, next_slot(next)).await
+        self.store.set_next_slot(&row.id, row.version, next).await
     }
 }
 
@@ -231,8 +235,6 @@ fn file_state(
 /// What a usable file makes of its row.
 fn duty(found: &Found, now: Timestamp) -> Duty {
     let parsed = &found.responsibility;
-    let next = parsed.enabled.then(|| parsed.timing.next_after(now)).flatten();
-    let overslept = overslept(found, now).filter(|_| parsed.enabled && next.is_none());
     Duty {
         name: parsed.name.clone(),
         schedule: parsed.timing.spelled(),
@@ -244,12 +246,11 @@ fn duty(found: &Found, now: Timestamp) -> Duty {
         output_schema: found.output_schema.clone(),
         slot_terms: parsed.slot_terms.clone(),
         run_terms: parsed.run_terms.clone(),
-        next: NextSlot {
-            is_done: parsed.enabled && parsed.timing.ends() && next.or(overslept).is_none(),
-            ..next_slot(next.or(overslept))
-        },
+        next: NextSlot::default(), // needs an id, see `Scheduler::change`
         // Just before its instant, so that it is owed.
-        cursor_at: overslept.map(|instant| instant.minus(Duration::from_millis(1))),
+        cursor_at: overslept(found, now)
+            .filter(|_| parsed.enabled)
+            .map(|instant| instant.minus(Duration::from_millis(1))),
     }
 }
 
@@ -287,10 +288,19 @@ fn is_same(row: &StoredResponsibility, to: &FileState) -> bool {
 /// Slots of the version that a change ends, which came due and did not fire: accounted for, never fired.
 fn lapsed(row: &StoredResponsibility, now: Timestamp) -> Option<MissedSlots> {
     row.next.at.filter(|next| *next <= now)?;
-    let owed = owed(&in_force(row)?, row.version.cursor_at, now);
-    let (first, last) = (owed.missed.as_ref().map(|m| m.first).or(owed.newest)?, owed.last?);
-    let count = owed.missed.map_or(0, |missed| missed.count) + u64::from(owed.newest.is_some());
-    Some(MissedSlots { first, last, count, note: Some("the file changed before they could fire".to_owned()) })
+    let timing = in_force(row)?;
+    let dues = Dues { id: &row.id, timing: &timing, terms: &row.slot_terms };
+    let note = Some("the file changed before they could fire".to_owned());
+    dues.lapsed(row.version.cursor_at, now).map(|lapsed| MissedSlots { note, ..lapsed })
+}
+
+/// What comes first of a version whose cursor begins at `cursor`.
+fn first_slot(id: &ResponsibilityId, duty: &Duty, (cursor, now): (Timestamp, Timestamp)) -> NextSlot {
+    let zone = duty.timezone.parse().ok().filter(|_| duty.enabled);
+    let timing = zone.and_then(|zone| Timing::parse(&duty.schedule, zone).ok());
+    timing.map_or_else(NextSlot::default, |timing| {
+        Dues { id, timing: &timing, terms: &duty.slot_terms }.next(cursor, now)
+    })
 }
 
 /// When a row that may fire does so.

@@ -17,6 +17,9 @@ pub(super) const MOVE_RUNS: &str = "
     UPDATE runs SET next_attempt_at = strftime('%Y-%m-%dT%H:%M:%fZ', next_attempt_at, $2)
     WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') AND state = 'waiting_retry'
       AND next_attempt_at > $1 AND error_class IS NOT 'budget'";
+pub(super) const MOVE_SLOTS: &str = "
+    UPDATE responsibility_slots SET overdue_at = strftime('%Y-%m-%dT%H:%M:%fZ', overdue_at, $2)
+    WHERE overdue_at IS NOT NULL AND overdue_at > $1";
 pub(super) const BOUND_DELIVERIES: &str = "
     UPDATE deliveries SET next_attempt_at = $1
     WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued' AND next_attempt_at > $2";
@@ -30,10 +33,10 @@ impl Store {
             Box::pin(async move {
                 let mut moved = 0;
                 // The recipients first: they are found by the deliveries as they were.
-                for sql in [MOVE_RECIPIENTS, MOVE_DELIVERIES, MOVE_RUNS] {
+                for sql in [MOVE_RECIPIENTS, MOVE_DELIVERIES, MOVE_RUNS, MOVE_SLOTS] {
                     let update = sqlx::query(sql).bind(&now).bind(&shift);
                     let changed = update.execute(&mut *conn).await?.rows_affected();
-                    moved += if sql == MOVE_RECIPIENTS { 0 } else { changed };
+                    moved += if sql == MOVE_RECIPIENTS || sql == MOVE_SLOTS { 0 } else { changed };
                 }
                 Ok(moved)
             })

@@ -1,21 +1,31 @@
 //! Due slots become runs. The slot's row, its message, its run and the cursor commit together, and every change names the
 //! version of the responsibility that it was computed from, so that two processes, an edit in flight or a crash can neither
-//! fire a slot twice nor lose one.
+//! fire a slot twice nor lose one. What has to wait is told by `waiting.rs`, what is paused by `pauses.rs`.
 
 use super::messages::insert_synthetic;
 use super::schedules::{MissedSlots, NextSlot, Version};
 use super::terms::run_terms_json;
-use super::{NewSynthetic, Result, Store, StoreError};
-use crate::domain::{ResponsibilityId, RunId, RunTerms, ThreadId, Timestamp};
-use sqlx::SqliteConnection;
+use super::{NewSynthetic, Result, Store, StoreError, slot_facts, waiting};
+use crate::clock::Clock;
+use crate::domain::{
+    CatchUp, DeliverTo, Overlap, ResponsibilityId, RunId, RunTerms, SlotTerms, ThreadId, Timestamp,
+};
+use sqlx::{Row, SqliteConnection};
+
+/// Failures in a row after which nothing fires until somebody resumes it.
+pub const FAILURES_MAX: u32 = 5;
 
 /// What a due responsibility owes.
 #[derive(Debug, Clone)]
 pub struct Firing {
     pub responsibility: ResponsibilityId,
     pub seen: Version,
-    /// The slot to fire; `None` when all due slots are too old.
+    pub terms: SlotTerms,
+    /// The slot to fire, when one is found in time.
     pub slot: Option<DueSlot>,
+    /// Slots to catch up with, the oldest first.
+    pub late: Vec<Timestamp>,
+    /// Slots that never fire.
     pub missed: Option<MissedSlots>,
     /// The newest slot that this accounts for.
     pub cursor_at: Timestamp,
@@ -26,12 +36,14 @@ pub struct Firing {
 #[derive(Debug, Clone)]
 pub struct DueSlot {
     pub at: Timestamp,
+    /// When it was to fire.
+    pub fire_at: Timestamp,
     pub to: SlotWork,
 }
 
 #[derive(Debug, Clone)]
 pub enum SlotWork {
-    /// `thread` is filled in from the responsibility's last run.
+    /// `thread` is filled in from the responsibility.
     Run(Box<ScheduledPrompt>),
     /// The prompt could not be rendered; the slot is missed and says why.
     Unrenderable(String),
@@ -53,6 +65,8 @@ pub struct ScheduledPrompt {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fired {
     Run(RunId),
+    /// So many slots wait for their turn.
+    Waiting(usize),
     /// The previous run is not over.
     SkippedOverlap,
     /// Nothing fires; only missed slots were accounted for.
@@ -63,28 +77,46 @@ pub enum Fired {
     Stale,
 }
 
+/// `$8`: for a responsibility that is paused. Nothing fires between the last failure that is allowed and the pause.
 pub(super) const MOVE_CURSOR: &str = "
     UPDATE responsibilities SET cursor_at = $4, next_slot_at = $5, fire_at = $6, is_done = $7
     WHERE id = $1 AND revision = $2 AND cursor_at = $3
-      AND enabled = 1 AND removed_at IS NULL AND error IS NULL";
+      AND enabled = 1 AND removed_at IS NULL AND error IS NULL
+      AND (paused_at IS NOT NULL) = $8 AND ($8 OR failures < $9)";
 pub(super) const INSERT_SLOT: &str = "
     INSERT INTO responsibility_slots (responsibility_id, slot_at, persona_id, kind, state, missed_count,
-      missed_until, note, run_id, prompt_snapshot, prompt_sha256, created_at, output_schema, run_terms_json)
-    SELECT r.id, $2, r.persona_id, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13 FROM responsibilities r WHERE r.id = $1
+      missed_until, note, run_id, prompt_snapshot, prompt_sha256, created_at, output_schema, run_terms_json, is_late,
+      overdue_at, revision)
+    SELECT r.id, $2, r.persona_id, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, r.revision
+    FROM responsibilities r WHERE r.id = $1
     ON CONFLICT DO NOTHING";
-pub(super) const HAS_OPEN_RUN: &str = "
-    SELECT EXISTS (SELECT 1 FROM runs r JOIN responsibility_slots s ON s.run_id = r.id
-      WHERE r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') AND s.responsibility_id = $1)";
-pub(super) const LAST_THREAD: &str = "
-    SELECT r.thread_id FROM responsibility_slots s JOIN runs r ON r.id = s.run_id
-    WHERE s.responsibility_id = $1 ORDER BY s.slot_at DESC LIMIT 1";
+/// What stands before a slot: open runs of the responsibility, in whatever of its threads, but not those of letters there;
+/// late slots that wait, and others that do.
+pub(super) const BEFORE_IT: &str = "
+    SELECT EXISTS (SELECT 1 FROM runs r INDEXED BY runs_open_by_thread CROSS JOIN responsibility_slots s ON s.run_id = r.id
+        WHERE r.thread_id IN (d.thread_id, d.own_thread_id) AND +s.responsibility_id = d.id
+          AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')) AS is_open,
+      (SELECT count(*) FROM responsibility_slots s INDEXED BY responsibility_slots_waiting_of
+         WHERE s.responsibility_id = d.id AND s.state = 'waiting' AND s.is_late = 1)
+        AS late,
+      EXISTS (SELECT 1 FROM responsibility_slots s INDEXED BY responsibility_slots_waiting_of
+        WHERE s.responsibility_id = d.id AND s.state = 'waiting' AND s.is_late = 0) AS is_buffered
+    FROM responsibilities d WHERE d.id = $1";
+/// The thread that a run is to stand in, if the persona has it.
+pub(super) const NAMED_THREAD: &str = "
+    SELECT t.id FROM threads t JOIN responsibilities d ON d.persona_id = t.persona_id WHERE t.id = $2 AND d.id = $1";
+pub(super) const OWN_THREAD: &str = "SELECT own_thread_id FROM responsibilities WHERE id = $1";
+pub(super) const STANDS_IN: &str = "
+    UPDATE responsibilities SET thread_id = $2, own_thread_id = CASE $3 WHEN 1 THEN $2 ELSE own_thread_id END
+    WHERE id = $1 AND (thread_id IS NOT $2 OR ($3 = 1 AND own_thread_id IS NOT $2))";
 
 impl Store {
     /// Fires one responsibility: slot rows, message, run, cursor and next slot, all or nothing.
     pub async fn fire_slot(&self, firing: Firing) -> Result<Fired> {
+        let clock = self.clock().clone();
         self.write(move |conn| {
             Box::pin(async move {
-                let fired = fire(conn, firing).await?;
+                let fired = fire(conn, firing, clock.as_ref()).await?;
                 crate::crash::crash_point!("SC2");
                 Ok(fired)
             })
@@ -93,6 +125,9 @@ impl Store {
     }
 
     /// Starts a responsibility by hand: a `manual` slot and its run; the cursor stays.
+    ///
+    /// Errors: [`StoreError::WrongState`] at the second start in one instant; [`StoreError::Missing`] for the thread that
+    /// the run is to stand in.
     pub async fn run_responsibility(
         &self,
         id: &ResponsibilityId,
@@ -112,91 +147,218 @@ impl Store {
                         hint: "look at its history, then try again",
                     });
                 }
-                start_run(conn, &id, prompt.message, now).await?;
-                Ok(run)
+                match place_of(conn, &id, &prompt.run_terms.deliver_to).await? {
+                    Stands::Nowhere(thread) => {
+                        Err(StoreError::Missing { kind: "thread", id: thread.to_string() })
+                    }
+                    Stands::In(place) => start_run(conn, &id, prompt.message, place, now).await.map(|()| run),
+                }
             })
         })
         .await
     }
 }
 
-async fn fire(conn: &mut SqliteConnection, firing: Firing) -> Result<Fired> {
+async fn fire(conn: &mut SqliteConnection, firing: Firing, clock: &dyn Clock) -> Result<Fired> {
     let (id, now) = (&firing.responsibility, firing.now);
-    let moved = sqlx::query(MOVE_CURSOR).bind(id.as_str()).bind(firing.seen.revision);
+    if !move_cursor(conn, &firing, false).await? {
+        return Ok(Fired::Stale);
+    }
+    let mut untold = match &firing.missed {
+        Some(missed) if insert_missed(conn, id, missed, now).await? => Some(missed.clone()),
+        _ => None,
+    };
+    let fired = match firing.slot {
+        Some(slot) => fire_in_time(conn, id, slot, &firing.terms, now).await?,
+        None if firing.late.is_empty() => Started::Did(Fired::Missed),
+        None => {
+            let dropped = waiting::line_up(conn, id, &firing.late, &firing.terms, now).await?;
+            untold = merged(untold, dropped);
+            Started::Did(Fired::Waiting(firing.late.len()))
+        }
+    };
+    // With `latest` the newest slot stands for those before it; with `all` each stands for itself.
+    let stands_for_them = matches!(fired, Started::Did(Fired::Run(_) | Fired::Waiting(_)))
+        && firing.terms.catch_up != CatchUp::All;
+    if let Some(missed) = untold.filter(|_| !stands_for_them) {
+        slot_facts::slots_missed(conn, id, &missed, clock).await?;
+    }
+    match fired {
+        Started::Did(fired) => Ok(fired),
+        Started::Cannot(missed) => {
+            insert_missed(conn, id, &missed, now).await?;
+            slot_facts::slots_missed(conn, id, &missed, clock).await?;
+            Ok(Fired::Missed)
+        }
+    }
+}
+
+fn merged(one: Option<MissedSlots>, other: Option<MissedSlots>) -> Option<MissedSlots> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(MissedSlots {
+            first: one.first.min(other.first),
+            last: one.last.max(other.last),
+            count: one.count + other.count,
+            note: one.note.or(other.note),
+        }),
+        (one, other) => one.or(other),
+    }
+}
+
+/// False: the responsibility is not as it was seen.
+pub(super) async fn move_cursor(
+    conn: &mut SqliteConnection,
+    firing: &Firing,
+    is_paused: bool,
+) -> Result<bool> {
+    let moved = sqlx::query(MOVE_CURSOR).bind(firing.responsibility.as_str()).bind(firing.seen.revision);
     let moved = moved.bind(firing.seen.cursor_at.to_string()).bind(firing.cursor_at.to_string());
     let moved = moved.bind(firing.next.at.map(|at| at.to_string()));
     let moved = moved.bind(firing.next.fire_at.map(|at| at.to_string())).bind(firing.next.is_done);
-    let moved = moved.execute(&mut *conn).await?;
-    if moved.rows_affected() == 0 {
-        return Ok(Fired::Stale);
-    }
-    if let Some(missed) = &firing.missed {
-        insert_missed(conn, id, missed, now).await?;
-    }
-    let Some(slot) = firing.slot else { return Ok(Fired::Missed) };
-    let prompt = match slot.to {
-        SlotWork::Run(prompt) => prompt,
-        SlotWork::Unrenderable(error) => {
-            let missed = MissedSlots { first: slot.at, last: slot.at, count: 1, note: Some(error) };
-            insert_missed(conn, id, &missed, now).await?;
-            return Ok(Fired::Missed);
-        }
-    };
-    let overlaps: bool = sqlx::query_scalar(HAS_OPEN_RUN).bind(id.as_str()).fetch_one(&mut *conn).await?;
-    let row = if overlaps { SlotRow::new("skipped_overlap") } else { SlotRow::fired(&prompt) };
-    if !insert_slot(conn, id, slot.at, &row, now).await? {
-        return Ok(Fired::AlreadyAccounted);
-    }
-    if overlaps {
-        return Ok(Fired::SkippedOverlap);
-    }
-    let run = prompt.message.run.id.clone();
-    start_run(conn, id, prompt.message, now).await?;
-    Ok(Fired::Run(run))
+    let moved = moved.bind(is_paused).bind(FAILURES_MAX).execute(conn).await?;
+    Ok(moved.rows_affected() > 0)
 }
 
-/// Queues the run in the responsibility's own thread, which its first run makes.
-async fn start_run(
+/// Whether a slot began.
+pub(super) enum Started {
+    Did(Fired),
+    /// It never will: it is to be missed, with a note.
+    Cannot(MissedSlots),
+}
+
+impl Started {
+    pub(super) fn cannot(slot: Timestamp, note: String) -> Self {
+        Started::Cannot(MissedSlots { first: slot, last: slot, count: 1, note: Some(note) })
+    }
+}
+
+async fn fire_in_time(
+    conn: &mut SqliteConnection,
+    id: &ResponsibilityId,
+    slot: DueSlot,
+    terms: &SlotTerms,
+    now: Timestamp,
+) -> Result<Started> {
+    let before = sqlx::query(BEFORE_IT).bind(id.as_str()).fetch_one(&mut *conn).await?;
+    let (is_open, is_buffered): (bool, bool) = (before.get("is_open"), before.get("is_buffered"));
+    let has_late = before.get::<i64, _>("late") > 0;
+    let overdue_at = Some(slot.fire_at.plus(terms.grace));
+    // A newer slot takes the place of a late one that has not begun, unless each is wanted.
+    let waits_behind_late = has_late && terms.catch_up == CatchUp::All;
+    if is_open || is_buffered || waits_behind_late {
+        let waits = terms.overlap == Overlap::BufferOne && !is_buffered;
+        let row = match waits {
+            true => SlotRow { overdue_at, ..SlotRow::new("waiting") },
+            false => SlotRow::new("skipped_overlap"),
+        };
+        let fired = if waits { Fired::Waiting(1) } else { Fired::SkippedOverlap };
+        let inserted = insert_slot(conn, id, slot.at, &row, now).await?;
+        return Ok(Started::Did(if inserted { fired } else { Fired::AlreadyAccounted }));
+    }
+    let prompt = match slot.to {
+        SlotWork::Run(prompt) => prompt,
+        SlotWork::Unrenderable(error) => return Ok(Started::cannot(slot.at, error)),
+    };
+    let place = match place_of(conn, id, &prompt.run_terms.deliver_to).await? {
+        Stands::In(place) => place,
+        Stands::Nowhere(thread) => return Ok(Started::cannot(slot.at, no_thread(&thread))),
+    };
+    let row = SlotRow { overdue_at, ..SlotRow::fired(&prompt) };
+    if !insert_slot(conn, id, slot.at, &row, now).await? {
+        return Ok(Started::Did(Fired::AlreadyAccounted));
+    }
+    if has_late {
+        waiting::end_waiting(conn, id, "missed", Some(waiting::NEWER_FIRED)).await?;
+    }
+    let run = prompt.message.run.id.clone();
+    start_run(conn, id, prompt.message, place, now).await?;
+    Ok(Started::Did(Fired::Run(run)))
+}
+
+/// Where a run is to stand.
+pub(super) enum Stands {
+    In(Standing),
+    /// The persona has no such thread.
+    Nowhere(ThreadId),
+}
+
+pub(super) enum Standing {
+    /// In the responsibility's own thread, which its first run makes.
+    Own(Option<ThreadId>),
+    Named(ThreadId),
+}
+
+pub(super) fn no_thread(thread: &ThreadId) -> String {
+    format!("there is no thread `{thread}` of this persona, in which the run was to stand")
+}
+
+pub(super) async fn place_of(
+    conn: &mut SqliteConnection,
+    id: &ResponsibilityId,
+    to: &DeliverTo,
+) -> Result<Stands> {
+    let DeliverTo::Thread(thread) = to else {
+        let own: Option<String> = sqlx::query_scalar(OWN_THREAD).bind(id.as_str()).fetch_one(conn).await?;
+        return Ok(Stands::In(Standing::Own(own.map(ThreadId::new))));
+    };
+    let named = sqlx::query(NAMED_THREAD).bind(id.as_str()).bind(thread.as_str());
+    Ok(match named.fetch_optional(conn).await? {
+        Some(_) => Stands::In(Standing::Named(thread.clone())),
+        None => Stands::Nowhere(thread.clone()),
+    })
+}
+
+/// Queues the run where it stands.
+pub(super) async fn start_run(
     conn: &mut SqliteConnection,
     id: &ResponsibilityId,
     mut message: NewSynthetic,
+    place: Standing,
     now: Timestamp,
 ) -> Result<()> {
-    let thread: Option<String> =
-        sqlx::query_scalar(LAST_THREAD).bind(id.as_str()).fetch_optional(&mut *conn).await?;
-    message.thread = thread.map(ThreadId::new);
-    insert_synthetic(conn, &message, now).await.map(|_| ())
+    let is_own = matches!(place, Standing::Own(_));
+    message.thread = match place {
+        Standing::Own(thread) => thread,
+        Standing::Named(thread) => Some(thread),
+    };
+    let thread = insert_synthetic(conn, &message, now).await?;
+    let stands = sqlx::query(STANDS_IN).bind(id.as_str()).bind(thread.as_str()).bind(is_own);
+    stands.execute(conn).await?;
+    Ok(())
 }
 
 /// The columns of a slot that differ.
-struct SlotRow<'a> {
-    kind: &'static str,
-    state: &'static str,
-    missed: Option<&'a MissedSlots>,
-    prompt: Option<&'a ScheduledPrompt>,
+pub(super) struct SlotRow<'a> {
+    pub kind: &'static str,
+    pub state: &'static str,
+    pub missed: Option<&'a MissedSlots>,
+    pub prompt: Option<&'a ScheduledPrompt>,
+    pub is_late: bool,
+    pub overdue_at: Option<Timestamp>,
 }
 
 impl<'a> SlotRow<'a> {
-    fn new(state: &'static str) -> Self {
-        Self { kind: "scheduled", state, missed: None, prompt: None }
+    pub(super) fn new(state: &'static str) -> Self {
+        Self { kind: "scheduled", state, missed: None, prompt: None, is_late: false, overdue_at: None }
     }
     fn fired(prompt: &'a ScheduledPrompt) -> Self {
         Self { prompt: Some(prompt), ..Self::new("fired") }
     }
 }
 
+/// False: the first of them has a row already.
 pub(super) async fn insert_missed(
     conn: &mut SqliteConnection,
     id: &ResponsibilityId,
     missed: &MissedSlots,
     now: Timestamp,
-) -> Result<()> {
+) -> Result<bool> {
     let row = SlotRow { missed: Some(missed), ..SlotRow::new("missed") };
-    insert_slot(conn, id, missed.first, &row, now).await.map(|_| ())
+    insert_slot(conn, id, missed.first, &row, now).await
 }
 
 /// False: the slot has a row already.
-async fn insert_slot(
+pub(super) async fn insert_slot(
     conn: &mut SqliteConnection,
     id: &ResponsibilityId,
     at: Timestamp,
@@ -213,5 +375,6 @@ async fn insert_slot(
     let insert = insert.bind(row.prompt.map(|prompt| &prompt.prompt_sha256));
     let insert = insert.bind(now.to_string()).bind(row.prompt.and_then(|p| p.output_schema.as_deref()));
     let insert = insert.bind(row.prompt.map(|prompt| run_terms_json(&prompt.run_terms)));
+    let insert = insert.bind(row.is_late).bind(row.overdue_at.map(|at| at.to_string()));
     Ok(insert.execute(conn).await?.rows_affected() > 0)
 }

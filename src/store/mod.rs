@@ -41,6 +41,9 @@ mod facts;
 mod schedules;
 mod terms;
 mod firing;
+mod waiting;
+mod pauses;
+mod slot_facts;
 mod slots;
 mod browse;
 mod record;
@@ -64,7 +67,7 @@ pub use correspondence::{Bounds, Quota, Reservation, Sent};
 pub use crashes::RecoveredRuns;
 pub use deliveries::{ClaimedDelivery, NewDelivery, RecoveredDeliveries};
 pub use delivery_state::{DeliveryKind, DeliveryState, RecipientState};
-pub use firing::{DueSlot, Fired, Firing, ScheduledPrompt, SlotWork};
+pub use firing::{DueSlot, FAILURES_MAX, Fired, Firing, ScheduledPrompt, SlotWork};
 pub use forks::{ForkMoney, NewFork, StoredFork};
 pub use history::{AttachmentInfo, PastMessage, PastStep, StoredMessage, TriggerMessage};
 pub use imports::ArchivedWay;
@@ -99,6 +102,7 @@ pub use transport::{TransportHealth, TransportNote, TransportState};
 
 pub use turns::{AssembledContext, TurnAnswered, TurnFailed, TurnStarted};
 pub use usage::{UsageBy, UsageSum};
+pub use waiting::{CATCHING_UP_MAX, Turn, Turns, WaitingSlot};
 pub use writer::PowerCut;
 
 use crate::domain::PersonaId;

@@ -9,8 +9,8 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 use std::time::Duration;
 
-/// Queued runs looked at in one claim; more would make a claim cost what the backlog costs.
-const CLAIM_CANDIDATES: i64 = 256;
+/// Queued runs of one persona looked at in one claim; more would make a claim cost what the backlog costs.
+const CLAIM_CANDIDATES: usize = 256;
 
 /// A run to queue.
 #[derive(Debug, Clone)]
@@ -67,20 +67,37 @@ pub(super) const INSERT_RUN: &str = "
     INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at,
       budget_micros, attempts_max)
     VALUES ($1, $2, $3, $4, $5, $6, 'queued', $7, $8, $9)";
-/// One at a time per thread, in order: `behind` says whether another open run of the thread comes first. Whatever parks a run
-/// says why; only a person's retry takes that back (`steer.rs`).
+/// One at a time per thread, in order: `behind` says whether another open run of the thread comes first. Of each persona that
+/// has something to do its oldest runs, and those first of whose persona fewest are at work: no backlog holds up another
+/// persona. Whatever parks a run says why; only a person's retry takes that back (`steer.rs`).
 pub(super) const CLAIM_RUNS: &str = "
     UPDATE runs SET state = 'running', epoch = $1, attempt = attempt + 1, next_attempt_at = NULL,
       started_at = coalesce(started_at, $2), alone = $7
     WHERE seq IN (
+      WITH RECURSIVE busy (id) AS (
+        SELECT min(persona_id) FROM runs WHERE behind = 0 AND state IN ('queued', 'waiting_retry')
+        UNION ALL
+        SELECT (SELECT min(persona_id) FROM runs
+          WHERE behind = 0 AND state IN ('queued', 'waiting_retry') AND persona_id > busy.id)
+        FROM busy WHERE busy.id IS NOT NULL),
+      ready (id, working, first) AS MATERIALIZED (
+        SELECT busy.id, (SELECT count(*) FROM runs w WHERE w.persona_id = busy.id AND w.state = 'running'),
+          (SELECT r.seq FROM runs r
+           WHERE r.persona_id = busy.id AND r.behind = 0 AND r.state IN ('queued', 'waiting_retry')
+             AND coalesce(r.next_attempt_at, '') <= $2 AND r.crashes BETWEEN $6 AND $8
+           ORDER BY r.seq LIMIT 1)
+        FROM busy WHERE busy.id IS NOT NULL),
+      next (id, working) AS MATERIALIZED (
+        SELECT id, working FROM ready WHERE working < $4 AND first IS NOT NULL ORDER BY working, first LIMIT $3)
       SELECT seq FROM (
-        SELECT seq, persona_id, row_number() OVER (PARTITION BY persona_id ORDER BY seq) AS place FROM (
-          SELECT r.seq, r.persona_id FROM runs r
-          WHERE r.behind = 0 AND r.state IN ('queued', 'waiting_retry') AND coalesce(r.next_attempt_at, '') <= $2
-            AND r.crashes BETWEEN $6 AND $8
-          ORDER BY r.seq LIMIT $5)) c
-      WHERE place <= $4 - (SELECT count(*) FROM runs w WHERE w.persona_id = c.persona_id AND w.state = 'running')
-      ORDER BY seq LIMIT $3)
+        SELECT c.seq, row_number() OVER (PARTITION BY next.id ORDER BY c.seq) + next.working AS place
+        FROM next CROSS JOIN runs c
+        WHERE c.seq IN (
+          SELECT r.seq FROM runs r
+          WHERE r.persona_id = next.id AND r.behind = 0 AND r.state IN ('queued', 'waiting_retry')
+            AND coalesce(r.next_attempt_at, '') <= $2 AND r.crashes BETWEEN $6 AND $8
+          ORDER BY r.seq LIMIT $5))
+      WHERE place <= $4 ORDER BY place, seq LIMIT $3)
     RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, worked_ms,
       context_report_json IS NOT NULL AS has_journal,
       attempt > 1 AND error_class IS NULL AND crashes = 0 AS is_retried, budget_micros, attempts_max,
@@ -152,7 +169,8 @@ impl Store {
                 let turn = suspects.turn(conn, epoch, monotonic).await?;
                 let Some(allowed) = turn.allows(limit) else { return Ok(Vec::new()) };
                 let claim = sqlx::query(CLAIM_RUNS).bind(epoch).bind(now).bind(to_i64(allowed.runs_max));
-                let claim = claim.bind(to_i64(per_persona_max)).bind(CLAIM_CANDIDATES);
+                let claim = claim.bind(to_i64(per_persona_max));
+                let claim = claim.bind(to_i64(per_persona_max.min(CLAIM_CANDIDATES)));
                 let claim = claim.bind(allowed.crashes_min).bind(allowed.alone).bind(allowed.crashes_max);
                 let mut rows = claim.fetch_all(conn).await?;
                 if rows.is_empty() && allowed.crashes_min > 0 {

@@ -2,8 +2,9 @@
 //! due is the scheduler's affair; how it becomes a run is told by `firing.rs`.
 
 use super::firing::insert_missed;
-use super::runs::persona_id;
+use super::runs::{persona_id, to_i64};
 use super::terms::{run_terms, run_terms_json, slot_terms, slot_terms_json};
+use super::waiting::{FILE_CHANGED, end_waiting};
 use super::{Result, Store, StoreError, facts};
 use crate::clock::Clock;
 use crate::domain::{PausedBy, PersonaId, ResponsibilityId, RunTerms, SlotTerms, ThreadId, Timestamp};
@@ -37,7 +38,7 @@ pub struct StoredResponsibility {
     pub paused: Option<Paused>,
     /// Runs that failed since the last that succeeded.
     pub failures: u32,
-    /// Where its runs stand, once there is one.
+    /// Where its newest run stands, once there is one.
     pub thread: Option<ThreadId>,
     /// How the file looked when it was read, in the scheduler's spelling.
     pub mark: Option<String>,
@@ -134,14 +135,14 @@ pub(super) const RESPONSIBILITIES: &str = "
     SELECT r.*, (SELECT max(s.slot_at) FROM responsibility_slots s WHERE s.responsibility_id = r.id
       AND s.kind = 'scheduled' AND s.state = 'fired') AS last_fired_at
     FROM responsibilities r ORDER BY r.persona_id, r.file";
-/// No next slot is a search that failed: it is tried again, because a schedule never dies silently.
+/// From a place on. No time to fire is a search that was not made yet.
 pub(super) const DUE_RESPONSIBILITIES: &str = "
     SELECT r.*, (SELECT max(s.slot_at) FROM responsibility_slots s WHERE s.responsibility_id = r.id
       AND s.kind = 'scheduled' AND s.state = 'fired') AS last_fired_at
     FROM responsibilities r
     WHERE r.enabled = 1 AND r.removed_at IS NULL AND r.error IS NULL AND r.is_done = 0
-      AND (r.fire_at IS NULL OR r.fire_at <= $1)
-    ORDER BY r.fire_at, r.id";
+      AND coalesce(r.fire_at, '') <= $1 AND (coalesce(r.fire_at, ''), r.id) > ($2, $3)
+    ORDER BY coalesce(r.fire_at, ''), r.id LIMIT $4";
 pub(super) const INSERT_RESPONSIBILITY: &str = "
     INSERT INTO responsibilities (id, persona_id, file, name, schedule, timezone, enabled, prompt, prompt_sha256,
       next_slot_at, error, cursor_at, updated_at, budget_micros, output_schema, slot_terms_json, run_terms_json, fire_at,
@@ -173,9 +174,17 @@ impl Store {
         rows.iter().map(responsibility).collect()
     }
 
-    /// Responsibilities in force whose next slot is at or before `now`, or unknown.
-    pub async fn due_responsibilities(&self, now: Timestamp) -> Result<Vec<StoredResponsibility>> {
-        let due = sqlx::query(DUE_RESPONSIBILITIES).bind(now.to_string());
+    /// Up to `limit` responsibilities in force that have something to do at `now`, those first that are due for longest;
+    /// behind `after`, the last one of a look before.
+    pub async fn due_responsibilities(
+        &self,
+        now: Timestamp,
+        after: Option<&StoredResponsibility>,
+        limit: usize,
+    ) -> Result<Vec<StoredResponsibility>> {
+        let fire_at = after.and_then(|row| row.next.fire_at).map(|at| at.to_string()).unwrap_or_default();
+        let due = sqlx::query(DUE_RESPONSIBILITIES).bind(now.to_string()).bind(fire_at);
+        let due = due.bind(after.map_or("", |row| row.id.as_str())).bind(to_i64(limit));
         due.fetch_all(self.readers()).await?.iter().map(responsibility).collect()
     }
 
@@ -262,8 +271,10 @@ async fn apply(conn: &mut SqliteConnection, change: &FileChange, clock: &dyn Clo
         let of = (&change.persona, id.as_str(), seen.revision + 1);
         facts::responsibility_broken(conn, of, error, clock).await?;
     }
+    let id = ResponsibilityId::new(id);
+    end_waiting(conn, &id, "missed", Some(FILE_CHANGED)).await?;
     if let Some(lapsed) = &change.lapsed {
-        insert_missed(conn, &ResponsibilityId::new(id), lapsed, change.now).await?;
+        insert_missed(conn, &id, lapsed, change.now).await?;
     }
     Ok(true)
 }
@@ -305,7 +316,7 @@ async fn insert_responsibility(
     Ok(done)
 }
 
-fn responsibility(row: &SqliteRow) -> Result<StoredResponsibility> {
+pub(super) fn responsibility(row: &SqliteRow) -> Result<StoredResponsibility> {
     Ok(StoredResponsibility {
         id: ResponsibilityId::new(row.get::<String, _>("id")),
         persona: persona_id(row)?,

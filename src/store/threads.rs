@@ -78,6 +78,9 @@ pub(super) const EQUAL_THREADS: &str = "
 pub(super) const FOLD_MESSAGES: &str = "UPDATE messages SET thread_id = $2 WHERE thread_id = $1";
 pub(super) const FOLD_RUNS: &str = "UPDATE runs SET thread_id = $2 WHERE thread_id = $1";
 pub(super) const FOLD_EVENTS: &str = "UPDATE thread_tool_events SET thread_id = $2 WHERE thread_id = $1";
+pub(super) const FOLD_DUTIES: &str = "
+    UPDATE responsibilities SET thread_id = $2 WHERE thread_id = $1;
+    UPDATE responsibilities SET own_thread_id = $2 WHERE own_thread_id = $1";
 pub(super) const FOLD_MEMORY: &str = "DELETE FROM thread_memory WHERE thread_id = $1";
 pub(super) const FOLD_PARTICIPANTS: &str = "DELETE FROM thread_participants WHERE thread_id = $1";
 pub(super) const FOLD_THREAD: &str = "DELETE FROM threads WHERE id = $1";
@@ -169,7 +172,7 @@ async fn join(conn: &mut SqliteConnection, oldest: &str, younger: &[String]) -> 
     let pairs = sqlx::query(EQUAL_THREADS).bind(oldest).fetch_all(&mut *conn).await?;
     for pair in pairs {
         let (young, old): (String, String) = (pair.get(0), pair.get(1));
-        for sql in [FOLD_MESSAGES, FOLD_RUNS, FOLD_EVENTS, FOLD_SESSIONS, FOLD_MONEY] {
+        for sql in [FOLD_MESSAGES, FOLD_RUNS, FOLD_EVENTS, FOLD_SESSIONS, FOLD_MONEY, FOLD_DUTIES] {
             sqlx::query(sql).bind(&young).bind(&old).execute(&mut *conn).await?;
         }
         for sql in [FOLD_MEMORY, FOLD_PARTICIPANTS, FOLD_THREAD] {

@@ -45,6 +45,21 @@ const HOT: &[(&str, &[&str])] = &[
     ("imports::KNOWN", &["messages_by_dedup"]),
     ("imports::WRITTEN_HERE", &["messages_by_rfc_id"]),
     ("schedules::DUE_RESPONSIBILITIES", &["responsibilities_due"]),
+    (
+        "firing::BEFORE_IT",
+        &["runs_open_by_thread", "responsibility_slots_by_run", "responsibility_slots_waiting_of"],
+    ),
+    (
+        "waiting::TURNS",
+        &["responsibility_slots_waiting", "responsibility_slots_waiting_of", "runs_open_by_thread"],
+    ),
+    ("waiting::CATCHING_UP", &["responsibility_slots_catching_up"]),
+    ("waiting::BEGIN_WAITING", &["PRIMARY KEY", "responsibility_slots_catching_up", "runs_open_by_thread"]),
+    ("waiting::END_WAITING", &["responsibility_slots_waiting_of"]),
+    ("pauses::FAILING", &["responsibilities_failing"]),
+    ("pauses::NEWEST_SLOT", &["PRIMARY KEY"]),
+    ("slot_facts::IS_OVERDUE", &["responsibility_slots_watched"]),
+    ("slot_facts::OVERDUE_SLOTS", &["responsibility_slots_watched"]),
     ("notices::DUE_CAUSES", &["notices_untold", "notices_told", "INTEGER PRIMARY KEY"]),
     ("notices::UNTOLD", &["notices_untold"]),
     ("search::SEARCH_MESSAGES_BY_DATE", &["messages_by_time"]),
@@ -99,6 +114,8 @@ const OPEN_ROWS: &[&str] = &[
     "runs_suspect",
     "deliveries_open",
     "responsibilities_due",
+    "responsibility_slots_waiting",
+    "responsibility_slots_catching_up",
     "notices_untold",
 ];
 

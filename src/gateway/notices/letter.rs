@@ -74,5 +74,10 @@ fn headline(untold: &Untold) -> String {
         NoticeKind::ResponsibilityBroken => {
             format!("{} cannot be used", count("responsibility", "responsibilities"))
         }
+        NoticeKind::ResponsibilityPaused if untold.count == 1 => format!("a responsibility{of} is paused"),
+        NoticeKind::ResponsibilityPaused => format!("{} responsibilities{of} are paused", untold.count),
+        NoticeKind::SlotsMissed if untold.count == 1 => format!("a responsibility{of} did not fire"),
+        NoticeKind::SlotsMissed => format!("responsibilities{of} did not fire, {} times", untold.count),
+        NoticeKind::SlotOverdue => format!("{} not done in time", count("scheduled run", "scheduled runs")),
     }
 }

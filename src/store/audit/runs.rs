@@ -112,11 +112,63 @@ pub(super) static CHECKS: &[Check] = &[
         says: "a responsibility would fire a slot once more",
         hint: "its slot's row keeps it from doing so; report it",
         holds: Holds::Always,
-        // An edit sets the cursor to its own time, which may be earlier when the clock was set back.
+        // Within a revision the cursor only grows. An edit sets it to its own time, which may be earlier when the clock was
+        // set back.
         sql: "SELECT s.responsibility_id || ' ' || s.slot_at FROM responsibility_slots s
             JOIN responsibilities r ON r.id = s.responsibility_id
-            WHERE s.kind = 'scheduled' AND s.state = 'fired' AND s.slot_at > r.cursor_at
-              AND NOT (r.cursor_at = r.updated_at AND s.created_at > r.updated_at)",
+            WHERE s.kind = 'scheduled' AND s.state IN ('fired', 'waiting') AND s.slot_at > r.cursor_at
+              AND s.revision = r.revision",
+    },
+    Check {
+        group: "AU7",
+        name: "slot-that-waits-for-nothing",
+        says: "a slot waits and will never begin: its responsibility is gone, paused or another one by now",
+        hint: "edit the responsibility's file: that ends what waits; report it",
+        holds: Holds::Always,
+        sql:
+            "SELECT s.responsibility_id || ' ' || s.slot_at FROM responsibility_slots s
+            LEFT JOIN responsibilities r ON r.id = s.responsibility_id
+            WHERE s.state = 'waiting' AND (s.kind <> 'scheduled' OR r.id IS NULL OR r.removed_at IS NOT NULL
+              OR r.error IS NOT NULL OR r.enabled = 0 OR r.paused_at IS NOT NULL OR r.revision <> s.revision)",
+    },
+    Check {
+        group: "AU7",
+        name: "slots-without-a-count",
+        says: "a row of slots that did not fire does not say which they are, or one that fired says so",
+        hint: REPORT,
+        holds: Holds::Always,
+        sql: "SELECT responsibility_id || ' ' || slot_at FROM responsibility_slots
+            WHERE (state IN ('missed', 'paused')) <> (missed_count > 0)
+              OR (state IN ('missed', 'paused') AND coalesce(missed_until, '') < slot_at)",
+    },
+    Check {
+        group: "AU7",
+        name: "late-place-that-is-lost",
+        says: "a slot counts as being caught up with though its run is over or parked: others wait for its place",
+        hint: REPORT,
+        holds: Holds::Always,
+        sql: "SELECT s.responsibility_id || ' ' || s.slot_at FROM responsibility_slots s
+            LEFT JOIN runs r ON r.id = s.run_id
+            WHERE s.catching_up = 1 AND coalesce(r.state NOT IN ('queued', 'running'), 1)",
+    },
+    Check {
+        group: "AU7",
+        name: "pause-without-a-word",
+        says: "a responsibility is paused and does not say by whom, or the other way round",
+        hint: REPORT,
+        holds: Holds::Always,
+        sql: "SELECT id FROM responsibilities WHERE (paused_at IS NULL) <> (paused_by IS NULL)",
+    },
+    Check {
+        group: "AU7",
+        name: "run-in-a-thread-unknown",
+        says: "an open run of a responsibility stands where its next slot does not look for it",
+        hint: REPORT,
+        holds: Holds::Always,
+        sql: "SELECT s.responsibility_id || ' ' || s.slot_at FROM responsibility_slots s
+            JOIN runs r ON r.id = s.run_id JOIN responsibilities d ON d.id = s.responsibility_id
+            WHERE r.state IN ('queued', 'running') AND s.kind = 'scheduled' AND s.revision = d.revision
+              AND r.thread_id IS NOT d.thread_id AND r.thread_id IS NOT d.own_thread_id",
     },
     Check {
         group: "AU9",

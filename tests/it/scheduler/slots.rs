@@ -1,9 +1,11 @@
 //! Due slots become runs: each once, each accounted for, whatever clocks and processes do.
 
 use super::world::{World, at};
-use attache::domain::{ConversationId, MessageId, RunId, RunTerms, ThreadId, Trigger};
+use attache::domain::{
+    ConversationId, MessageId, ResponsibilityId, RunId, RunTerms, SlotTerms, ThreadId, Trigger,
+};
 use attache::scheduler::duty::timing::Timing;
-use attache::scheduler::slots::owed;
+use attache::scheduler::slots::Dues;
 use attache::store::{
     Content, DueSlot, Fired, Firing, NewRun, NewSynthetic, NextSlot, Place, ScheduledPrompt, SlotWork,
     StoredResponsibility,
@@ -102,9 +104,11 @@ async fn a_slot_older_than_the_window_does_not_fire_and_is_accounted_for() {
 #[test]
 fn two_years_of_missed_minutes_cost_a_bounded_count() {
     let timing = Timing::parse("* * * * *", chrono_tz::UTC).expect("a schedule");
-    let owed = owed(&timing, at("2024-06-01T00:00:00Z"), at("2026-06-01T00:00:30Z"));
-    assert_eq!(owed.newest, Some(at("2026-06-01T00:00:00Z")));
-    assert_eq!(owed.next, Some(at("2026-06-01T00:01:00Z")));
+    let (id, terms) = (ResponsibilityId::new("r"), SlotTerms::default());
+    let dues = Dues { id: &id, timing: &timing, terms: &terms };
+    let owed = dues.owed(at("2024-06-01T00:00:00Z"), at("2026-06-01T00:00:30Z"));
+    assert_eq!((owed.on_time, owed.late.len()), (Some(at("2026-06-01T00:00:00Z")), 0));
+    assert_eq!(owed.next.at, Some(at("2026-06-01T00:01:00Z")));
     let missed = owed.missed.expect("missed slots");
     assert_eq!((missed.first, missed.last), (at("2024-06-01T00:01:00Z"), at("2026-05-31T23:59:00Z")));
     assert!(missed.count > 50_000, "{}", missed.count);
@@ -218,7 +222,9 @@ fn firing(row: &StoredResponsibility, message: &str, run: &str) -> Firing {
     Firing {
         responsibility: row.id.clone(),
         seen: row.version,
-        slot: Some(DueSlot { at: slot, to: SlotWork::Run(Box::new(prompt)) }),
+        terms: row.slot_terms.clone(),
+        slot: Some(DueSlot { at: slot, fire_at: slot, to: SlotWork::Run(Box::new(prompt)) }),
+        late: Vec::new(),
         missed: None,
         cursor_at: slot,
         next: NextSlot {
@@ -285,7 +291,8 @@ async fn a_start_by_hand_has_its_own_slot_and_leaves_the_schedule_alone() {
     world.scheduler.start(&before).await.expect_err("a second start in the same instant");
     let runs = world.end_runs().await;
     assert_eq!((&runs[0].id, runs[0].trigger), (&run, Trigger::Manual));
-    assert_eq!(world.row("digest.md").await, before);
+    let after = world.row("digest.md").await;
+    assert_eq!((after.version, after.next), (before.version, before.next));
     assert_eq!(world.slots().await[0].kind, "manual");
     assert_eq!(world.tick_at("2026-06-01T07:00:00Z").await.fired.len(), 1);
     assert_eq!(world.end_runs().await[0].thread, runs[0].thread, "one thread for every firing");

@@ -1,0 +1,303 @@
+//! Due rows -> runs. A tick looks at what failed too often, at what waits, and at what is due, each responsibility for
+//! itself: what goes wrong with one is in the report and in the log, and the others go on.
+
+use super::duty::timing::Timing;
+use super::slots::{Dues, Owed};
+use super::sync::in_force;
+use super::{Problem, Scheduler, path};
+use crate::config::Persona;
+use crate::domain::{PausedBy, ResponsibilityId, RunId, Timestamp, Trigger};
+use crate::store::{
+    DueSlot, FileChange, FileState, Fired, Firing, NextSlot, Result as StoreResult, SlotWork,
+    StoredResponsibility, Turn, WaitingSlot,
+};
+use futures_util::{FutureExt, StreamExt, stream};
+
+/// Due responsibilities read in one look; the next look begins behind them.
+const LOOK_MAX: usize = 512;
+/// Responsibilities that fire side by side, so that they share commits.
+const SIDE_BY_SIDE: usize = 64;
+
+/// What a tick did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TickReport {
+    pub fired: Vec<(ResponsibilityId, RunId)>,
+    /// Slots that wait for their turn from now on.
+    pub waiting: usize,
+    /// Slots skipped because the previous run is not over.
+    pub skipped: usize,
+    /// Slots that will never fire.
+    pub missed: u64,
+    /// Slots that came due while their responsibility is paused.
+    pub passed: u64,
+    /// Firings that came too late, because somebody else was at the same row.
+    pub stale: usize,
+    /// Responsibilities paused because their runs failed one after another.
+    pub paused: Vec<ResponsibilityId>,
+    /// Responsibilities that could not fire now, each with its reason; the others did.
+    pub problems: Vec<Problem>,
+}
+
+impl TickReport {
+    fn absorb(&mut self, other: TickReport) {
+        self.fired.extend(other.fired);
+        self.paused.extend(other.paused);
+        self.problems.extend(other.problems);
+        self.waiting += other.waiting;
+        self.skipped += other.skipped;
+        self.missed += other.missed;
+        self.passed += other.passed;
+        self.stale += other.stale;
+    }
+
+    fn note(&mut self, row: &StoredResponsibility, fired: Fired) {
+        match fired {
+            Fired::Run(run) => self.fired.push((row.id.clone(), run)),
+            Fired::Waiting(slots) => self.waiting += slots,
+            Fired::SkippedOverlap => self.skipped += 1,
+            Fired::Stale => self.stale += 1,
+            Fired::Missed | Fired::AlreadyAccounted => {}
+        }
+    }
+}
+
+impl Scheduler {
+    /// Fires what is due now, each responsibility for itself. Calling it again, or elsewhere, fires nothing twice.
+    ///
+    /// Errors: only when the due rows cannot be read; the failure of one responsibility is in the report.
+    pub async fn tick(&self) -> StoreResult<TickReport> {
+        let now = self.clock.now();
+        let mut report = self.watch(now).await;
+        // What waited for the end of a run begins before what came due since.
+        report.absorb(self.take_turns().await);
+        let mut last: Option<StoredResponsibility> = None;
+        loop {
+            let rows = self.store.due_responsibilities(now, last.as_ref(), LOOK_MAX).await?;
+            let firing: Vec<_> = rows.iter().map(|row| self.fire_or_say(row, now).boxed()).collect();
+            for fired in stream::iter(firing).buffered(SIDE_BY_SIDE).collect::<Vec<_>>().await {
+                report.absorb(fired);
+            }
+            if rows.len() < LOOK_MAX {
+                break;
+            }
+            last = rows.into_iter().next_back();
+        }
+        if report.waiting > 0 {
+            crate::crash::crash_point!("SC4");
+            report.absorb(self.take_turns().await);
+        }
+        Ok(report)
+    }
+
+    /// Lets nothing of a responsibility fire until it is resumed. False: it was paused before, or its file is gone.
+    pub async fn pause(&self, id: &ResponsibilityId) -> StoreResult<bool> {
+        self.store.pause_responsibility(id, PausedBy::Owner, self.clock.now()).await
+    }
+
+    /// Lets a responsibility fire again, from its next slot on. False: it is not paused, or no longer as it was seen.
+    pub async fn resume(&self, row: &StoredResponsibility) -> StoreResult<bool> {
+        let (now, timing) = (self.clock.now(), in_force(row));
+        let (lapsed, next) = match &timing {
+            None => (None, NextSlot::default()),
+            Some(timing) => {
+                let dues = dues(row, timing);
+                (dues.lapsed(row.version.cursor_at, now), dues.next(now, now))
+            }
+        };
+        self.store.resume_responsibility(&row.id, row.version, lapsed, next, now).await
+    }
+
+    /// Pauses what failed too often and tells of what has not ended in time.
+    async fn watch(&self, now: Timestamp) -> TickReport {
+        let mut report = TickReport::default();
+        match self.store.pause_failing(now).await {
+            Ok(paused) => {
+                for id in &paused {
+                    tracing::warn!(responsibility = %id, "paused: its runs failed one after another");
+                }
+                report.paused = paused;
+            }
+            Err(error) => tracing::error!(%error, "what failed too often cannot be paused; trying again"),
+        }
+        match self.store.raise_overdue(now).await {
+            Ok(0) => {}
+            Ok(slots) => tracing::warn!(slots, "slots have not ended in time"),
+            Err(error) => tracing::error!(%error, "slots that have not ended cannot be told; trying again"),
+        }
+        report
+    }
+
+    /// Begins the slots that waited and whose turn it is.
+    async fn take_turns(&self) -> TickReport {
+        let mut report = TickReport::default();
+        let turns = match self.store.waiting_turns().await {
+            Ok(turns) => turns,
+            Err(error) => {
+                tracing::error!(%error, "slots that wait cannot be read; trying again");
+                return report;
+            }
+        };
+        let mut late_places = turns.late_places;
+        for waiting in &turns.slots {
+            if waiting.is_late && late_places == 0 {
+                break;
+            }
+            match self.take_turn(waiting, &mut report).await {
+                Ok(Fired::Run(_)) if waiting.is_late => late_places -= 1,
+                Ok(_) => {}
+                Err(error) => self.say(&waiting.responsibility, &error, &mut report),
+            }
+        }
+        report
+    }
+
+    async fn take_turn(&self, waiting: &WaitingSlot, report: &mut TickReport) -> StoreResult<Fired> {
+        let (row, now) = (&waiting.responsibility, self.clock.now());
+        // The synchronisation takes away what belongs to nobody.
+        let Some(persona) = self.personas.get(&row.persona) else { return Ok(Fired::Stale) };
+        if now.since(waiting.at) > row.slot_terms.catch_up_window + row.slot_terms.jitter {
+            let note = "it waited for longer than slots are caught up with".to_owned();
+            report.missed += u64::from(self.store.give_up_waiting(&row.id, waiting.at, note).await?);
+            return Ok(Fired::Missed);
+        }
+        let turn = Turn {
+            responsibility: row.id.clone(),
+            revision: row.version.revision,
+            slot_at: waiting.at,
+            to: self.work(row, persona, waiting.at, report),
+            now,
+        };
+        let fired = self.store.begin_waiting(turn).await?;
+        tracing::info!(responsibility = %row.id, slot = %waiting.at, outcome = ?fired, "a slot that waited");
+        report.missed += u64::from(fired == Fired::Missed);
+        report.note(row, fired.clone());
+        Ok(fired)
+    }
+
+    async fn fire_or_say(&self, row: &StoredResponsibility, now: Timestamp) -> TickReport {
+        let mut report = TickReport::default();
+        if let Err(error) = self.fire(row, now, &mut report).await {
+            self.say(row, &error, &mut report);
+        }
+        report
+    }
+
+    fn say(&self, row: &StoredResponsibility, error: &crate::store::StoreError, report: &mut TickReport) {
+        tracing::error!(%error, responsibility = %row.id, "a slot could not be fired; trying again");
+        report.problems.push(Problem { file: path(row), problem: error.to_string() });
+    }
+
+    async fn fire(
+        &self,
+        row: &StoredResponsibility,
+        now: Timestamp,
+        report: &mut TickReport,
+    ) -> StoreResult<()> {
+        let Some(persona) = self.personas.get(&row.persona) else { return Ok(()) };
+        let Some(timing) = in_force(row) else { return self.spoil(row, report).await };
+        let dues = dues(row, &timing);
+        let owed = dues.owed(row.version.cursor_at, now);
+        let Some(last) = owed.last else {
+            if owed.is_stuck() {
+                tracing::error!(responsibility = %row.id, "no further slot was found; looking again in an hour");
+                return self.store.search_again(&row.id, row.version, owed.next).await;
+            }
+            return self.store.set_next_slot(&row.id, row.version, owed.next).await;
+        };
+        if row.paused.is_some() {
+            return self.pass(row, &owed, (last, now), report).await;
+        }
+        let work = |at| DueSlot { at, fire_at: dues.fire_at(at), to: self.work(row, persona, at, report) };
+        let slot = owed.on_time.map(work);
+        let missed = owed.missed.as_ref().map_or(0, |missed| missed.count);
+        let firing =
+            Firing { slot, late: owed.late, missed: owed.missed, ..firing(row, (last, now), owed.next) };
+        crate::crash::crash_point!("SC1");
+        let fired = self.store.fire_slot(firing).await?;
+        tracing::info!(responsibility = %row.id, slot = %last, missed, outcome = ?fired, "slot");
+        if fired != Fired::Stale {
+            report.missed += missed;
+        }
+        report.note(row, fired);
+        Ok(())
+    }
+
+    /// Accounts for slots of a responsibility that is paused.
+    async fn pass(
+        &self,
+        row: &StoredResponsibility,
+        owed: &Owed,
+        (last, now): (Timestamp, Timestamp),
+        report: &mut TickReport,
+    ) -> StoreResult<()> {
+        let passed = owed.all();
+        let count = passed.as_ref().map_or(0, |passed| passed.count);
+        let firing = Firing { missed: passed, ..firing(row, (last, now), owed.next) };
+        match self.store.pass_paused(firing).await? {
+            true => report.passed += count,
+            false => report.stale += 1,
+        }
+        Ok(())
+    }
+
+    fn work(
+        &self,
+        row: &StoredResponsibility,
+        persona: &Persona,
+        slot: Timestamp,
+        report: &mut TickReport,
+    ) -> SlotWork {
+        match self.prompt(row, persona, slot, Trigger::Schedule) {
+            Ok(prompt) => SlotWork::Run(Box::new(prompt)),
+            Err(error) => {
+                let problem = match error.line {
+                    Some(line) => format!("line {line} of the prompt: {error}"),
+                    None => error.to_string(),
+                };
+                tracing::error!(responsibility = %row.id, %problem, "a slot is missed");
+                report.problems.push(Problem { file: path(row), problem: problem.clone() });
+                SlotWork::Unrenderable(problem)
+            }
+        }
+    }
+
+    /// A row in force that cannot be read any more, for example because a zone left the zone data.
+    async fn spoil(&self, row: &StoredResponsibility, report: &mut TickReport) -> StoreResult<()> {
+        let file = path(row);
+        let problem = format!("`{}` in `{}` cannot be understood any more", row.schedule, row.timezone);
+        let error = format!("{file}: {problem}");
+        tracing::error!(%error, "a responsibility cannot be used");
+        let change = FileChange {
+            persona: row.persona.clone(),
+            file: row.file.clone(),
+            seen: Some(row.version),
+            new_id: row.id.clone(),
+            to: FileState::Unusable { error },
+            mark: None,
+            lapsed: None,
+            now: self.clock.now(),
+        };
+        self.store.sync_responsibilities(vec![change]).await?;
+        report.problems.push(Problem { file, problem });
+        Ok(())
+    }
+}
+
+fn dues<'a>(row: &'a StoredResponsibility, timing: &'a Timing) -> Dues<'a> {
+    Dues { id: &row.id, timing, terms: &row.slot_terms }
+}
+
+/// One that only moves the cursor.
+fn firing(row: &StoredResponsibility, (last, now): (Timestamp, Timestamp), next: NextSlot) -> Firing {
+    Firing {
+        responsibility: row.id.clone(),
+        seen: row.version,
+        terms: row.slot_terms.clone(),
+        slot: None,
+        late: Vec::new(),
+        missed: None,
+        cursor_at: last,
+        next,
+        now,
+    }
+}

@@ -1,0 +1,262 @@
+//! Slots that are accounted for and have not begun: late ones, which take turns after a downtime, and those that came due
+//! while the run before them was not over. Whether one begins is asked once more in the transaction that begins it.
+//!
+//! Absent on purpose: the prompt. It is rendered when the slot begins, from the responsibility as it is then.
+
+use super::firing::{
+    FAILURES_MAX, Fired, SlotRow, SlotWork, Stands, insert_slot, no_thread, place_of, start_run,
+};
+use super::runs::to_i64;
+use super::schedules::{MissedSlots, StoredResponsibility, UNREADABLE_TIME, responsibility, time};
+use super::terms::run_terms_json;
+use super::{Result, ScheduledPrompt, Store, slot_facts};
+use crate::clock::Clock;
+use crate::domain::{CatchUp, ResponsibilityId, SlotTerms, Timestamp};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+
+/// Late runs that are queued or at work at once, over all personas: what a downtime left must not take the engine from
+/// what happens now.
+pub const CATCHING_UP_MAX: i64 = 2;
+/// Slots looked at in one look; the others are found by the next.
+const TURNS_MAX: usize = 64;
+
+pub(super) static NEWER_FIRED: &str = "a newer slot took its place before it could begin";
+pub(super) static FILE_CHANGED: &str = "the file changed before it could begin";
+static TOO_MANY: &str = "more slots than are caught up with came due";
+
+/// A slot that may begin.
+#[derive(Debug, Clone)]
+pub struct WaitingSlot {
+    pub responsibility: StoredResponsibility,
+    pub at: Timestamp,
+    /// It came due while nobody looked.
+    pub is_late: bool,
+}
+
+/// Slots that waited and whose turn it is, late ones behind the others.
+#[derive(Debug, Clone)]
+pub struct Turns {
+    pub slots: Vec<WaitingSlot>,
+    /// Of the late ones so many may begin.
+    pub late_places: usize,
+}
+
+/// The beginning of a slot that waited.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    pub responsibility: ResponsibilityId,
+    /// The one that `to` was made of.
+    pub revision: i64,
+    pub slot_at: Timestamp,
+    pub to: SlotWork,
+    pub now: Timestamp,
+}
+
+/// Slots whose turn it is: of each responsibility the oldest, if nothing of it is open. `$1`: late ones, or others.
+pub(super) const TURNS: &str = "
+    SELECT d.*, (SELECT max(f.slot_at) FROM responsibility_slots f WHERE f.responsibility_id = d.id
+      AND f.kind = 'scheduled' AND f.state = 'fired') AS last_fired_at, s.slot_at AS waiting_at, s.is_late
+    FROM responsibility_slots s JOIN responsibilities d ON d.id = s.responsibility_id
+    WHERE s.state = 'waiting' AND s.is_late = $1
+      AND d.enabled = 1 AND d.removed_at IS NULL AND d.error IS NULL AND d.paused_at IS NULL AND d.failures < $2
+      AND NOT EXISTS (SELECT 1 FROM responsibility_slots o
+        WHERE o.responsibility_id = s.responsibility_id AND o.state = 'waiting' AND o.slot_at < s.slot_at)
+      AND NOT EXISTS (SELECT 1 FROM runs r INDEXED BY runs_open_by_thread CROSS JOIN responsibility_slots o ON o.run_id = r.id
+        WHERE r.thread_id IN (d.thread_id, d.own_thread_id) AND +o.responsibility_id = d.id
+          AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))
+    ORDER BY s.is_late, s.created_at, s.slot_at LIMIT $3";
+/// What is parked or stands behind others in its thread holds up nobody.
+pub(super) const CATCHING_UP: &str = "
+    SELECT count(*) FROM responsibility_slots s JOIN runs r ON r.id = s.run_id
+    WHERE s.catching_up = 1 AND r.behind = 0";
+pub(super) const BEGIN_WAITING: &str = "
+    UPDATE responsibility_slots AS s SET state = 'fired', run_id = $4, prompt_snapshot = $5, prompt_sha256 = $6,
+      output_schema = $7, run_terms_json = $8, catching_up = is_late
+    WHERE s.responsibility_id = $1 AND s.slot_at = $2 AND s.kind = 'scheduled' AND s.state = 'waiting'
+      AND (s.is_late = 0 OR $10 > (SELECT count(*) FROM responsibility_slots c JOIN runs r ON r.id = c.run_id
+        WHERE c.catching_up = 1 AND r.behind = 0))
+      AND NOT EXISTS (SELECT 1 FROM responsibility_slots o
+        WHERE o.responsibility_id = $1 AND o.state = 'waiting' AND o.slot_at < $2)
+      AND EXISTS (SELECT 1 FROM responsibilities d WHERE d.id = $1 AND d.revision = $3
+        AND d.enabled = 1 AND d.removed_at IS NULL AND d.error IS NULL AND d.paused_at IS NULL AND d.failures < $9
+        AND NOT EXISTS (SELECT 1 FROM runs r INDEXED BY runs_open_by_thread CROSS JOIN responsibility_slots o ON o.run_id = r.id
+          WHERE r.thread_id IN (d.thread_id, d.own_thread_id) AND +o.responsibility_id = d.id
+            AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')))";
+pub(super) const END_WAITING: &str = "
+    UPDATE responsibility_slots INDEXED BY responsibility_slots_waiting_of SET state = $2, missed_count = 1, missed_until = slot_at, note = $3, overdue_at = NULL
+    WHERE responsibility_id = $1 AND state = 'waiting'";
+pub(super) const END_WAITING_SLOT: &str = "
+    UPDATE responsibility_slots SET state = 'missed', missed_count = 1, missed_until = slot_at, note = $3,
+      overdue_at = NULL
+    WHERE responsibility_id = $1 AND slot_at = $2 AND kind = 'scheduled' AND state = 'waiting'";
+pub(super) const END_OLDEST: &str = "
+    UPDATE responsibility_slots SET state = 'missed', missed_count = 1, missed_until = slot_at, note = $4,
+      overdue_at = NULL
+    WHERE responsibility_id = $1 AND state = 'waiting' AND is_late = 1 AND slot_at IN (
+      SELECT slot_at FROM responsibility_slots INDEXED BY responsibility_slots_waiting_of
+      WHERE responsibility_id = $1 AND state = 'waiting' AND is_late = 1
+      ORDER BY slot_at DESC LIMIT $3 OFFSET $2)
+    RETURNING slot_at";
+
+impl Store {
+    /// Slots that waited and whose turn it is, those first that waited for the end of a run, then late ones as long as
+    /// not too many are being caught up with.
+    pub async fn waiting_turns(&self) -> Result<Turns> {
+        let turns =
+            |is_late: bool| sqlx::query(TURNS).bind(is_late).bind(FAILURES_MAX).bind(to_i64(TURNS_MAX));
+        let mut rows = turns(false).fetch_all(self.readers()).await?;
+        let busy: i64 = sqlx::query_scalar(CATCHING_UP).fetch_one(self.readers()).await?;
+        let late_places = usize::try_from(CATCHING_UP_MAX - busy).unwrap_or(0);
+        if late_places > 0 {
+            rows.extend(turns(true).fetch_all(self.readers()).await?);
+        }
+        let slots = rows.iter().map(waiting_slot).collect::<Result<_>>()?;
+        Ok(Turns { slots, late_places })
+    }
+
+    /// Begins a slot that waited, if it still may: the responsibility is in force, not paused and the same as when its
+    /// prompt was rendered, nothing of it is open, and its turn has come.
+    pub async fn begin_waiting(&self, turn: Turn) -> Result<Fired> {
+        let clock = self.clock().clone();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let fired = begin(conn, turn, clock.as_ref()).await?;
+                crate::crash::crash_point!("SC5");
+                Ok(fired)
+            })
+        })
+        .await
+    }
+
+    /// Ends a slot that waited and will never fire; the owner is told. False: it no longer waits.
+    pub async fn give_up_waiting(
+        &self,
+        id: &ResponsibilityId,
+        slot: Timestamp,
+        note: String,
+    ) -> Result<bool> {
+        let (id, clock) = (id.clone(), self.clock().clone());
+        self.write(move |conn| Box::pin(async move { give_up(conn, &id, slot, &note, clock.as_ref()).await }))
+            .await
+    }
+}
+
+async fn begin(conn: &mut SqliteConnection, turn: Turn, clock: &dyn Clock) -> Result<Fired> {
+    let (id, slot) = (&turn.responsibility, turn.slot_at);
+    let begun = match turn.to {
+        SlotWork::Unrenderable(error) => Err(error),
+        SlotWork::Run(prompt) => match place_of(conn, id, &prompt.run_terms.deliver_to).await? {
+            Stands::Nowhere(thread) => Err(no_thread(&thread)),
+            Stands::In(place) => Ok((prompt, place)),
+        },
+    };
+    match begun {
+        Ok((prompt, place)) => {
+            if !mark_fired(conn, id, (slot, turn.revision), &prompt).await? {
+                return Ok(Fired::Stale);
+            }
+            let run = prompt.message.run.id.clone();
+            start_run(conn, id, prompt.message, place, turn.now).await?;
+            Ok(Fired::Run(run))
+        }
+        Err(note) => Ok(match give_up(conn, id, slot, &note, clock).await? {
+            true => Fired::Missed,
+            false => Fired::Stale,
+        }),
+    }
+}
+
+async fn mark_fired(
+    conn: &mut SqliteConnection,
+    id: &ResponsibilityId,
+    (slot, revision): (Timestamp, i64),
+    prompt: &ScheduledPrompt,
+) -> Result<bool> {
+    let begin = sqlx::query(BEGIN_WAITING).bind(id.as_str()).bind(slot.to_string()).bind(revision);
+    let begin = begin.bind(prompt.message.run.id.as_str()).bind(&prompt.message.content.text_body);
+    let begin = begin.bind(&prompt.prompt_sha256).bind(prompt.output_schema.as_deref());
+    let begin = begin.bind(run_terms_json(&prompt.run_terms)).bind(FAILURES_MAX).bind(CATCHING_UP_MAX);
+    Ok(begin.execute(conn).await?.rows_affected() > 0)
+}
+
+async fn give_up(
+    conn: &mut SqliteConnection,
+    id: &ResponsibilityId,
+    slot: Timestamp,
+    note: &str,
+    clock: &dyn Clock,
+) -> Result<bool> {
+    let end = sqlx::query(END_WAITING_SLOT).bind(id.as_str()).bind(slot.to_string()).bind(note);
+    if end.execute(&mut *conn).await?.rows_affected() == 0 {
+        return Ok(false);
+    }
+    let missed = MissedSlots { first: slot, last: slot, count: 1, note: Some(note.to_owned()) };
+    slot_facts::slots_missed(conn, id, &missed, clock).await?;
+    Ok(true)
+}
+
+/// Lets late slots wait for their turn. Gives what no longer fires for it and has nothing in its place.
+pub(super) async fn line_up(
+    conn: &mut SqliteConnection,
+    id: &ResponsibilityId,
+    late: &[Timestamp],
+    terms: &SlotTerms,
+    now: Timestamp,
+) -> Result<Option<MissedSlots>> {
+    let dropped = match terms.catch_up {
+        CatchUp::All => {
+            let kept = SlotTerms::CAUGHT_UP_MAX.saturating_sub(late.len());
+            end_oldest(conn, id, kept).await?
+        }
+        CatchUp::Latest | CatchUp::Skip => {
+            end_waiting(conn, id, "missed", Some(NEWER_FIRED)).await?;
+            None
+        }
+    };
+    let row = SlotRow { is_late: true, overdue_at: Some(now.plus(terms.grace)), ..SlotRow::new("waiting") };
+    for slot in late {
+        // One that has a row already, from before the clock was set back, has had its turn.
+        insert_slot(conn, id, *slot, &row, now).await?;
+    }
+    Ok(dropped)
+}
+
+/// Ends the late slots that wait, but for the newest few.
+async fn end_oldest(
+    conn: &mut SqliteConnection,
+    id: &ResponsibilityId,
+    kept: usize,
+) -> Result<Option<MissedSlots>> {
+    let end = sqlx::query(END_OLDEST).bind(id.as_str()).bind(to_i64(kept)).bind(-1).bind(TOO_MANY);
+    let ended = end.fetch_all(conn).await?;
+    let mut ended: Vec<Timestamp> =
+        ended.iter().filter_map(|row| time(row, "slot_at").transpose()).collect::<Result<_>>()?;
+    ended.sort_unstable();
+    let span = ended.first().copied().zip(ended.last().copied());
+    Ok(span.map(|(first, last)| MissedSlots {
+        first,
+        last,
+        count: ended.len() as u64,
+        note: Some(TOO_MANY.to_owned()),
+    }))
+}
+
+/// Ends all slots of a responsibility that wait.
+pub(super) async fn end_waiting(
+    conn: &mut SqliteConnection,
+    id: &ResponsibilityId,
+    state: &'static str,
+    note: Option<&str>,
+) -> Result<()> {
+    sqlx::query(END_WAITING).bind(id.as_str()).bind(state).bind(note).execute(conn).await?;
+    Ok(())
+}
+
+fn waiting_slot(row: &SqliteRow) -> Result<WaitingSlot> {
+    Ok(WaitingSlot {
+        responsibility: responsibility(row)?,
+        at: time(row, "waiting_at")?.ok_or(UNREADABLE_TIME)?,
+        is_late: row.get("is_late"),
+    })
+}
