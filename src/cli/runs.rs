@@ -189,7 +189,9 @@ fn show(context: &Context, record: &RunRecord) -> anyhow::Result<()> {
     let run = &record.run;
     let said = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
     let error = run.error.as_ref().map(|error| format!("{}: {}", error.class, error.message));
-    screen.fields(&[
+    let slot = record.slot.iter().map(|slot| ("slot", slot.named()));
+    let terms = record.slot.iter().map(|slot| ("terms", slot.terms())).filter(|(_, told)| !told.is_empty());
+    let mut fields = vec![
         ("run", run.id.clone()),
         ("persona", run.persona.clone()),
         ("thread", run.thread.clone()),
@@ -210,7 +212,9 @@ fn show(context: &Context, record: &RunRecord) -> anyhow::Result<()> {
         ("queued", run.created_at.clone()),
         ("started", said(&run.started_at)),
         ("finished", said(&run.finished_at)),
-    ])?;
+    ];
+    fields.extend(slot.chain(terms));
+    screen.fields(&fields)?;
     section(screen, "\nlimits", &["PURSE", "SPAN", "MAX", "SET BY"], &limits(record))?;
     if let Some(context) = &record.context {
         screen.heading("\ncontext")?;

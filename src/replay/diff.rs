@@ -29,7 +29,7 @@ pub struct Comparison {
 /// One step of both runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Stage {
-    /// `letter`, `context`, `turn 1 request`, `turn 1 answer`, `turn 1 call c1_0`, `turn 1 result c1_0`, `mail 1`,
+    /// `letter`, `terms`, `context`, `turn 1 request`, `turn 1 answer`, `turn 1 call c1_0`, `turn 1 result c1_0`, `mail 1`,
     /// `output`, `end`
     pub name: String,
     /// What differs; empty when nothing does.
@@ -53,6 +53,10 @@ pub fn compare(a: &RunRecord, b: &RunRecord, exact: bool) -> Comparison {
     let (mut of_a, mut of_b) = (Normal::of(a, exact), Normal::of(b, exact));
     let mut sheet = Sheet { stages: Vec::new() };
     sheet.values("letter", Some(of_a.value(letter(a))), Some(of_b.value(letter(b))));
+    let terms = |record: &RunRecord| record.slot.is_some().then(|| terms(record));
+    if a.slot.is_some() || b.slot.is_some() {
+        sheet.values("terms", terms(a).map(|v| of_a.value(v)), terms(b).map(|v| of_b.value(v)));
+    }
     sheet.context(a, b, &mut of_a, &mut of_b);
     let indices =
         |record: &RunRecord| record.turns.iter().map(|turn| turn.turn_index).collect::<BTreeSet<_>>();
@@ -105,6 +109,16 @@ fn letter(record: &RunRecord) -> Value {
     json!({
         "sender": message.sender, "recipients": message.recipients, "subject": message.subject,
         "text": message.text, "trust": message.trust,
+    })
+}
+
+/// What the run is held to; which slot it came of does not matter.
+fn terms(record: &RunRecord) -> Value {
+    let slot = record.slot.as_ref();
+    json!({
+        "profile": record.run.profile, "provider": slot.map(|slot| &slot.provider), "model": slot.map(|slot| &slot.model),
+        "tools": slot.map(|slot| &slot.tools), "deliver_to": slot.map(|slot| &slot.deliver_to),
+        "retries": slot.map(|slot| slot.retries),
     })
 }
 

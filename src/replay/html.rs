@@ -7,7 +7,8 @@ mod write;
 
 use super::timeline::{fate_of, offset, people, plural, span_between, tokens, word};
 use super::{
-    CallRecord, ContextRecord, MailRecord, MessageRecord, OutputRecord, RunRecord, ThreadRecord, TurnRecord,
+    CallRecord, ContextRecord, MailRecord, MessageRecord, OutputRecord, RunRecord, SlotRecord, ThreadRecord,
+    TurnRecord,
 };
 use serde_json::Value;
 use write::Html;
@@ -55,6 +56,8 @@ fn write_run(page: &mut Html, record: &RunRecord, with_trigger: bool) {
         ("error", &error.unwrap_or_default()),
         ("persona", &run.persona),
         ("trigger", &format!("{}, profile {}", run.trigger, run.profile)),
+        ("slot", &record.slot.as_ref().map(SlotRecord::named).unwrap_or_default()),
+        ("terms", &record.slot.as_ref().map(SlotRecord::terms).unwrap_or_default()),
         ("model", if model == "/" { "" } else { &model }),
         ("used", &tokens(&run.usage)),
         ("attempt", &run.attempt.to_string()),

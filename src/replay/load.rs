@@ -35,6 +35,7 @@ pub async fn load_run(store: &Store, id: &RunId) -> Result<RunRecord> {
     }
     Ok(RunRecord {
         run: facts(&summary),
+        slot: persona.slot_of_run(id).await?.map(Into::into),
         trigger: message(trigger, attachments),
         context,
         turns,

@@ -4,6 +4,7 @@
 //! in itself: its JSON form reads back as the same record.
 
 mod load;
+mod slot;
 pub mod diff;
 pub mod parcel;
 pub mod fork;
@@ -14,6 +15,7 @@ pub mod verify;
 pub mod html;
 
 pub use load::{load_run, load_thread};
+pub use slot::{Destination, SlotRecord};
 
 use crate::store::Executor;
 use serde::{Deserialize, Serialize};
@@ -23,6 +25,9 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
     pub run: RunFacts,
+    /// Of a run of a responsibility.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<SlotRecord>,
     /// The message that the run answers.
     pub trigger: MessageRecord,
     /// What its resolvers contributed; `None` before its first turn.

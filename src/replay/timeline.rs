@@ -146,6 +146,11 @@ fn write_head(page: &mut Page, record: &RunRecord) {
         Tone::Plain,
         inline(&format!("persona {persona}, trigger {trigger}, profile {profile}{model}")),
     )]);
+    for told in record.slot.iter().flat_map(|slot| [format!("slot {}", slot.named()), slot.terms()]) {
+        if !told.is_empty() {
+            page.line(vec![span(Tone::Plain, inline(&told))]);
+        }
+    }
     let failed = record.calls.iter().filter(|call| call.result.is_some() && !call.succeeded()).count();
     let failed = if failed > 0 { format!(" ({failed} failed)") } else { String::new() };
     let totals = format!(
@@ -384,6 +389,8 @@ pub(super) fn fate_of(rule: &str) -> String {
     let words = match rule {
         "already_replied" => "the run had replied by `send_email` before",
         "tool_only" => "this persona writes by `send_email` only",
+        "store_only" => "its responsibility has its answers stored and not mailed",
+        "not_allowed" => "`deliver_to` names somebody who is neither an owner nor in `send_allow`",
         "outbound_not_configured" => "no outbound transport is configured",
         "no_recipient" => "there is nobody to send it to",
         other => return inline(other),

@@ -47,6 +47,12 @@ pub(super) const ATTACHMENTS: &str = "
 pub(super) const RUNS: &str = "
     SELECT DISTINCT b.* FROM runs r JOIN runs b ON b.thread_id = r.thread_id AND b.seq <= r.seq
     WHERE r.id IN (SELECT value FROM json_each($1)) ORDER BY b.seq";
+/// What the runs are held to stands in their slots.
+pub(super) const RESPONSIBILITIES: &str = "
+    SELECT * FROM responsibilities WHERE id IN (
+      SELECT responsibility_id FROM responsibility_slots WHERE run_id IN (SELECT value FROM json_each($1)))";
+pub(super) const SLOTS: &str =
+    "SELECT * FROM responsibility_slots WHERE run_id IN (SELECT value FROM json_each($1))";
 pub(super) const TURNS: &str = "SELECT * FROM run_turns WHERE run_id IN (SELECT value FROM json_each($1))";
 /// What the contexts were assembled from: every digest that their sources name, and what is named there in turn (a
 /// configuration is a list of the digests of its files).
@@ -82,6 +88,8 @@ const TABLES: &[(&str, &str)] = &[
     ("messages", MESSAGES),
     ("attachments", ATTACHMENTS),
     ("runs", RUNS),
+    ("responsibilities", RESPONSIBILITIES),
+    ("responsibility_slots", SLOTS),
     ("run_turns", TURNS),
     ("contents", CONTENTS),
     ("thread_tool_events", STEPS),
@@ -100,6 +108,7 @@ const HANGS_ON: &[(&str, &str, &str)] = &[
     ("attachments", "message_id", "messages"),
     ("runs", "thread_id", "threads"),
     ("runs", "trigger_message_id", "messages"),
+    ("responsibility_slots", "run_id", "runs"),
     ("run_turns", "run_id", "runs"),
     ("thread_tool_events", "thread_id", "threads"),
     ("thread_tool_events", "run_id", "runs"),

@@ -36,7 +36,7 @@ async fn play(case: &Value) -> (TestApp, RunRecord) {
 }
 
 /// Runs the program beside the engine; gives its exit code, stdout and stderr.
-fn attache(workspace: &Path, args: &[&str]) -> (i32, String, String) {
+pub fn attache(workspace: &Path, args: &[&str]) -> (i32, String, String) {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_attache"));
     command.env_remove("ATTACHE_LOG").env("ATTACHE_WORKSPACE", workspace).args(args);
     let output = command.output().expect("the binary runs");

@@ -1,14 +1,19 @@
 //! Runs under terms, executed once more.
 
-use super::{ready, saying, work};
+use super::{ready, saying, set_terms, work};
 use crate::app::TestApp;
 use crate::fallback::{says, workspace};
 use crate::providers::server::Server;
+use crate::replay::attache;
 use crate::verify::identical;
+use attache::domain::RunId;
+use attache::replay::diff::compare;
 use attache::replay::verify::Outcome;
-use serde_json::json;
+use attache::replay::{RunRecord, load_run};
+use serde_json::{Value, json};
+use sqlx::ConnectOptions;
 
-fn all() -> serde_json::Value {
+fn all() -> Value {
     json!({ "model": "large", "tools": ["read_file"], "deliver_to": "store", "retries": 1 })
 }
 
@@ -51,8 +56,6 @@ async fn whoever_changes_the_terms_of_a_slot_is_found() {
             "{change:?}"
         );
     }
-    let set = sqlx::query("UPDATE responsibility_slots SET run_terms_json = '{}' WHERE run_id = $1");
-    set.bind(&run).execute(&mut rows).await.expect("changed");
 }
 
 #[tokio::test]
@@ -65,4 +68,94 @@ async fn terms_that_were_given_to_a_run_without_any_are_found_too() {
     sqlx::query(set).execute(&mut rows).await.expect("changed");
     let verified = app.workspace.verified().await;
     assert!(matches!(verified[0].outcome, Outcome::Differs(_)), "{verified:?}");
+}
+
+/// Ada's responsibility under all its terms, worked off by the script.
+async fn scripted(words: &[&str]) -> (TestApp, String) {
+    let app = ready(saying(words), &all()).await;
+    let run = work(&app).await;
+    (app, run)
+}
+
+#[tokio::test]
+async fn a_fork_is_held_to_the_terms_of_its_run() {
+    let (app, run) = scripted(&["Three lines.", "Three lines.", "Four lines."]).await;
+    let fork = |more: &[&str]| {
+        let said = attache(app.workspace.path(), &[&["replay", "fork", &run, "--json"], more].concat());
+        assert_eq!(said.0, 0, "{said:?}");
+        let value: Value = serde_json::from_str(&said.1).expect("JSON");
+        serde_json::from_value::<RunRecord>(value["fork"].clone()).expect("a record")
+    };
+    let record = load_run(&app.engine.store, &RunId::new(run.clone())).await.expect("a record");
+    let again = fork(&["--at-turn", "0"]);
+    let comparison = compare(&record, &again, false);
+    assert!(comparison.same, "{:#?}", comparison.first);
+    assert_eq!(again.turns[0].model, "large");
+    assert_eq!(again.mails[0].message.disposition, "withheld:store_only");
+    let other = fork(&["--at-turn", "0", "--model", "small"]);
+    assert_eq!(other.turns[0].model, "small", "what is asked for goes before the terms");
+    assert_eq!(other.turns[0].request["tools"].as_array().map(Vec::len), Some(1), "the others hold");
+    app.check().await;
+}
+
+#[tokio::test]
+async fn a_difference_of_terms_is_the_first_that_is_told() {
+    let (app, one) = scripted(&["Three lines.", "Three lines."]).await;
+    let mut terms = all();
+    terms["model"] = json!("small");
+    set_terms(&app, &terms).await;
+    let two = work(&app).await;
+    let store = &app.engine.store;
+    let one = load_run(store, &RunId::new(one)).await.expect("a record");
+    let two = load_run(store, &RunId::new(two)).await.expect("a record");
+    let comparison = compare(&one, &two, false);
+    let stage = comparison.stages.iter().find(|stage| stage.name == "terms").expect("a stage");
+    let [difference] = &stage.differences[..] else { panic!("{stage:#?}") };
+    assert_eq!((difference.place.as_str(), difference.a.as_deref()), ("model", Some("large")));
+}
+
+#[tokio::test]
+async fn an_exported_run_brings_its_terms_along_and_is_verified_elsewhere() {
+    let (app, run) = scripted(&["Three lines."]).await;
+    let file = app.workspace.path().join("runs.jsonl");
+    let (file, there) = (file.to_str().expect("a path"), app.workspace.path().join("elsewhere"));
+    let said = attache(app.workspace.path(), &["replay", "export", &run, file]);
+    assert_eq!(said.0, 0, "{said:?}");
+    let said = attache(app.workspace.path(), &["replay", "import", file, there.to_str().expect("a path")]);
+    assert_eq!(said.0, 0, "{said:?}");
+    let said = attache(&there, &["replay", "verify", &run]);
+    assert!(said.0 == 0 && said.1.contains("1 identical (1 request"), "{said:?}");
+    let shown = attache(&there, &["replay", "show", &run]);
+    assert!(
+        shown.1.contains("of Report (scheduled)") && shown.1.contains("uses only read_file"),
+        "{shown:?}"
+    );
+    let mut rows =
+        sqlx::sqlite::SqliteConnectOptions::new().filename(there.join("data/attache.db")).connect().await;
+    let changed = "UPDATE responsibility_slots SET run_terms_json = '{}'";
+    sqlx::query(changed).execute(rows.as_mut().expect("the archive")).await.expect("a change");
+    let said = attache(&there, &["replay", "verify", &run]);
+    assert!(said.0 == 1 && said.1.contains("1 different"), "the control: {said:?}");
+}
+
+#[tokio::test]
+async fn everybody_can_see_which_terms_held() {
+    let (app, run) = scripted(&["Three lines."]).await;
+    let shown = attache(app.workspace.path(), &["runs", "show", &run]);
+    for told in [
+        "2026-11-20T09:05:00.000Z of Report (scheduled)",
+        "asks large; uses only read_file; its answer is only stored; tried again at most 1 time",
+        "withheld:store_only",
+    ] {
+        assert!(shown.0 == 0 && shown.1.contains(told), "{told}: {shown:?}");
+    }
+    let shown = attache(app.workspace.path(), &["runs", "show", &run, "--json"]);
+    let record: Value = serde_json::from_str(&shown.1).expect("JSON");
+    let slot = json!({
+        "responsibility": "Report", "slot_at": "2026-11-20T09:05:00.000Z", "kind": "scheduled", "model": "large",
+        "tools": ["read_file"], "deliver_to": "store", "retries": 1, "has_output_schema": false,
+    });
+    assert_eq!(record["slot"], slot);
+    let page = attache(app.workspace.path(), &["replay", "show", &run, "--html", "-"]);
+    assert!(page.0 == 0 && page.1.contains("its answer is only stored"), "{page:?}");
 }
