@@ -54,6 +54,9 @@ CREATE INDEX responsibility_slots_waiting_of ON responsibility_slots (responsibi
 CREATE INDEX responsibility_slots_catching_up ON responsibility_slots (catching_up) WHERE catching_up = 1;
 CREATE INDEX responsibility_slots_watched ON responsibility_slots (overdue_at) WHERE overdue_at IS NOT NULL;
 
+-- What came in for a persona of late, in the order of its coming.
+CREATE INDEX messages_inbox ON messages (persona_id, id) WHERE direction = 'inbound' AND disposition = 'run';
+
 -- How often a run may be tried; NULL: as the configuration says.
 ALTER TABLE runs ADD COLUMN attempts_max INTEGER;
 

@@ -49,6 +49,7 @@ mod browse;
 mod record;
 mod contents;
 mod letters;
+mod inbox;
 mod reports;
 mod steer;
 mod providers;
@@ -71,6 +72,7 @@ pub use firing::{DueSlot, FAILURES_MAX, Fired, Firing, ScheduledPrompt, SlotWork
 pub use forks::{ForkMoney, NewFork, StoredFork};
 pub use history::{AttachmentInfo, PastMessage, PastStep, StoredMessage, TriggerMessage};
 pub use imports::ArchivedWay;
+pub use inbox::{INBOX_MAX, InboxItem};
 pub use journal::{Entry, Fate, Finished, JournalSoFar, NewOutbound, RunKey};
 pub use knowledge::{KnowledgeChunk, KnowledgeFile, KnowledgeHit};
 pub use letters::RawLetter;

@@ -42,6 +42,7 @@ const HOT: &[(&str, &[&str])] = &[
     ("reports::NAMED", &["messages_by_rfc_id", "deliveries_by_message"]),
     ("mailboxes::HAS_CONTENT", &["PRIMARY KEY"]),
     ("mailboxes::FATES", &["PRIMARY KEY"]),
+    ("inbox::INBOX", &["messages_inbox"]),
     ("imports::KNOWN", &["messages_by_dedup"]),
     ("imports::WRITTEN_HERE", &["messages_by_rfc_id"]),
     ("schedules::DUE_RESPONSIBILITIES", &["responsibilities_due"]),

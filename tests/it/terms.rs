@@ -3,6 +3,7 @@
 
 mod asked;
 mod delivered;
+mod inbox;
 mod retried;
 mod replayed;
 
