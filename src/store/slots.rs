@@ -15,8 +15,10 @@ pub struct StoredSlot {
     pub slot_at: Timestamp,
     /// `scheduled` or `manual`.
     pub kind: String,
-    /// `fired`, `skipped_overlap`, `missed` or `paused`.
+    /// `waiting`, `fired`, `skipped_overlap`, `missed` or `paused`.
     pub state: String,
+    /// Found after a downtime.
+    pub is_late: bool,
     pub missed_count: i64,
     pub missed_until: Option<Timestamp>,
     pub note: Option<String>,
@@ -49,6 +51,7 @@ fn stored_slot(row: &SqliteRow) -> Result<StoredSlot> {
         slot_at: time(row, "slot_at")?.ok_or(UNREADABLE_TIME)?,
         kind: row.get("kind"),
         state: row.get("state"),
+        is_late: row.get("is_late"),
         missed_count: row.get("missed_count"),
         missed_until: time(row, "missed_until")?,
         note: row.get("note"),

@@ -39,10 +39,11 @@ impl Command for History {
     }
 }
 
-/// `fired`, or for instance `missed 7`.
+/// `fired`, or for instance `fired late` or `missed 7`.
 pub(super) fn became(slot: &StoredSlot) -> String {
+    let late = if slot.is_late { " late" } else { "" };
     match slot.missed_count {
-        0 | 1 => slot.state.clone(),
+        0 | 1 => format!("{}{late}", slot.state),
         count => format!("{} {count}", slot.state),
     }
 }
@@ -61,6 +62,7 @@ pub(super) fn past(slot: &StoredSlot) -> Value {
         "name": slot.responsibility,
         "kind": slot.kind,
         "state": slot.state,
+        "late": slot.is_late,
         "missed_count": slot.missed_count,
         "missed_until": slot.missed_until.map(|at| at.to_string()),
         "note": slot.note,

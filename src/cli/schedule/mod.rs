@@ -8,6 +8,8 @@ mod next;
 mod calendar;
 mod history;
 mod run;
+mod pause;
+mod resume;
 mod validate;
 
 use super::threads::persona_of;
@@ -39,6 +41,8 @@ static SUBCOMMANDS: &[&dyn Command] = &[
     &history::History,
     // Doing something about it.
     &run::Run,
+    &pause::Pause,
+    &resume::Resume,
     &validate::Validate,
 ];
 
@@ -124,6 +128,12 @@ impl<'a> Desk<'a> {
             }
             _ => Ok(rows),
         }
+    }
+
+    /// A row as it is now.
+    async fn again(&self, row: &StoredResponsibility) -> anyhow::Result<StoredResponsibility> {
+        let rows = self.store.responsibilities().await?;
+        Ok(rows.into_iter().find(|found| found.id == row.id).unwrap_or_else(|| row.clone()))
     }
 
     /// The one responsibility that is named.

@@ -109,3 +109,20 @@ fn a_file_is_checked_wherever_it_lies_and_its_next_slots_are_told() {
     let gone = attache(folder.path(), &["schedule", "validate", "no-such-file.md", "--persona", "digest"]);
     assert_eq!(gone.status.code(), Some(66), "{gone:?}");
 }
+
+#[test]
+fn a_pause_lasts_until_somebody_resumes_it() {
+    let folder = workspace();
+    let paused = json(folder.path(), &["schedule", "pause", "digest"]);
+    assert_eq!((&paused["state"], &paused["paused_by"]), (&"paused".into(), &"owner".into()));
+    let again = attache(folder.path(), &["schedule", "pause", "digest"]);
+    assert!(again.status.success() && String::from_utf8_lossy(&again.stderr).contains("before"), "{again:?}");
+    let list = attache(folder.path(), &["schedule", "list"]);
+    assert!(String::from_utf8_lossy(&list.stderr).contains("`attache schedule resume`"), "{list:?}");
+    assert_eq!(json(folder.path(), &["schedule", "next", "digest"]), Value::Array(Vec::new()));
+    let resumed = json(folder.path(), &["schedule", "resume", "digest"]);
+    assert_eq!((&resumed["state"], &resumed["paused_at"]), (&"on".into(), &Value::Null));
+    assert_eq!(json(folder.path(), &["schedule", "next", "digest"]).as_array().map(Vec::len), Some(10));
+    let again = attache(folder.path(), &["schedule", "resume", "digest"]);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("not paused"), "{again:?}");
+}

@@ -1,0 +1,33 @@
+//! `attache schedule pause`: nothing of a responsibility fires until it is resumed, whatever its file says meanwhile.
+
+use super::{Desk, name_arg, pause_reason, shown, subcommand};
+use crate::cli::{Command, Context, Exit, output};
+use clap::ArgMatches;
+use futures_util::future::BoxFuture;
+
+pub struct Pause;
+
+impl Command for Pause {
+    fn clap(&self) -> clap::Command {
+        subcommand("pause", "Let a responsibility rest until it is resumed").arg(name_arg().required(true))
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            let desk = Desk::open(context).await?;
+            let row = desk.named(args).await?;
+            let is_new = desk.scheduler.pause(&row.id).await?;
+            let row = desk.again(&row).await?;
+            if context.json() {
+                context.screen.json(&shown(&row))?;
+            } else {
+                let reason = pause_reason(&row).unwrap_or_default();
+                context.screen.line(format!("`{}` is paused {reason}", output::one_line(&row.name)))?;
+                output::remark(match is_new {
+                    true => "what runs already goes on; `attache schedule resume` lets new slots fire",
+                    false => "it was paused before",
+                });
+            }
+            Ok(Exit::Ok)
+        })
+    }
+}

@@ -1,0 +1,41 @@
+//! `attache schedule resume`: a paused responsibility fires again, from now on.
+
+use super::{Desk, name_arg, shown, state, subcommand, zone_of};
+use crate::cli::{Command, Context, Exit, Failure, output};
+use crate::scheduler::duty::timing::local_text;
+use clap::ArgMatches;
+use futures_util::future::BoxFuture;
+
+pub struct Resume;
+
+impl Command for Resume {
+    fn clap(&self) -> clap::Command {
+        subcommand("resume", "Let a paused responsibility fire again, from now on")
+            .arg(name_arg().required(true))
+    }
+    fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
+        Box::pin(async move {
+            let desk = Desk::open(context).await?;
+            let before = desk.named(args).await?;
+            let resumed = desk.scheduler.resume(&before).await?;
+            let row = desk.again(&before).await?;
+            if !resumed && row.paused.is_some() {
+                let message = format!("`{}` changed at this very moment", row.name);
+                return Err(Failure::new(Exit::TryAgain, message).hint("try again").into());
+            }
+            if context.json() {
+                context.screen.json(&shown(&row))?;
+                return Ok(Exit::Ok);
+            }
+            let next = match (state(&row), row.next.at) {
+                ("on", Some(at)) => format!("next at {}", local_text(at, zone_of(&row))),
+                (state, _) => format!("it is {state}"),
+            };
+            context.screen.line(format!("`{}`: {next}", output::one_line(&row.name)))?;
+            if !resumed {
+                output::remark("it was not paused");
+            }
+            Ok(Exit::Ok)
+        })
+    }
+}
