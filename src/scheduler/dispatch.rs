@@ -164,7 +164,7 @@ impl Scheduler {
             responsibility: row.id.clone(),
             revision: row.version.revision,
             slot_at: waiting.at,
-            to: self.work(row, persona, waiting.at, report),
+            to: self.work(row, persona, waiting.at, report).await?,
             now,
         };
         let fired = self.store.begin_waiting(turn).await?;
@@ -207,8 +207,13 @@ impl Scheduler {
         if row.paused.is_some() {
             return self.pass(row, &owed, (last, now), report).await;
         }
-        let work = |at| DueSlot { at, fire_at: dues.fire_at(at), to: self.work(row, persona, at, report) };
-        let slot = owed.on_time.map(work);
+        let slot = match owed.on_time {
+            Some(at) => {
+                let to = self.work(row, persona, at, report).await?;
+                Some(DueSlot { at, fire_at: dues.fire_at(at), to })
+            }
+            None => None,
+        };
         let missed = owed.missed.as_ref().map_or(0, |missed| missed.count);
         let firing =
             Firing { slot, late: owed.late, missed: owed.missed, ..firing(row, (last, now), owed.next) };
@@ -240,14 +245,15 @@ impl Scheduler {
         Ok(())
     }
 
-    fn work(
+    async fn work(
         &self,
         row: &StoredResponsibility,
         persona: &Persona,
         slot: Timestamp,
         report: &mut TickReport,
-    ) -> SlotWork {
-        match self.prompt(row, persona, slot, Trigger::Schedule) {
+    ) -> StoreResult<SlotWork> {
+        let letters = self.letters(row, slot).await?;
+        Ok(match self.prompt(row, persona, (slot, &letters), Trigger::Schedule) {
             Ok(prompt) => SlotWork::Run(Box::new(prompt)),
             Err(error) => {
                 let problem = match error.line {
@@ -258,7 +264,7 @@ impl Scheduler {
                 report.problems.push(Problem { file: path(row), problem: problem.clone() });
                 SlotWork::Unrenderable(problem)
             }
-        }
+        })
     }
 
     /// A row in force that cannot be read any more, for example because a zone left the zone data.

@@ -19,10 +19,10 @@ use crate::clock::Clock;
 use crate::config::{Persona, Personas};
 use crate::domain::{ConversationId, MessageId, RunId, ThreadId, Timestamp, Trigger, Trust, sha256_hex};
 use crate::store::{
-    Content, NewRun, NewSynthetic, Place, ScheduledPrompt, Store, StoreError, StoredResponsibility,
+    Content, InboxItem, NewRun, NewSynthetic, Place, ScheduledPrompt, Store, StoreError, StoredResponsibility,
 };
 use duty::Offer;
-use duty::prompt::{self, Facts};
+use duty::prompt::{self, Facts, Letter, Window};
 use heartbeat::Heartbeat;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -135,8 +135,27 @@ impl Scheduler {
         let persona = self.personas.get(&row.persona);
         let persona = persona.ok_or_else(|| StartError::NoPersona(row.persona.to_string()))?;
         let now = self.clock.now();
-        let prompt = self.prompt(row, persona, now, Trigger::Manual).map_err(StartError::Prompt)?;
+        let letters = self.letters(row, now).await?;
+        let prompt = self.prompt(row, persona, (now, &letters), Trigger::Manual);
+        let prompt = prompt.map_err(StartError::Prompt)?;
         Ok(self.store.run_responsibility(&row.id, prompt, now).await?)
+    }
+
+    /// What came in, as far as the prompt of this slot looks at it.
+    async fn letters(&self, row: &StoredResponsibility, slot: Timestamp) -> Result<Vec<Letter>, StoreError> {
+        let wanted = prompt::letters_wanted(&row.prompt, slot, row.last_fired_at);
+        let Some(Window { after, until }) = wanted else { return Ok(Vec::new()) };
+        let rows = self.store.persona(&row.persona);
+        let found = rows.inbox_between(after, until, prompt::LETTERS_MAX).await?;
+        let letter = |InboxItem { received_at, sender, subject, excerpt, trust, thread }| Letter {
+            received_at,
+            sender,
+            subject,
+            excerpt,
+            trust,
+            thread,
+        };
+        Ok(found.into_iter().map(letter).collect())
     }
 
     /// The synthetic message and its run.
@@ -144,12 +163,12 @@ impl Scheduler {
         &self,
         row: &StoredResponsibility,
         persona: &Persona,
-        slot: Timestamp,
+        (slot, letters): (Timestamp, &[Letter]),
         trigger: Trigger,
     ) -> Result<ScheduledPrompt, prompt::PromptError> {
         let zone = row.timezone.parse().unwrap_or(persona.timezone);
         let facts =
-            Facts { now: self.clock.now(), slot, last_run: row.last_fired_at, zone, persona, letters: &[] };
+            Facts { now: self.clock.now(), slot, last_run: row.last_fired_at, zone, persona, letters };
         let text_body = prompt::render(&row.prompt, &facts)?;
         let address = persona.address.to_string();
         let metadata = serde_json::json!({

@@ -31,15 +31,21 @@ pub struct InboxItem {
 
 /// Only what a person or a persona wrote to be answered: reports, lists and whatever else a rule held is not news.
 pub(super) const INBOX: &str = "
-    SELECT id, sender, subject, substr(coalesce(fresh_text, text_body), 1, $4) AS excerpt, trust, thread_id
+    SELECT id, sender, subject, substr(coalesce(fresh_text, text_body), 1, $5) AS excerpt, trust, thread_id
     FROM messages
-    WHERE persona_id = $1 AND id >= $2 AND direction = 'inbound' AND disposition = 'run'
-    ORDER BY id DESC LIMIT $3";
+    WHERE persona_id = $1 AND id >= $2 AND id < $3 AND direction = 'inbound' AND disposition = 'run'
+    ORDER BY id DESC LIMIT $4";
 
 impl PersonaStore {
-    /// Letters that came at `since` or later, the newest first, at most `limit` and at most [`INBOX_MAX`].
-    pub async fn inbox_since(&self, since: Timestamp, limit: usize) -> Result<Vec<InboxItem>> {
-        let inbox = sqlx::query(INBOX).bind(self.persona.as_str()).bind(first_id_at(since));
+    /// Letters that came after `after` and not after `until`, the newest first, at most `limit` and at most [`INBOX_MAX`].
+    pub async fn inbox_between(
+        &self,
+        after: Timestamp,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<InboxItem>> {
+        let inbox = sqlx::query(INBOX).bind(self.persona.as_str());
+        let inbox = inbox.bind(first_id_after(after)).bind(first_id_after(until));
         let inbox = inbox.bind(to_i64(limit.min(INBOX_MAX))).bind(EXCERPT_CHARS);
         inbox.fetch_all(self.store.readers()).await?.iter().map(item).collect()
     }
@@ -57,9 +63,9 @@ fn item(row: &SqliteRow) -> Result<InboxItem> {
     })
 }
 
-/// Where the ids of that millisecond begin: a UUIDv7 begins with its time (RFC 9562 section 5.7).
-fn first_id_at(at: Timestamp) -> String {
-    let ms = at.as_millis().clamp(0, 0xffff_ffff_ffff);
+/// Where the ids of the next millisecond begin: a UUIDv7 begins with its time (RFC 9562 section 5.7).
+fn first_id_after(at: Timestamp) -> String {
+    let ms = at.as_millis().saturating_add(1).clamp(0, 0xffff_ffff_ffff);
     format!("{:08x}-{:04x}-", ms >> 16, ms & 0xffff)
 }
 
@@ -75,12 +81,12 @@ mod tests {
     #[test]
     fn an_id_of_a_millisecond_stands_between_its_beginning_and_that_of_the_next() {
         let at = Timestamp::parse("2026-11-20T09:00:00.123Z").expect("an instant");
-        let next = Timestamp::from_millis(at.as_millis() + 1);
+        let before = Timestamp::from_millis(at.as_millis() - 1);
         let id = "01a1f82f-6a7b-7000-8000-000000000001";
-        let id = id.replace("01a1f82f-6a7b-", &first_id_at(at));
+        let id = id.replace("01a1f82f-6a7b-", &first_id_after(before));
         assert_eq!(instant_of(&id), Some(at));
-        assert!(first_id_at(at) < id && id < first_id_at(next), "{id}");
-        assert!(first_id_at(Timestamp::from_millis(-5)) < id);
+        assert!(first_id_after(before) < id && id < first_id_after(at), "{id}");
+        assert!(first_id_after(Timestamp::from_millis(-5)) < id);
         assert_eq!(instant_of("none"), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Where the answer of a run goes.
 
-use super::{fire, ready, saying, work};
+use super::{ready, saying, work};
 use crate::app::{TestApp, Workspace, note};
 use attache::domain::{Email, Mailbox};
 use serde_json::{Value, json};
@@ -80,20 +80,6 @@ async fn thread_with_bob(place: Workspace, letter: &str) -> (TestApp, String) {
     (app, thread)
 }
 
-/// The next slot fires in the thread and is worked off.
-async fn work_in(app: &TestApp, thread: &str) -> String {
-    let run = fire(app).await;
-    let mut rows = app.workspace.rows().await;
-    for sql in [
-        "UPDATE messages SET thread_id = $2 WHERE id = (SELECT trigger_message_id FROM runs WHERE id = $1)",
-        "UPDATE runs SET thread_id = $2 WHERE id = $1",
-    ] {
-        sqlx::query(sql).bind(&run).bind(thread).execute(&mut rows).await.expect("moved");
-    }
-    app.drain().await;
-    run
-}
-
 #[tokio::test]
 async fn an_answer_into_a_thread_is_a_reply_to_its_newest_letter() {
     let words = ["At seven.", "At eight.", "Still at eight."];
@@ -105,7 +91,7 @@ async fn an_answer_into_a_thread_is_a_reply_to_its_newest_letter() {
     );
     app.receive(&second).await.expect("taken");
     app.drain().await;
-    let run = work_in(&app, &thread).await;
+    let run = work(&app).await;
     let mail = app.sent().pop().expect("a mail");
     assert_eq!((to(&mail), mail.subject.as_str()), (vec!["bob@guest.example".to_owned()], "Re: Breakfast"));
     assert_eq!(mail.in_reply_to, ["q2@guest.example"]);
@@ -123,7 +109,7 @@ async fn an_answer_into_a_thread_without_letters_is_a_new_mail_in_it() {
     // A rule held the only letter that there is.
     let held = "UPDATE messages SET disposition = 'filed:auto_submitted' WHERE direction = 'inbound'";
     sqlx::query(held).execute(&mut rows).await.expect("held");
-    let run = work_in(&app, &thread).await;
+    let run = work(&app).await;
     let mail = app.sent().pop().expect("a mail");
     assert_eq!((to(&mail), mail.subject.as_str()), (vec!["bob@guest.example".to_owned()], "Report"));
     assert!(mail.in_reply_to.is_empty() && mail.references.is_empty(), "{mail:?}");
@@ -141,8 +127,8 @@ async fn answers_into_a_thread_are_bound_as_replies_are() {
     let words = ["At seven.", "One.", "Two."];
     let place = saying(&words);
     place.set("configs/gateway.json", "/limits", json!({ "replies_per_hour_max": 2 }));
-    let (app, thread) = thread_with_bob(place, &note("q@guest.example", "", "When?")).await;
-    let (first, second) = (work_in(&app, &thread).await, work_in(&app, &thread).await);
+    let (app, _) = thread_with_bob(place, &note("q@guest.example", "", "When?")).await;
+    let (first, second) = (work(&app).await, work(&app).await);
     assert_eq!(written(&app, &first).await.0, "sent");
     assert_eq!(written(&app, &second).await.0, "withheld:rate_limited");
     assert_eq!(app.sent().len(), 2);
@@ -152,12 +138,12 @@ async fn answers_into_a_thread_are_bound_as_replies_are() {
 #[tokio::test]
 async fn a_letter_that_came_from_persona_to_persona_as_often_as_it_may_is_not_answered_into_its_thread() {
     for (hops, disposition) in [(2, "sent"), (4, "withheld:hop_limit")] {
-        let (app, thread) =
+        let (app, _) =
             thread_with_bob(saying(&["At seven.", "One."]), &note("q@guest.example", "", "When?")).await;
         let mut rows = app.workspace.rows().await;
         let set = sqlx::query("UPDATE messages SET hops = $1 WHERE direction = 'inbound'").bind(hops);
         set.execute(&mut rows).await.expect("hops");
-        let run = work_in(&app, &thread).await;
+        let run = work(&app).await;
         assert_eq!(written(&app, &run).await.0, disposition);
     }
 }
