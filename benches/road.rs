@@ -1,8 +1,8 @@
 //! How fast the road is: letters accepted over SMTP, replies with the scripted provider, context at thread lengths, and
 //! beside them the disk, a reference server and a long history.
 //!
-//! `cargo bench` prints those and how fast recorded runs are verified; `cargo bench -- postfix`, `cargo bench -- duties` and
-//! `cargo bench -- growth [MESSAGES]` take minutes and run only when they are named. Every figure comes from this run on this machine; ratios travel between machines,
+//! `cargo bench` prints those and how fast recorded runs are verified; `cargo bench -- postfix`, `cargo bench -- duties`,
+//! `cargo bench -- cron` and `cargo bench -- growth [MESSAGES]` take minutes and run only when they are named. Every figure comes from this run on this machine; ratios travel between machines,
 //! figures do not. CPU time is that of the whole process, clients included.
 
 #[path = "../tests/it/app/mod.rs"]
@@ -10,12 +10,16 @@
 mod app;
 #[path = "road/client.rs"]
 mod client;
+#[path = "road/cron.rs"]
+mod cron;
 #[path = "road/duties.rs"]
 mod duties;
 #[path = "road/growth.rs"]
 mod growth;
 #[path = "road/meter.rs"]
 mod meter;
+#[path = "../tests/it/scheduler/oracle.rs"]
+mod oracle;
 #[path = "road/postfix.rs"]
 mod postfix;
 
@@ -72,6 +76,10 @@ fn main() {
             let many = std::env::args().find_map(|arg| arg.parse().ok()).unwrap_or(1_000_000);
             println!("\nwith 1000 messages stored -> with {many}:");
             growth::growth(many).await;
+        }
+        if wanted.as_deref() == Some("cron") {
+            println!("\nslots of random expressions, against a look at every minute of ten years:");
+            cron::cron();
         }
         if wanted.as_deref() == Some("duties") {
             println!("\nresponsibilities:");

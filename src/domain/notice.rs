@@ -37,6 +37,8 @@ word_enum!(
         SlotsMissed = "slots_missed",
         /// A slot has not ended within its grace time.
         SlotOverdue = "slot_overdue",
+        /// A persona proposed a responsibility, which waits to be enabled.
+        ResponsibilityProposed = "responsibility_proposed",
     }
 );
 

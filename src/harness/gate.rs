@@ -131,7 +131,8 @@ impl Place {
         folder: &'a Dir,
     ) -> ToolCall<'a> {
         let clock = gate.desk.clock.as_ref();
-        ToolCall { args: order.args, store, folder, mail: order.mail, limits: &self.limits, clock }
+        let (run, limits) = (&gate.run.id, &self.limits);
+        ToolCall { run, args: order.args, store, folder, mail: order.mail, limits, clock }
     }
 }
 

@@ -210,6 +210,33 @@ pub(super) async fn responsibility_broken(
     Ok(())
 }
 
+/// A file was read that a persona proposed and nobody has enabled: told once for the run that proposed it.
+pub(super) async fn responsibility_proposed(
+    conn: &mut SqliteConnection,
+    of: (&PersonaId, &str, &str),
+    (name, run): (&str, &RunId),
+    clock: &dyn Clock,
+) -> Result<()> {
+    let (persona, responsibility, file) = of;
+    let new = NewNotice {
+        id: NoticeId::new(clock.new_id()),
+        persona: Some(persona.clone()),
+        kind: NoticeKind::ResponsibilityProposed,
+        detail: String::new(),
+        subject: NoticeSubject::Responsibility,
+        subject_id: responsibility.to_owned(),
+        occurrence: run.to_string(),
+        summary: format!(
+            "{persona} proposes {} in `personas/{persona}/{file}`; it does not run (`attache runs show {run}` shows why it was \
+             proposed)",
+            quoted(name)
+        ),
+        hint: "read the file, then set `enabled: true` in it, or remove it".to_owned(),
+    };
+    raise(conn, &new, clock.now()).await?;
+    Ok(())
+}
+
 impl Store {
     /// Notes every mail that has been waiting for `after` or longer and was not noted yet; how many. Called by the notices'
     /// worker, so that it happens also while no attempt is made.

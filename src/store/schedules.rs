@@ -273,10 +273,28 @@ async fn apply(conn: &mut SqliteConnection, change: &FileChange, clock: &dyn Clo
     }
     let id = ResponsibilityId::new(id);
     end_waiting(conn, &id, "missed", Some(FILE_CHANGED)).await?;
+    note_proposal(conn, change, id.as_str(), clock).await?;
     if let Some(lapsed) = &change.lapsed {
         insert_missed(conn, &id, lapsed, change.now).await?;
     }
     Ok(true)
+}
+
+/// What a persona proposed waits for its owner, who is told.
+async fn note_proposal(
+    conn: &mut SqliteConnection,
+    change: &FileChange,
+    id: &str,
+    clock: &dyn Clock,
+) -> Result<()> {
+    let FileState::InForce(duty) = &change.to else { return Ok(()) };
+    match &duty.slot_terms.proposed_by {
+        Some(run) if !duty.enabled => {
+            let of = (&change.persona, id, change.file.as_str());
+            facts::responsibility_proposed(conn, of, (&duty.name, run), clock).await
+        }
+        _ => Ok(()),
+    }
 }
 
 async fn insert_responsibility(
@@ -309,6 +327,9 @@ async fn insert_responsibility(
     let insert = insert.bind(change.mark.as_ref().filter(|_| duty.is_some()));
     let insert = insert.bind(duty.and_then(|duty| duty.cursor_at).unwrap_or(change.now).to_string());
     let done = insert.execute(&mut *conn).await?.rows_affected() > 0;
+    if done {
+        note_proposal(conn, change, change.new_id.as_str(), clock).await?;
+    }
     if let (Some(error), true) = (error, done) {
         let of = (&change.persona, change.new_id.as_str(), 1);
         facts::responsibility_broken(conn, of, error, clock).await?;

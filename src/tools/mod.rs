@@ -7,6 +7,7 @@ pub mod arguments;
 mod folder;
 mod list_files;
 mod read_file;
+mod schedule_create;
 mod search_email;
 mod send_email;
 mod update_memory;
@@ -15,7 +16,7 @@ pub use arguments::check_args;
 pub use send_email::{MAIL_LIMIT_REACHED, is_listed, no_more_mails};
 
 use crate::clock::Clock;
-use crate::domain::{Address, Timestamp};
+use crate::domain::{Address, RunId, Timestamp};
 use crate::store::PersonaStore;
 use futures_util::future::{BoxFuture, ready};
 use serde_json::{Map, Value};
@@ -27,6 +28,7 @@ pub static TOOLS: &[&dyn Tool] = &[
     &read_file::ReadFile,
     &list_files::ListFiles,
     &update_memory::UpdateMemory,
+    &schedule_create::ScheduleCreate,
 ];
 
 /// One ability of a persona.
@@ -88,6 +90,8 @@ pub enum Found {
 
 /// Everything a call may use.
 pub struct ToolCall<'a> {
+    /// The run in which it is made.
+    pub run: &'a RunId,
     pub args: &'a Map<String, Value>,
     /// The persona's rows.
     pub store: &'a PersonaStore,

@@ -6,6 +6,7 @@ mod cron;
 mod files;
 mod front;
 mod inbox;
+mod oracle;
 mod slots;
 mod timing;
 mod world;

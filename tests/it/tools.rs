@@ -2,11 +2,12 @@
 
 mod files;
 mod memory;
+mod proposals;
 mod search;
 mod sending;
 
 use attache::clock::{Clock, ManualClock};
-use attache::domain::{Address, PersonaId, Timestamp};
+use attache::domain::{Address, PersonaId, RunId, Timestamp};
 use attache::store::{PersonaStore, Store};
 use attache::tools::{
     Answered, MailPolicy, TOOLS, ToolCall, ToolError, ToolLimits, ToolOutcome, check_args, find,
@@ -80,7 +81,9 @@ impl Bench {
         let args = args.as_object().expect("an object").clone();
         let tool = find(tool).expect("a tool");
         check_args(tool, &args).unwrap_or_else(|fault| panic!("{}: {fault}", tool.name()));
+        let run = RunId::new("run-1");
         let call = ToolCall {
+            run: &run,
             args: &args,
             store: &self.persona,
             folder: &self.folder,
@@ -156,6 +159,7 @@ fn the_spellings_that_models_use_pass_the_schema() {
         ("read_file", json!({"path": "a.md", "offset": 0, "max_bytes": 10})),
         ("list_files", json!({})),
         ("update_memory", json!({"append": "x"})),
+        ("schedule_create", json!({"name": "A", "prompt": "Go.", "timezone": "UTC", "every": "1h"})),
     ];
     for (tool, args) in good {
         let object = args.as_object().expect("an object");

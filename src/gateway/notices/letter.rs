@@ -79,5 +79,11 @@ fn headline(untold: &Untold) -> String {
         NoticeKind::SlotsMissed if untold.count == 1 => format!("a responsibility{of} did not fire"),
         NoticeKind::SlotsMissed => format!("responsibilities{of} did not fire, {} times", untold.count),
         NoticeKind::SlotOverdue => format!("{} not done in time", count("scheduled run", "scheduled runs")),
+        NoticeKind::ResponsibilityProposed => {
+            format!(
+                "{} to be enabled or removed",
+                count("proposed responsibility", "proposed responsibilities")
+            )
+        }
     }
 }

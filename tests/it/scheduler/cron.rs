@@ -1,8 +1,9 @@
 //! Slots of cron expressions: golden rows, refusals, and a minute-by-minute oracle that shares no code.
 
+use super::oracle::{self, Dice};
 use attache::domain::Timestamp;
 use attache::scheduler::duty::cron::{CronError, Schedule, next_after};
-use chrono::{Datelike, NaiveDate, Offset, TimeZone, Utc};
+use chrono::{Datelike, NaiveDate};
 use chrono_tz::Tz;
 
 fn at(text: &str) -> Timestamp {
@@ -150,194 +151,51 @@ fn hostile_expressions_are_refused_and_do_not_panic() {
     }
 }
 
-/// An independent reading of an expression: tables of booleans.
-struct Oracle {
-    minute: Vec<bool>,
-    hour: Vec<bool>,
-    day: Vec<bool>,
-    month: Vec<bool>,
-    weekday: Vec<bool>,
-    any_day: bool,
-    fixed: bool,
-}
-
-impl Oracle {
-    fn read(expression: &str) -> Self {
-        let fields: Vec<&str> = expression.split(' ').collect();
-        let table = |field: &str, low: usize, high: usize| {
-            let mut table = vec![false; high + 1];
-            for item in field.split(',') {
-                let (range, step) = item.split_once('/').unwrap_or((item, "1"));
-                let (first, last) = match range.split_once('-') {
-                    Some((first, last)) => (first.parse().unwrap(), last.parse().unwrap()),
-                    None if range == "*" => (low, high),
-                    None => (range.parse().unwrap(), range.parse().unwrap()),
-                };
-                (first..=last).step_by(step.parse().unwrap()).for_each(|value: usize| table[value] = true);
-            }
-            table
-        };
-        Self {
-            minute: table(fields[0], 0, 59),
-            hour: table(fields[1], 0, 23),
-            day: table(fields[2], 1, 31),
-            month: table(fields[3], 1, 12),
-            weekday: table(fields[4], 0, 6),
-            any_day: !fields[2].starts_with('*') && !fields[4].starts_with('*'),
-            fixed: !fields[0].contains(['*', '/']) && !fields[1].contains(['*', '/']),
-        }
-    }
-
-    fn matches(&self, local: Local) -> bool {
-        let of_day = local.0.rem_euclid(1440) as usize;
-        if !self.minute[of_day % 60] || !self.hour[of_day / 60] {
-            return false;
-        }
-        let date = NaiveDate::default() + chrono::Duration::days(local.0.div_euclid(1440));
-        let day = self.day[date.day() as usize];
-        let weekday = self.weekday[date.weekday().num_days_from_sunday() as usize];
-        self.month[date.month() as usize] && if self.any_day { day || weekday } else { day && weekday }
-    }
-
-    /// Walks the UTC minutes as a daemon would that looks at the wall clock every minute.
-    fn walk(&self, minutes: &[(i64, Local)]) -> Vec<i64> {
-        let mut fired = Vec::new();
-        let mut latest = Local(minutes[0].1.0 - 1);
-        for (utc, local) in minutes {
-            let jumped = local.0 - latest.0;
-            let due = if !self.fixed {
-                self.matches(*local)
-            } else if jumped <= 0 {
-                false // The second pass of an hour: fixed times had their turn.
-            } else if jumped <= 181 {
-                (0..jumped).any(|back| self.matches(Local(local.0 - back)))
-            } else {
-                self.matches(*local)
-            };
-            if due {
-                fired.push(*utc);
-            }
-            latest = latest.max(*local);
-        }
-        fired
-    }
-}
-
-/// Minutes of local time since 1970.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Local(i64);
-
-/// A small deterministic generator (SplitMix64).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % sides
-    }
-    fn value(&mut self, low: u64, high: u64) -> u64 {
-        low + self.roll(high - low + 1)
-    }
-    fn field(&mut self, low: u64, high: u64) -> String {
-        match self.roll(7) {
-            0 | 1 => "*".to_owned(),
-            2 => format!("*/{}", self.value(2, 7)),
-            3 => {
-                let first = self.value(low, high);
-                format!("{first}-{}", self.value(first, high))
-            }
-            4 => {
-                let first = self.value(low, high);
-                format!("{first}-{}/{}", self.value(first, high), self.value(1, 4))
-            }
-            5 => format!("{},{}", self.value(low, high), self.value(low, high)),
-            _ => self.value(low, high).to_string(),
-        }
-    }
-    fn expression(&mut self) -> String {
-        // Hours near the night are where clocks change.
-        let hour = if self.roll(2) == 0 { self.field(0, 4) } else { self.field(0, 23) };
-        let month = if self.roll(3) == 0 { self.field(1, 12) } else { "*".to_owned() };
-        let (day, weekday) = (self.field(1, 28), self.field(0, 6));
-        let minute = self.field(0, 59);
-        format!("{minute} {hour} {day} {month} {weekday}")
-    }
-}
-
-/// Every UTC minute of two years with its local time. Sao Paulo still changed its clocks then, at midnight.
-fn two_years(zone: Tz) -> Vec<(i64, Local)> {
-    let first = Utc.with_ymd_and_hms(2017, 1, 1, 0, 0, 0).unwrap().timestamp() / 60;
-    let last = Utc.with_ymd_and_hms(2019, 1, 1, 0, 0, 0).unwrap().timestamp() / 60;
-    let mut minutes = Vec::new();
-    for quarter in (first..last).step_by(15) {
-        // No zone changes its offset inside a quarter of an hour.
-        let instant = chrono::DateTime::from_timestamp(quarter * 60, 0).unwrap().naive_utc();
-        let offset = i64::from(zone.offset_from_utc_datetime(&instant).fix().local_minus_utc()) / 60;
-        minutes.extend((quarter..quarter + 15).map(|utc| (utc, Local(utc + offset))));
-    }
-    minutes
-}
-
-fn agrees(expression: &str, zone: Tz, minutes: &[(i64, Local)]) {
-    let schedule = schedule(expression);
-    let expected = Oracle::read(expression).walk(minutes);
-    let (first, last) = (minutes[0].0, minutes[minutes.len() - 1].0);
-    let mut found = Vec::new();
-    let mut after = Timestamp::from_millis(first * 60_000 - 1);
-    while let Some(slot) = next_after(&schedule, zone, after).filter(|slot| slot.as_millis() <= last * 60_000)
-    {
-        assert!(slot > after, "{expression} {zone}: {slot} does not come after {after}");
-        assert_eq!(slot.as_millis() % 60_000, 0, "{expression} {zone}: {slot} is no minute");
-        found.push(slot.as_millis() / 60_000);
-        after = slot;
-    }
-    let differs = (0..expected.len().max(found.len())).find(|i| expected.get(*i) != found.get(*i));
-    let instant = |list: &[i64]| {
-        differs.and_then(|i| list.get(i)).map(|m| Timestamp::from_millis(m * 60_000).to_string())
-    };
-    assert!(
-        differs.is_none(),
-        "{expression} {zone}: found {:?}, expected {:?}",
-        instant(&found),
-        instant(&expected)
-    );
-}
-
-#[test]
-fn slots_in_usual_zones_agree_with_a_minute_by_minute_walk_over_two_years() {
-    use chrono_tz::{America, Europe, UTC};
-    walk_two_years(&[UTC, Europe::Berlin, America::New_York, America::Sao_Paulo], Dice(20_261_120));
-}
-
-#[test]
-fn slots_in_odd_zones_agree_with_a_minute_by_minute_walk_over_two_years() {
-    use chrono_tz::{Africa, America, Asia, Australia};
-    let odd = [Africa::Casablanca, Australia::Lord_Howe, Asia::Kathmandu, America::Havana];
-    walk_two_years(&odd, Dice(20_261_121));
-}
-
-fn walk_two_years(zones: &[Tz], mut dice: Dice) {
+/// The days around every change of the clocks in ten years, and one whole decade of an expression with few slots.
+fn walk(zones: &[Tz], dice: Dice, expressions: usize) {
     const DAY: usize = 1440;
+    let expressions = oracle::expressions(dice, expressions);
     for &zone in zones {
-        let minutes = two_years(zone);
+        let minutes = oracle::decade(zone);
         let changes = (1..minutes.len()).filter(|i| minutes[*i].1.0 - minutes[*i - 1].1.0 != 1);
         let mut spans: Vec<_> =
-            changes.map(|i| i.saturating_sub(2 * DAY)..(i + 2 * DAY).min(minutes.len())).collect();
-        spans.extend((0..2).map(|_| dice.roll(600) as usize * DAY).map(|from| from..from + 10 * DAY));
-        let mut expressions =
-            std::iter::repeat_with(|| dice.expression()).filter(|text| Schedule::parse(text).is_ok());
-        for expression in expressions.by_ref().take(40) {
+            changes.map(|i| i.saturating_sub(DAY)..(i + DAY).min(minutes.len())).collect();
+        spans.push(100 * DAY..110 * DAY);
+        for expression in &expressions {
             for span in &spans {
-                agrees(&expression, zone, &minutes[span.clone()]);
+                oracle::agree(expression, zone, &minutes[span.clone()])
+                    .unwrap_or_else(|found| panic!("{found}"));
             }
         }
-        // The whole two years, for expressions with few slots a day.
-        let sparse = |text: &String| !text.starts_with('*') && !text.contains(" * ");
-        for expression in expressions.filter(sparse).take(1) {
-            agrees(&expression, zone, &minutes);
-        }
     }
+}
+
+#[test]
+fn slots_agree_with_a_minute_by_minute_walk_around_every_clock_change_of_ten_years() {
+    walk(&oracle::ZONES[..10], Dice(20_261_120), 8);
+}
+
+#[test]
+fn slots_agree_with_that_walk_in_odd_zones_too() {
+    walk(&oracle::ZONES[10..], Dice(20_261_121), 8);
+}
+
+#[test]
+fn slots_of_sparse_expressions_agree_with_that_walk_over_the_whole_ten_years() {
+    let sparse = |text: &String| !text.starts_with('*') && !text.contains(" * ");
+    let expressions: Vec<_> = oracle::expressions(Dice(20_261_122), 40).into_iter().filter(sparse).collect();
+    assert!(expressions.len() >= 2, "{expressions:?}");
+    for (zone, expression) in [Tz::Europe__Berlin, Tz::Pacific__Apia].into_iter().zip(&expressions) {
+        let minutes = oracle::decade(zone);
+        oracle::agree(expression, zone, &minutes).unwrap_or_else(|found| panic!("{found}"));
+    }
+}
+
+#[test]
+fn the_walk_sees_a_slot_that_is_lost_and_one_that_is_doubled() {
+    let minutes = oracle::decade(Tz::Europe__Berlin);
+    let daily = oracle::slots("30 2 * * *", &minutes);
+    assert_eq!(daily.len(), 3652, "once on every day of ten years");
+    let every = oracle::slots("*/30 2 * * *", &minutes);
+    assert_eq!(every.len(), 2 * 3652, "ten nights have none, ten have four");
 }

@@ -1,0 +1,295 @@
+//! `schedule_create`: proposes a responsibility, as a file that is switched off. Only its owner can switch it on.
+//!
+//! Absent on purpose: enabling, changing or removing anything, and every key that could widen what a run may do or whom it
+//! may write to.
+
+use super::arguments::read_args;
+use super::folder::{on_disk, path_error};
+use super::{Found, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
+use crate::domain::{Timestamp, sha256_hex};
+use crate::scheduler::duty::{Bounds, Offer, Responsibility, file, prompt};
+use cap_std::fs_utf8::{Dir, OpenOptions};
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::io::{self, ErrorKind, Read, Write};
+
+const FOLDER: &str = "responsibilities";
+/// Proposals that nobody has enabled or removed.
+const OPEN_MAX: usize = 10;
+const PROMPT_BYTES_MAX: usize = 8 * 1024;
+const SLUG_CHARS_MAX: usize = 60;
+/// Slots shown.
+const SHOWN: usize = 5;
+
+pub struct ScheduleCreate;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    name: String,
+    prompt: String,
+    timezone: String,
+    schedule: Option<String>,
+    at: Option<String>,
+    every: Option<String>,
+    catch_up: Option<String>,
+    catch_up_window: Option<String>,
+    overlap: Option<String>,
+    jitter: Option<String>,
+    grace: Option<String>,
+}
+
+impl Tool for ScheduleCreate {
+    fn name(&self) -> &'static str {
+        "schedule_create"
+    }
+
+    fn description(&self) -> &'static str {
+        "Proposes something that you should do by the clock: a new responsibility, with the prompt that you will be given \
+         each time. Give exactly one of `schedule` (five cron fields), `at` (once) and `every`. It is switched off until \
+         your owner enables it; you cannot enable, change or remove any."
+    }
+
+    fn input_schema(&self) -> Value {
+        let text = |words: &str| json!({ "type": "string", "description": words });
+        json!({
+            "type": "object",
+            "properties": {
+                "name": text("A short name; the file is called after it."),
+                "prompt": text("What you are to do each time, Markdown."),
+                "timezone": text("IANA zone in which the times are meant, such as `Europe/Berlin`."),
+                "schedule": text("minute hour day-of-month month day-of-week, such as `0 9 * * mon-fri`."),
+                "at": text("Once: `2026-12-24 18:00` in the zone, or RFC 3339."),
+                "every": text("An interval, such as `90m` or `6h`."),
+                "catch_up": text("What becomes of times at which no engine ran: `latest` (default), `skip` or `all`."),
+                "catch_up_window": text("How old a missed time may be, such as `2d`. Default: `7d`."),
+                "overlap": text("When the last run is not over yet: `skip` (default) or `buffer_one`."),
+                "jitter": text("Spreads the times by up to this, at most a tenth of their distance."),
+                "grace": text("Your owner is told when a run takes longer than this. Default: `1h`.")
+            },
+            "required": ["name", "prompt", "timezone"],
+            "additionalProperties": false
+        })
+    }
+
+    fn class(&self) -> ToolClass {
+        ToolClass::Verifiable
+    }
+
+    fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
+        Box::pin(async move {
+            let proposal = Proposal::read(&call)?;
+            let told = proposal.told();
+            on_disk(call.folder, move |folder| proposal.write(folder)).await?;
+            Ok(ToolOutcome { result: told, mail: None })
+        })
+    }
+
+    fn foresee<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<Value, ToolError>> {
+        Box::pin(async move {
+            let proposal = Proposal::read(&call)?;
+            let after = sha256_hex(&[proposal.text.as_bytes()]);
+            let before = on_disk(call.folder, move |folder| digest(folder, &proposal.path)).await?;
+            Ok(json!({ "before": before, "after": after }))
+        })
+    }
+
+    fn verify<'a>(
+        &'a self,
+        call: ToolCall<'a>,
+        foreseen: &'a Value,
+    ) -> BoxFuture<'a, Result<Found, ToolError>> {
+        Box::pin(async move {
+            let proposal = Proposal::read(&call)?;
+            let told = proposal.told();
+            let now = on_disk(call.folder, move |folder| digest(folder, &proposal.path)).await?;
+            Ok(if foreseen.is_object() && json!(now) == foreseen["before"] {
+                Found::Untouched
+            } else if json!(now) == foreseen["after"] {
+                Found::Done(Box::new(ToolOutcome { result: told, mail: None }))
+            } else {
+                Found::Neither
+            })
+        })
+    }
+}
+
+/// A file that is understood and switched off.
+struct Proposal {
+    /// Below the persona's folder.
+    path: String,
+    text: String,
+    responsibility: Responsibility,
+    now: Timestamp,
+}
+
+impl Proposal {
+    fn read(call: &ToolCall<'_>) -> Result<Self, ToolError> {
+        let args: Args = read_args(call.args)?;
+        let refused = |hint: String| ToolError::mendable("bad_responsibility", hint);
+        if args.prompt.len() > PROMPT_BYTES_MAX {
+            let bytes = args.prompt.len();
+            return Err(refused(format!(
+                "`prompt` has {bytes} bytes, and at most {PROMPT_BYTES_MAX} are allowed"
+            )));
+        }
+        if args.prompt.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
+            return Err(refused("`prompt` has control characters; write plain Markdown".to_owned()));
+        }
+        prompt::check(args.prompt.trim()).map_err(|error| {
+            let line = error.line.map_or(String::new(), |line| format!("line {line} of the prompt: "));
+            refused(format!("{line}{error}"))
+        })?;
+        let (path, text) = (format!("{FOLDER}/{}.md", slug(&args.name)), written(&args, call.run.as_str()));
+        // Nothing of the workspace can be named here, so nothing is offered.
+        let offer = Offer::default();
+        let bounds = Bounds { zone: chrono_tz::UTC, tools: None, offer: &offer };
+        let responsibility = file::parse(text.as_bytes(), &bounds).map_err(|error| refused(error.problem))?;
+        let now = call.clock.now();
+        if responsibility.timing.next_after(now).is_none() {
+            return Err(refused("`at` lies in the past; give an instant that is still to come".to_owned()));
+        }
+        if responsibility.enabled {
+            return Err(refused("a proposal cannot be enabled".to_owned()));
+        }
+        Ok(Self { path, text, responsibility, now })
+    }
+
+    fn told(&self) -> Value {
+        json!({
+            "file": self.path,
+            "enabled": false,
+            "next": self.responsibility.upcoming(self.now, SHOWN),
+            "note": "it is only proposed: your owner has to set `enabled: true` in this file before it runs",
+        })
+    }
+
+    /// Writes the file, unless something of its name is there. A reader sees all of it or nothing.
+    fn write(&self, folder: &Dir) -> Result<(), ToolError> {
+        let failed = |error: io::Error| path_error(&self.path, &error);
+        folder.create_dir_all(FOLDER).map_err(failed)?;
+        // Two runs of one persona may propose at once; the lock goes with the file's closing.
+        let lock = OpenOptions::new().write(true).create(true).truncate(false).to_owned();
+        let lock = folder.open_with(format!("{FOLDER}/.proposals.lock"), &lock).map_err(failed)?.into_std();
+        lock.lock().map_err(failed)?;
+        if digest(folder, &self.path)? == Some(sha256_hex(&[self.text.as_bytes()])) {
+            return Ok(()); // The same call, run again.
+        }
+        let open = open_proposals(folder).map_err(failed)?;
+        if open >= OPEN_MAX {
+            let hint = format!(
+                "{open} proposals wait for your owner already; no more can be made until some are decided"
+            );
+            return Err(ToolError::mendable("too_many_proposals", hint));
+        }
+        let unfinished = format!("{FOLDER}/.proposal.tmp");
+        match folder.remove_file(&unfinished) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        let mut file =
+            folder.open_with(&unfinished, OpenOptions::new().write(true).create_new(true)).map_err(failed)?;
+        file.write_all(self.text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+        // A link takes no name that is taken, where a renaming would.
+        let linked = folder.hard_link(&unfinished, folder, &self.path);
+        folder.remove_file(&unfinished).map_err(failed)?;
+        match linked {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let hint =
+                    format!("`{}` exists already, and you cannot change it; choose another name", self.path);
+                Err(ToolError::mendable("file_exists", hint))
+            }
+            linked => linked.and_then(|()| folder.open(FOLDER)?.sync_all()).map_err(failed),
+        }
+    }
+}
+
+/// The file. Every value is quoted: JSON strings are YAML strings too (YAML 1.2.2, section 1.2).
+fn written(args: &Args, run: &str) -> String {
+    let quoted = |text: &str| Value::from(text.trim()).to_string();
+    let keys = [
+        ("name", Some(&args.name)),
+        ("schedule", args.schedule.as_ref()),
+        ("at", args.at.as_ref()),
+        ("every", args.every.as_ref()),
+        ("timezone", Some(&args.timezone)),
+        ("catch_up", args.catch_up.as_ref()),
+        ("catch_up_window", args.catch_up_window.as_ref()),
+        ("overlap", args.overlap.as_ref()),
+        ("jitter", args.jitter.as_ref()),
+        ("grace", args.grace.as_ref()),
+    ];
+    let said = keys.into_iter().filter_map(|(key, value)| Some(format!("{key}: {}\n", quoted(value?))));
+    let front: String = said.collect();
+    let (run, prompt) = (quoted(run), args.prompt.trim());
+    format!("---\n{front}enabled: false\nproposed_by: {run}\n---\n\n{prompt}\n")
+}
+
+/// A file's name made of words: letters and digits of ASCII, joined by `-`.
+fn slug(name: &str) -> String {
+    let plain: String =
+        name.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let mut slug = plain.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
+    slug.truncate(SLUG_CHARS_MAX);
+    match slug.trim_end_matches('-') {
+        "" | "readme" => "proposal".to_owned(),
+        slug => slug.to_owned(),
+    }
+}
+
+/// Of what stands under a name; `None`: nothing does. A file that is larger than any responsibility has one of its own.
+fn digest(folder: &Dir, path: &str) -> Result<Option<String>, ToolError> {
+    match read(folder, path) {
+        Ok(bytes) => Ok(Some(sha256_hex(&[&bytes]))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(path_error(path, &error)),
+    }
+}
+
+/// Files that a persona proposed and that are neither enabled nor gone; one that cannot be read any more counts too.
+fn open_proposals(folder: &Dir) -> io::Result<usize> {
+    let mut open = 0;
+    for entry in folder.read_dir(FOLDER)? {
+        let Ok(name) = entry?.file_name() else { continue };
+        if !name.ends_with(".md") || name.starts_with('.') {
+            continue;
+        }
+        let Ok(bytes) = read(folder, &format!("{FOLDER}/{name}")) else { continue };
+        let text = String::from_utf8_lossy(&bytes);
+        let mut front = text.lines().skip(1).take_while(|line| line.trim_end() != "---");
+        let mut front_again = front.clone();
+        let is_proposed = front.any(|line| line.starts_with("proposed_by:"));
+        open += usize::from(is_proposed && !front_again.any(|line| line.trim() == "enabled: true"));
+    }
+    Ok(open)
+}
+
+fn read(folder: &Dir, path: &str) -> io::Result<Vec<u8>> {
+    if !folder.symlink_metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let mut bytes = Vec::new();
+    folder.open(path)?.take(file::FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::slug;
+
+    #[test]
+    fn a_slug_is_a_file_name_whatever_the_name_is() {
+        let rows = [
+            ("Morning digest", "morning-digest"),
+            ("../../etc/passwd", "etc-passwd"),
+            ("README", "proposal"),
+            ("日本", "proposal"),
+            ("  A -- B.md ", "a-b-md"),
+        ];
+        for (name, expected) in rows {
+            assert_eq!(slug(name), expected);
+        }
+        assert_eq!(slug(&"x".repeat(200)).len(), 60);
+    }
+}
