@@ -86,6 +86,7 @@ impl Scheduler {
             crate::crash::crash_point!("SC4");
             report.absorb(self.take_turns().await);
         }
+        crate::crash::crash_point!("SC3", !report.fired.is_empty());
         Ok(report)
     }
 

@@ -210,10 +210,7 @@ impl Scheduler {
     async fn beat(&self, wake_runs: &Notify) {
         match self.tick().await {
             Ok(report) if report.fired.is_empty() => {}
-            Ok(_) => {
-                crate::crash::crash_point!("SC3");
-                wake_runs.notify_one();
-            }
+            Ok(_) => wake_runs.notify_one(),
             Err(error) => tracing::error!(%error, "due slots cannot be read; trying again"),
         }
     }

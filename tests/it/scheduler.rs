@@ -2,11 +2,16 @@
 
 mod calendar;
 mod command;
+mod downtime;
+mod fair;
 mod cron;
 mod files;
 mod front;
 mod inbox;
 mod oracle;
+mod overlap;
+mod pauses;
+mod races;
 mod slots;
 mod timing;
 mod world;

@@ -31,6 +31,8 @@ const QUERIES: &[&str] = &[
      FROM deliveries d JOIN messages m ON m.id = d.message_id JOIN delivery_recipients r ON r.delivery_id = d.id",
     "SELECT 'slot', r.name, s.kind, s.state, s.missed_count, s.run_id IS NOT NULL
      FROM responsibility_slots s JOIN responsibilities r ON r.id = s.responsibility_id",
+    "SELECT 'duty', name, paused_by, failures, cursor_at < next_slot_at, (SELECT count(*) FROM notices n
+       WHERE n.subject_id = r.id AND n.kind = 'responsibility_paused') FROM responsibilities r",
     "SELECT 'books', sum(input_tokens + cache_read_tokens + cache_write_tokens + output_tokens), sum(cost_micros)
      FROM usage_ledger WHERE state = 'answered'",
     "SELECT 'purse', scope, sum(spent_tokens) FROM purses WHERE length(period) = 10 AND scope IN ('engine', 'persona')

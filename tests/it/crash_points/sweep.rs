@@ -153,7 +153,7 @@ impl Stage {
         self.handed_in == (self.workload.letters)().len()
             && runs >= self.workload.runs
             && mails >= self.workload.mails
-            && slots >= i64::from(self.workload.has_slot)
+            && slots >= self.workload.slots
             && found
     }
 }
@@ -164,10 +164,13 @@ fn files(workload: &Workload, due: &str) -> Workspace {
     // Nobody to tell of trouble: what the owner is told is another test's.
     workspace.set("configs/gateway.json", "/owners", json!([]));
     workspace.set("configs/security.json", "/send_allow", json!(["*@guest.example"]));
-    if workload.has_slot {
+    if workload.slots > 0 {
         let (hour, minute) = (&due[11..13], &due[14..16]);
         let head = format!("name: Brief\nschedule: \"{minute} {hour} * * *\"\ntimezone: UTC");
         workspace.write("personas/ada/responsibilities/brief.md", &format!("---\n{head}\n---\nQ=brief\n"));
+        let head = head.replace("Brief", "Failing");
+        workspace
+            .write("personas/ada/responsibilities/failing.md", &format!("---\n{head}\n---\nQ=failing\n"));
     }
     workspace
 }
@@ -186,7 +189,10 @@ impl Template {
         assert!(engine::command(workspace.path(), &["drain"]).await, "a workspace that can be used");
         assert!(engine::command(workspace.path(), &["schedule", "list"]).await);
         let mut rows = state::open(workspace.path()).await;
-        let set_due = sqlx::query("UPDATE responsibilities SET cursor_at = $1, next_slot_at = $2");
+        let set_due = sqlx::query(
+            "UPDATE responsibilities SET cursor_at = $1, next_slot_at = $2, fire_at = $2,
+               failures = CASE name WHEN 'Failing' THEN 5 ELSE 0 END",
+        );
         let set_due = set_due.bind(now.minus(SLOT_AGE * 3).to_string()).bind(&due);
         set_due.execute(&mut rows).await.expect("a due slot");
         sqlx::Connection::close(rows).await.expect("closed");

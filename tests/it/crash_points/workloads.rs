@@ -11,7 +11,8 @@ pub struct Workload {
     pub letters: fn() -> Vec<String>,
     /// In the mailbox from the beginning.
     pub mailbox: fn() -> Vec<String>,
-    pub has_slot: bool,
+    /// Rows of slots that come due; the second one's responsibility has failed as often as is allowed, and is paused.
+    pub slots: i64,
     /// Deferred by the mail server until an operator says that it shall be tried now.
     pub deferred: Option<&'static str>,
     /// The subject of the letter whose run an operator cancels.
@@ -56,7 +57,7 @@ pub static ONE_LETTER: Workload = Workload {
     },
     letters: || vec![letter("breakfast", "Breakfast", "", &long("Q=breakfast"))],
     mailbox: none,
-    has_slot: false,
+    slots: 0,
     deferred: None,
     cancelled: None,
     runs: 1,
@@ -88,7 +89,7 @@ pub static BURST: Workload = Workload {
         ]
     },
     mailbox: none,
-    has_slot: false,
+    slots: 0,
     deferred: Some("RCPT TO:<dora@guest.example>"),
     cancelled: Some("A long story"),
     runs: 5,
@@ -109,14 +110,14 @@ pub static SCHEDULE_AND_MAILBOX: Workload = Workload {
     },
     letters: none,
     mailbox: || vec![letter("found", "Breakfast", "", "Q=found"), letter("other", "Parking", "", "Q=other")],
-    has_slot: true,
+    slots: 2,
     deferred: None,
     cancelled: None,
     runs: 3,
     mails: 3,
     points: &[
-        "I2", "I3", "I4", "IM1", "IM2", "IM3", "SC1", "SC2", "SC3", "R1", "R2", "R3", "R4", "R5", "R6", "R7",
-        "R8", "R9", "R10", "O1", "O2", "O3", "O4", "O5", "O6", "W1", "W2",
+        "I2", "I3", "I4", "IM1", "IM2", "IM3", "SC1", "SC2", "SC3", "SC4", "SC5", "SC6", "R1", "R2", "R3",
+        "R4", "R5", "R6", "R7", "R8", "R9", "R10", "O1", "O2", "O3", "O4", "O5", "O6", "W1", "W2",
     ],
 };
 

@@ -182,7 +182,7 @@ async fn two_processes_that_race_for_the_same_slots_fire_each_once() {
 }
 
 /// What a tick would hand to the store for the digest of 1 June, with ids of our choice.
-fn firing(row: &StoredResponsibility, message: &str, run: &str) -> Firing {
+pub fn firing(row: &StoredResponsibility, message: &str, run: &str) -> Firing {
     let id = |text: &str| format!("{text}-{message}-{run}");
     let message = NewSynthetic {
         persona: row.persona.clone(),

@@ -6,7 +6,10 @@ use attache::config::{Persona, Personas};
 use attache::domain::{Address, ErrorClass, Timestamp};
 use attache::scheduler::duty::Offer;
 use attache::scheduler::{Scheduler, SyncReport, TickReport};
+use attache::store::audit::{Wanted, examine};
 use attache::store::{ClaimedRun, RunFailure, Store, StoredResponsibility, StoredSlot};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Row, SqliteConnection};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -39,16 +42,22 @@ impl World {
     pub async fn at(now: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let clock = Arc::new(ManualClock::at(at(now)));
-        let persona = Persona {
-            timezone: chrono_tz::America::New_York,
-            folder: folder.path().join("personas/ada"),
-            ..persona("ada", &["ada@engine.test"])
-        };
-        std::fs::create_dir_all(persona.folder.join("responsibilities")).expect("the persona's folder");
-        let personas = Arc::new(Personas::new(vec![persona]).expect("one persona"));
+        let duties = folder.path().join("personas/ada/responsibilities");
+        std::fs::create_dir_all(duties).expect("the persona's folder");
+        let personas = Self::personas_of(folder.path());
         let store = Store::open(folder.path(), clock.clone()).await.expect("a new database");
         let scheduler = Scheduler::new(store.clone(), personas.clone(), offer(), clock.clone());
         Self { clock, store, scheduler, personas, folder }
+    }
+
+    /// Who lives in a world's folder.
+    pub fn personas_of(folder: &std::path::Path) -> Arc<Personas> {
+        let persona = Persona {
+            timezone: chrono_tz::America::New_York,
+            folder: folder.join("personas/ada"),
+            ..persona("ada", &["ada@engine.test"])
+        };
+        Arc::new(Personas::new(vec![persona]).expect("one persona"))
     }
 
     /// A scheduler of another process: its own connections to the same database.
@@ -123,6 +132,56 @@ impl World {
                 ended.push(run);
             }
         }
+    }
+
+    /// Ends every open run as failed, as a worker would; how many.
+    pub async fn fail_runs(&self) -> usize {
+        let runs = self.store.claim_runs(100, 100).await.expect("claims");
+        for run in &runs {
+            let failure = RunFailure {
+                class: ErrorClass::Config,
+                message: "no".to_owned(),
+                retry_at: None,
+                worked: run.worked,
+            };
+            self.store.fail_run(&run.id, failure).await.expect("an ended run");
+        }
+        runs.len()
+    }
+
+    /// Ends every open run well: the row is all that the scheduler looks at.
+    pub async fn answer_runs(&self) {
+        let sql = "UPDATE runs SET state = 'succeeded', stop_reason = 'answered', finished_at = $1
+            WHERE state IN ('queued', 'running', 'waiting_retry')";
+        sqlx::query(sql)
+            .bind(self.now().to_string())
+            .execute(&mut self.rows().await)
+            .await
+            .expect("ended runs");
+    }
+
+    /// A connection beside the store's.
+    pub async fn rows(&self) -> SqliteConnection {
+        let database = SqliteConnectOptions::new().filename(self.folder.path().join("data/attache.db"));
+        database.connect().await.expect("the database")
+    }
+
+    /// What the owner is to be told of slots: kind and summary, oldest first.
+    pub async fn notices(&self) -> Vec<(String, String)> {
+        let sql = "SELECT kind, summary FROM notices WHERE kind <> 'run_failed' ORDER BY seq";
+        let rows = sqlx::query(sql).fetch_all(&mut self.rows().await).await.expect("notices");
+        rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+    }
+
+    /// Asserts what `attache doctor --audit` looks at while an engine works.
+    pub async fn audit(&self) {
+        let wanted = Wanted { bytes: false, at_rest: false };
+        let findings = examine(&mut self.rows().await, wanted).await.expect("an audit");
+        assert!(findings.broken.is_empty(), "{:#?}", findings.broken);
+    }
+
+    pub fn folder(&self) -> &std::path::Path {
+        self.folder.path()
     }
 
     pub fn now(&self) -> Timestamp {
