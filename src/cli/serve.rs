@@ -3,7 +3,6 @@
 use super::{Command, Context, Exit, Failure, output};
 use crate::app::{self, Engine};
 use crate::clock::SystemClock;
-
 use crate::config::{Config, ListenAddress, SmtpListener};
 use crate::gateway::ingress::smtp::{Bound, TlsError};
 use crate::gateway::notices::Notices;

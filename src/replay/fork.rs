@@ -104,8 +104,8 @@ pub async fn fork(
     if record.run.finished_at.is_none() {
         return Err(ForkError::NotEnded);
     }
-    if let Some(at) = record.turns.iter().find_map(|turn| turn.pruned_at.clone()) {
-        return Err(ForkError::Collected(at));
+    if let Some(at) = record.thrown_away_at() {
+        return Err(ForkError::Collected(at.to_owned()));
     }
     let read = read_of(store, run, &record).await;
     let rows = store.persona(&store.run_summary(run).await?.persona);

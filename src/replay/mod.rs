@@ -43,6 +43,13 @@ pub struct RunRecord {
     pub output: Option<OutputRecord>,
 }
 
+impl RunRecord {
+    /// When `attache gc` threw away what its turns said, if it did.
+    pub fn thrown_away_at(&self) -> Option<&str> {
+        self.turns.iter().find_map(|turn| turn.pruned_at.as_deref())
+    }
+}
+
 /// An answer that fits its schema.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OutputRecord {

@@ -200,8 +200,8 @@ async fn at_turn(store: &Store, args: &ArgMatches, run: &RunId, change: &Change)
     }
     let Some((id, _)) = &change.result else { return Ok(0) };
     let record = load_run(store, run).await?;
-    if let Some(at) = record.turns.iter().find_map(|turn| turn.pruned_at.clone()) {
-        return Err(explained(ForkError::Collected(at)));
+    if let Some(at) = record.thrown_away_at() {
+        return Err(explained(ForkError::Collected(at.to_owned())));
     }
     let call = record.calls.iter().find(|call| call.id == *id);
     match call.and_then(|call| call.turn_index) {

@@ -104,8 +104,7 @@ fn show_run(
     record: &RunRecord,
 ) -> anyhow::Result<()> {
     let full = args.get_flag("full");
-    let pruned = record.turns.iter().find_map(|turn| turn.pruned_at.as_deref());
-    if let Some(at) = pruned.filter(|_| !args.contains_id("raw")) {
+    if let Some(at) = record.thrown_away_at().filter(|_| !args.contains_id("raw")) {
         output::remark(&format!("requests and answers of this run were thrown away on {at} (`attache gc`)"));
     }
     if let Some(what) = args.get_one::<String>("raw") {

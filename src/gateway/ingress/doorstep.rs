@@ -12,6 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// Engines in a row that a letter takes along before it is set aside.
 const FATAL: u32 = 3;
@@ -46,8 +47,15 @@ impl Doorstep {
         Self { store, file, left: Mutex::new(left) }
     }
 
-    /// How long to wait before the first letter is taken.
-    pub fn wait(&self) -> Duration {
+    /// Waits before the first letter is taken, if there is a reason to. False: stopped meanwhile.
+    pub async fn waited(doorstep: Option<&Self>, stop: &CancellationToken) -> bool {
+        tokio::select! {
+            () = stop.cancelled() => false,
+            () = tokio::time::sleep(doorstep.map_or(Duration::ZERO, Self::wait)) => true,
+        }
+    }
+
+    fn wait(&self) -> Duration {
         let in_doubt = |left: &Left| (IN_DOUBT..FATAL).contains(&left.engines);
         if self.left().as_ref().is_some_and(in_doubt) { WITHOUT } else { Duration::ZERO }
     }

@@ -15,7 +15,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 use tokio::fs;
 use tokio::io::AsyncReadExt;
 use tokio_util::sync::CancellationToken;
@@ -60,9 +60,8 @@ pub struct SweepReport {
 /// Sweeps until `stop`.
 pub async fn watch(mut watch: FolderWatch, stop: CancellationToken) {
     let mut was_readable = true;
-    tokio::select! {
-        () = stop.cancelled() => return,
-        () = tokio::time::sleep(watch.doorstep.as_ref().map_or(Duration::ZERO, Doorstep::wait)) => {}
+    if !Doorstep::waited(watch.doorstep.as_ref(), &stop).await {
+        return;
     }
     loop {
         let swept = watch.sweep_until(&stop).await;

@@ -99,9 +99,8 @@ impl MailboxWatch {
     async fn attend(&self, stop: &CancellationToken) {
         let mut tokens = self.tokens();
         let mut failures = 0;
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(self.doorstep.as_ref().map_or(Duration::ZERO, Doorstep::wait)) => {}
+        if !Doorstep::waited(self.doorstep.as_ref(), stop).await {
+            return;
         }
         while let Err(error) = self.one_session(tokens.as_mut(), &mut failures, stop).await {
             if stop.is_cancelled() {
