@@ -4,9 +4,9 @@ use super::{Command, Context, Exit, Failure, output};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ConfigErrors, Problem, effective, schema};
 use crate::gateway::ingress::smtp::Reception;
-use crate::harness::preflight;
-use crate::scheduler;
+use crate::harness::preflight::{self, DutyAsks};
 use crate::scheduler::duty::Offer;
+use crate::scheduler::{self, Asks};
 use crate::tools::TOOLS;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -93,8 +93,14 @@ fn beyond_the_files(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
         problems.push(problem.hint("its files are PEM, and the key is that of the first certificate"));
     }
     let offer = Offer::of(config, TOOLS.iter().map(|tool| tool.name()));
-    let unusable = scheduler::unusable(config.personas.iter(), &offer, clock.now());
+    let (unusable, asks) = scheduler::survey(config.personas.iter(), &offer, clock.now());
     problems.extend(unusable.into_iter().map(|found| Problem::of_file(&found.file, found.problem)));
+    let of_its_own = |asks: &Asks| asks.run_terms.model.is_some() || asks.budget_micros.is_some();
+    let duties = asks.into_iter().filter(of_its_own).filter_map(|asks| {
+        let Asks { persona, file, run_terms: terms, budget_micros } = asks;
+        Some(DutyAsks { file, persona: config.personas.get(&persona)?, terms, budget_micros })
+    });
+    problems.extend(preflight::duty_problems(config, clock.now(), &duties.collect::<Vec<_>>()));
     (ConfigErrors::of(problems).map_or_else(Vec::new, |errors| errors.problems), warnings)
 }
 

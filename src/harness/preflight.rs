@@ -3,14 +3,14 @@
 //!
 //! Absent on purpose: the network. Whether a provider answers is known when it is asked.
 
-use super::desk::build_providers;
+use super::desk::{build_provider, build_providers};
 use super::providers::Provider;
 use super::purse;
 use super::resolvers::reads::Folders;
 use super::resolvers::{self, StandingStep};
 use super::roster;
 use crate::config::{Config, ContextStep, Persona, Problem, ReplyMode};
-use crate::domain::Timestamp;
+use crate::domain::{RunTerms, Timestamp};
 use cap_std::fs_utf8::Dir;
 use std::collections::BTreeMap;
 
@@ -83,7 +83,34 @@ pub fn price_problems(
     })
 }
 
-/// The same without the adapters, for an engine that has built them.
+/// A responsibility whose runs are held to something of their own.
+pub struct DutyAsks<'a> {
+    /// Below the workspace.
+    pub file: String,
+    pub persona: &'a Persona,
+    pub terms: RunTerms,
+    /// Micro-dollars that each run may cost.
+    pub budget_micros: Option<i64>,
+}
+
+/// What would fail the first run of responsibilities that ask for a model, or set a bound, of their own.
+pub fn duty_problems(config: &Config, now: Timestamp, duties: &[DutyAsks<'_>]) -> Vec<Problem> {
+    let reports_cost = |provider: &str, model: &str| {
+        build_provider(config, provider).is_ok_and(|adapter| adapter.capabilities(model).reports_cost)
+    };
+    let problems = duties.iter().flat_map(|duty| {
+        let name = duty.terms.provider.as_ref();
+        let broken = name.and_then(|name| build_provider(config, name).err().map(|error| (name, error)));
+        let broken = broken.map(|(name, error)| {
+            Problem::of_file(&duty.file, format!("provider `{name}` cannot be used: {error}"))
+        });
+        let (of, asks) = ((duty.file.as_str(), duty.persona), (&duty.terms, duty.budget_micros));
+        [broken, purse::unpriced_duty(config, now, of, asks, reports_cost)]
+    });
+    problems.flatten().collect()
+}
+
+/// What the standing texts miss, for an engine that has built its adapters.
 pub fn text_problems(config: &Config, now: Timestamp) -> Vec<Problem> {
     let mut problems = Vec::new();
     for persona in config.personas.iter() {

@@ -9,8 +9,8 @@ use super::providers::{Phase, ProviderError, Request, Response, TokenUsage, Tool
 use super::work::Work;
 use crate::config::{self, Budget, Config, ModelChoice, Persona, Problem, Spending, dollars};
 use crate::domain::{
-    CostSource, ErrorClass, NoticeId, OnBudget, Purse, PurseId, PurseScope, Rates, ThreadBudget, Timestamp,
-    Usage, UsageLine, end_of,
+    CostSource, ErrorClass, NoticeId, OnBudget, Purse, PurseId, PurseScope, Rates, RunTerms, ThreadBudget,
+    Timestamp, Usage, UsageLine, end_of,
 };
 use crate::store::{
     Advance, Billing, ClaimedRun, EmptyPurse, Entry, NewNotice, RunFailure, StoreError, TurnStarted,
@@ -135,23 +135,46 @@ const WHAT_TO_WRITE: &str = "give it a price in `configs/prices.json` (0 if it c
 /// Models in use that have no price although money is counted, as problems of the configuration. `reports_cost` says of a
 /// provider and a model whether calls come back with their cost.
 pub fn unpriced(config: &Config, now: Timestamp, reports_cost: impl Fn(&str, &str) -> bool) -> Vec<Problem> {
-    let inference = &config.inference;
-    let counts = |persona: &&Persona| {
-        let thread = crate::domain::ThreadId::new("");
-        config::spending((inference, persona), (&thread, ThreadBudget::default()), None, now).counts_money()
-    };
-    let used = config.personas.iter().filter(counts).flat_map(|persona| inference.choices_for(persona));
-    let has_reserve = inference.budgets.reserve_micros_per_call.is_some();
-    let unpriced = used.filter(|ModelChoice { provider, model }| {
-        let is_bounded = has_reserve && reports_cost(provider, model);
-        !is_bounded && rates(config, provider, model, now).is_none()
-    });
-    unpriced
-        .map(|choice| {
-            Problem::of_file("configs/prices.json", no_price(&choice.provider, &choice.model))
-                .hint(WHAT_TO_WRITE)
-        })
-        .collect()
+    let counts = |persona: &&Persona| counts_money(config, persona, None, now);
+    let used = config.personas.iter().filter(counts);
+    let used = used.flat_map(|persona| config.inference.choices_for(persona));
+    let unpriced = used.filter(|choice| is_unpriced(config, choice, now, &reports_cost));
+    unpriced.map(|choice| without_price("configs/prices.json", &choice)).collect()
+}
+
+/// The same of the model that a responsibility asks first; `file` is its own.
+pub fn unpriced_duty(
+    config: &Config,
+    now: Timestamp,
+    (file, persona): (&str, &Persona),
+    (terms, budget_micros): (&RunTerms, Option<i64>),
+    reports_cost: impl Fn(&str, &str) -> bool,
+) -> Option<Problem> {
+    let choice = config.inference.choices_under(terms, persona).into_iter().next()?;
+    let is_unpriced =
+        counts_money(config, persona, budget_micros, now) && is_unpriced(config, &choice, now, &reports_cost);
+    is_unpriced.then(|| without_price(file, &choice))
+}
+
+fn counts_money(config: &Config, persona: &Persona, budget_micros: Option<i64>, now: Timestamp) -> bool {
+    let (thread, budget) = (crate::domain::ThreadId::new(""), ThreadBudget::default());
+    config::spending((&config.inference, persona), (&thread, budget), budget_micros, now).counts_money()
+}
+
+fn is_unpriced(
+    config: &Config,
+    choice: &ModelChoice,
+    now: Timestamp,
+    reports_cost: &impl Fn(&str, &str) -> bool,
+) -> bool {
+    let ModelChoice { provider, model } = choice;
+    let has_reserve = config.inference.budgets.reserve_micros_per_call.is_some();
+    let is_bounded = has_reserve && reports_cost(provider, model);
+    !is_bounded && rates(config, provider, model, now).is_none()
+}
+
+fn without_price(file: &str, choice: &ModelChoice) -> Problem {
+    Problem::of_file(file, no_price(&choice.provider, &choice.model)).hint(WHAT_TO_WRITE)
 }
 
 /// Commits the beginning of a call as soon as every purse can pay it. What others hold is waited for a while.

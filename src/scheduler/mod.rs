@@ -13,7 +13,7 @@ mod heartbeat;
 
 pub use dispatch::TickReport;
 pub use scan::examine;
-pub use sync::{Problem, SyncReport, unusable};
+pub use sync::{Asks, Problem, SyncReport, survey};
 
 use crate::clock::Clock;
 use crate::config::{Persona, Personas};

@@ -3,7 +3,9 @@
 use super::{fire, ready, saying, work};
 use crate::app::{TestApp, Workspace, note};
 use crate::fallback::{refuses, says, tries, workspace};
+use crate::mcp::client::Client;
 use crate::providers::server::Server;
+use crate::replay::attache;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -57,6 +59,41 @@ async fn money_is_set_aside_for_the_model_that_is_asked() {
     assert_eq!(one.seen().len(), 0, "nobody is asked whose price nobody knows");
 }
 
+#[test]
+fn what_a_responsibility_asks_for_is_looked_at_before_it_comes_due() {
+    let duty =
+        |front: &str| format!("---\nname: Report\nschedule: \"0 9 * * *\"\n{front}---\n\nWhat came in?\n");
+    let own = "provider: openai\nmodel: gpt-x\n";
+    // Front matter, whether a key is there, what the check says.
+    let cases = [
+        ("model: test\n", true, None),
+        ("model: large\n", true, None),
+        ("model: large\nbudget_usd: 0.5\n", true, Some("what `large` of `scripted` costs")),
+        ("budget_usd: 0.5\n", true, Some("what `test` of `scripted` costs")),
+        (own, true, None),
+        (own, false, Some("provider `openai` cannot be used")),
+    ];
+    for (front, has_key, problem) in cases {
+        let place = saying(&["Never."]);
+        place.set("configs/inference.json", "/providers/openai", json!({}));
+        if has_key {
+            place.write(".secrets", "OPENAI_API_KEY=sk-test-0123456789abcdef\n");
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+            std::fs::set_permissions(place.path().join(".secrets"), mode).expect("a mode");
+        }
+        place.write("personas/ada/responsibilities/report.md", &duty(front));
+        let said = attache(place.path(), &["config", "check"]);
+        match problem {
+            None => assert!(said.1.contains("the configuration is good"), "{front}: {said:?}"),
+            Some(problem) => {
+                let line = said.1.lines().find(|line| line.contains(problem));
+                let line = line.unwrap_or_else(|| panic!("{front}: {said:?}"));
+                assert!(line.starts_with("personas/ada/responsibilities/report.md"), "{line}");
+            }
+        }
+    }
+}
+
 /// Names of the tools of a run's first request.
 async fn offered(app: &TestApp, run: &str) -> Vec<String> {
     let request = app.prompts(run).await.remove(0);
@@ -105,4 +142,21 @@ async fn a_slot_keeps_the_terms_with_which_it_fired() {
     app.drain().await;
     assert_eq!(tries(&app, &run).await, ["0 compat:one/large answered"]);
     app.check().await;
+}
+
+#[tokio::test]
+async fn an_agent_gets_the_tools_of_the_list_and_no_others() {
+    let app = ready(saying(&["Never."]), &json!({ "tools": ["read_file"] })).await;
+    let run = fire(&app).await;
+    assert_eq!(app.engine.store.claim_runs(1, 1).await.expect("a claim").len(), 1);
+    let mut agent = Client::ready(app.workspace.path(), &run).await;
+    let said = agent.request("tools/list", json!({})).await;
+    let tools = said["result"]["tools"].as_array().expect("a list");
+    let names: Vec<_> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
+    assert_eq!(names, ["read_file"]);
+    let (failed, said) = agent.call("list_files", json!({})).await;
+    assert!(failed && said["error"]["code"] == "unknown_tool", "{said}");
+    let (failed, said) = agent.call("read_file", json!({ "path": "knowledge/house.md" })).await;
+    assert!(!failed && said.to_string().contains("From seven to ten"), "{said}");
+    agent.end().await;
 }
