@@ -73,6 +73,7 @@ impl Scheduler {
         let mut heartbeat = Heartbeat::start().await;
         let (mut look_at, mut problems) = (None, Vec::new());
         let mut times = self.times();
+        self.come_back().await;
         while !shutdown.is_cancelled() {
             let monotonic = self.clock.monotonic();
             // Due slots first, so that an edit in the same second does not take an old slot with it; but after a
@@ -107,8 +108,8 @@ impl Scheduler {
     }
 
     /// Sees whether the wall clock was set since `before`; gives what to compare with next time, and whether it was.
-    /// What waits for an instant is brought forward by what it was set back. Slots need nothing done: cursor and row
-    /// decide them.
+    /// What waits for an instant is brought forward by what it was set back. Slots need nothing done, cursor and row decide
+    /// them; but cursors that are far ahead of a clock that was wrong are taken back with it.
     pub async fn mind_clock(&self, before: (Timestamp, Duration)) -> ((Timestamp, Duration), bool) {
         let after = self.times();
         let expected = before.0.plus(after.1.saturating_sub(before.1));
@@ -125,6 +126,17 @@ impl Scheduler {
             return (before, true);
         }
         (after, true)
+    }
+
+    /// The clock may have been put right while no engine ran.
+    async fn come_back(&self) {
+        match self.store.pull_cursors_back().await {
+            Ok(0) => {}
+            Ok(responsibilities) => {
+                tracing::warn!(responsibilities, "the clock was far ahead when they last fired")
+            }
+            Err(error) => tracing::error!(%error, "what the clock was wrong about cannot be put right"),
+        }
     }
 
     /// Starts a responsibility now, on schedule or not; its schedule does not notice.

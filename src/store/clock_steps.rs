@@ -4,7 +4,13 @@
 //! Absent on purpose: runs that wait for a purse, since their day or month does end later.
 
 use super::{Result, Store};
+use crate::domain::Timestamp;
+use sqlx::SqliteConnection;
 use std::time::Duration;
+
+/// A cursor further ahead of the clock is no step of the clock that will be made up for soon.
+const AHEAD_MAX: Duration = Duration::from_secs(24 * 3600);
+static CLOCK_WAS_WRONG: &str = "the clock was wrong when it came due";
 
 pub(super) const MOVE_DELIVERIES: &str = "
     UPDATE deliveries SET next_attempt_at = strftime('%Y-%m-%dT%H:%M:%fZ', next_attempt_at, $2)
@@ -20,6 +26,16 @@ pub(super) const MOVE_RUNS: &str = "
 pub(super) const MOVE_SLOTS: &str = "
     UPDATE responsibility_slots SET overdue_at = strftime('%Y-%m-%dT%H:%M:%fZ', overdue_at, $2)
     WHERE overdue_at IS NOT NULL AND overdue_at > $1";
+pub(super) const END_AHEAD: &str = "
+    UPDATE responsibility_slots SET state = 'missed', missed_count = 1, missed_until = slot_at, note = $2, overdue_at = NULL
+    WHERE state = 'waiting' AND responsibility_id IN (
+      SELECT id FROM responsibilities WHERE cursor_at > $1 AND removed_at IS NULL)";
+/// No time to fire: what comes next is looked up with the next beat. What has a row from the time that was wrong has had its
+/// turn all the same.
+pub(super) const PULL_CURSORS: &str = "
+    UPDATE responsibilities SET cursor_at = $2, updated_at = $2, next_slot_at = NULL, fire_at = NULL,
+      revision = revision + 1
+    WHERE cursor_at > $1 AND removed_at IS NULL";
 pub(super) const BOUND_DELIVERIES: &str = "
     UPDATE deliveries SET next_attempt_at = $1
     WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued' AND next_attempt_at > $2";
@@ -27,7 +43,8 @@ pub(super) const BOUND_DELIVERIES: &str = "
 impl Store {
     /// Brings forward by `back` what waits, because the wall clock was set back by that much; how many mails and runs.
     pub async fn bring_forward(&self, back: Duration) -> Result<u64> {
-        let now = self.clock().now().to_string();
+        let clock_now = self.clock().now();
+        let now = clock_now.to_string();
         let shift = format!("-{}.{:03} seconds", back.as_secs(), back.subsec_millis());
         self.write(move |conn| {
             Box::pin(async move {
@@ -38,10 +55,18 @@ impl Store {
                     let changed = update.execute(&mut *conn).await?.rows_affected();
                     moved += if sql == MOVE_RECIPIENTS || sql == MOVE_SLOTS { 0 } else { changed };
                 }
+                pull_cursors(conn, clock_now).await?;
                 Ok(moved)
             })
         })
         .await
+    }
+
+    /// Takes responsibilities back to the present whose slots are accounted for until far in the future, because the clock
+    /// was wrong for a time: they would fire nothing until then. How many.
+    pub async fn pull_cursors_back(&self) -> Result<u64> {
+        let now = self.clock().now();
+        self.write(move |conn| Box::pin(async move { pull_cursors(conn, now).await })).await
     }
 
     /// Makes mails due that wait longer than anything can be made to wait: the clock was set back while no engine
@@ -57,4 +82,11 @@ impl Store {
         })
         .await
     }
+}
+
+async fn pull_cursors(conn: &mut SqliteConnection, now: Timestamp) -> Result<u64> {
+    let latest = now.plus(AHEAD_MAX).to_string();
+    sqlx::query(END_AHEAD).bind(&latest).bind(CLOCK_WAS_WRONG).execute(&mut *conn).await?;
+    let pull = sqlx::query(PULL_CURSORS).bind(&latest).bind(now.to_string());
+    Ok(pull.execute(conn).await?.rows_affected())
 }

@@ -87,6 +87,8 @@ const WALKS: &[(&str, &str)] = &[
     ("outbox::LIST", "newest first, ends at its limit"),
     ("outbox::RETRY_ALL", "a person asked, once per command"),
     ("steer::FAILED_RUNS", "a person asked, once per command"),
+    ("clock_steps::END_AHEAD", "once per start and step of the clock; one row per file that a person wrote"),
+    ("clock_steps::PULL_CURSORS", "as for `clock_steps::END_AHEAD`"),
     ("schedules::RESPONSIBILITIES", "one row per file that a person wrote"),
     ("slots::SLOTS", "a person asked, once per command"),
     ("sessions::FORGET_SESSIONS", "once per start of the engine, ends at its limit"),

@@ -129,7 +129,26 @@ const CONTROLS: &[(&str, &str)] = &[
          FROM thread_tool_events ORDER BY step_index DESC LIMIT 1",
     ),
     ("slot-without-one-run", "UPDATE responsibility_slots SET run_id = NULL"),
-    ("slot-without-one-run", "UPDATE responsibility_slots SET state = 'missed'"),
+    (
+        "slot-without-one-run",
+        "UPDATE responsibility_slots SET state = 'missed', missed_count = 1, missed_until = slot_at",
+    ),
+    (
+        "slot-that-waits-for-nothing",
+        "UPDATE responsibility_slots SET state = 'waiting', run_id = NULL; UPDATE responsibilities SET enabled = 0",
+    ),
+    (
+        "slot-that-waits-for-nothing",
+        "UPDATE responsibility_slots SET state = 'waiting', run_id = NULL, revision = revision - 1",
+    ),
+    ("slots-without-a-count", "UPDATE responsibility_slots SET missed_count = 3"),
+    ("late-place-that-is-lost", "UPDATE responsibility_slots SET catching_up = 1"),
+    ("pause-without-a-word", "UPDATE responsibilities SET paused_at = '2026-11-20T09:00:00.000Z'"),
+    (
+        "run-in-a-thread-unknown",
+        "UPDATE runs SET state = 'queued' WHERE trigger = 'schedule';
+         UPDATE responsibilities SET thread_id = NULL, own_thread_id = NULL",
+    ),
     ("cursor-before-slot", "UPDATE responsibilities SET cursor_at = '2026-01-01T00:00:00.000Z'"),
     ("run-of-a-gone-engine", "UPDATE runs SET state = 'running', epoch = 0 WHERE seq = {run}"),
     ("run-of-a-gone-engine", "UPDATE runs SET state = 'running', epoch = 99 WHERE seq = {run}"),

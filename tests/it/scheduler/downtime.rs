@@ -4,7 +4,7 @@ use super::world::{World, at};
 use attache::domain::{CatchUp, ResponsibilityId, SlotTerms};
 use attache::scheduler::duty::timing::Timing;
 use attache::scheduler::slots::Dues;
-use attache::store::CATCHING_UP_MAX;
+use attache::store::{CATCHING_UP_MAX, NextSlot, PowerCut};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -155,6 +155,56 @@ async fn a_clock_that_jumps_400_days_forward_misses_what_lies_between_and_goes_o
     assert_eq!(caught_up(&world).await, ["2027-07-05T09:00:00.000Z"]);
     assert_eq!(world.slots().await[1].missed_count, 399);
     assert_eq!(world.tick_at("2027-07-06T09:00:00Z").await.fired.len(), 1);
+}
+
+#[tokio::test]
+async fn a_clock_that_was_a_year_ahead_and_is_put_right_does_not_silence_what_it_touched() {
+    let world = every("0 9 * * *", "catch_up: latest", "2026-06-01T00:00:00Z").await;
+    let before = world.scheduler.times();
+    world.clock.set(at("2027-06-01T08:00:00Z"));
+    assert_eq!(caught_up(&world).await, ["2027-05-31T09:00:00.000Z"]);
+    let wrong = world.scheduler.times();
+    world.clock.set(at("2026-06-02T08:00:00Z"));
+    assert!(world.scheduler.mind_clock(wrong).await.1, "a step of the clock");
+    assert_eq!(world.tick_at("2026-06-02T09:00:00Z").await.fired.len(), 1);
+    world.audit().await;
+    // An hour ahead is made up for by waiting, and nothing fires twice.
+    world.answer_runs().await;
+    let right = world.scheduler.times();
+    world.clock.set(at("2026-06-02T07:00:00Z"));
+    assert!(world.scheduler.mind_clock(right).await.1);
+    assert_eq!(world.row("r.md").await.version.cursor_at, at("2026-06-02T09:00:00Z"));
+    assert_eq!(world.tick_at("2026-06-02T09:00:05Z").await.fired, []);
+    assert!(before.0 < right.0);
+}
+
+#[tokio::test]
+async fn five_hundred_slots_that_come_due_together_share_commits() {
+    for side_by_side in [true, false] {
+        let world = World::at("2026-06-01T06:59:00Z").await;
+        for n in 0..500 {
+            let head = format!("name: R{n}\nschedule: 0 7 * * *\ntimezone: UTC");
+            world.write(&format!("r{n}.md"), &format!("---\n{head}\n---\nGo."));
+        }
+        world.sync().await;
+        world.clock.set(at("2026-06-01T07:00:00Z"));
+        world.store.cut_power(PowerCut::BeforeCommit(60));
+        if side_by_side {
+            assert_eq!(world.scheduler.tick().await.expect("a tick").fired.len(), 500);
+            continue;
+        }
+        // The control: one after the other they need a commit each, and the power is cut.
+        let mut stored = 0;
+        for row in world.store.due_responsibilities(world.now(), None, 100).await.expect("rows") {
+            let set = world.store.set_next_slot(&row.id, row.version, NextSlot { is_done: true, ..row.next });
+            let answer = tokio::time::timeout(Duration::from_secs(5), set).await;
+            if !matches!(answer, Ok(Ok(()))) {
+                break;
+            }
+            stored += 1;
+        }
+        assert!((1..60).contains(&stored), "{stored} were stored");
+    }
 }
 
 #[tokio::test]
