@@ -10,6 +10,7 @@ use cap_std::ambient_authority;
 use cap_std::fs_utf8::{Dir, DirEntry, File};
 use std::collections::BTreeMap;
 use std::io::{self, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Files looked at per persona; more is a mistake, not a calendar.
@@ -195,7 +196,7 @@ fn understood(
 ) -> (Result<Found, String>, Option<SchemaStamp>) {
     let unreadable = |error: io::Error| format!("cannot be read: {error}");
     let parsed = content.map_err(unreadable);
-    let parsed = parsed.and_then(|bytes| file::parse(&bytes, bounds).map_err(|error| error.to_string()));
+    let parsed = parsed.and_then(|bytes| parse(&bytes, bounds));
     let responsibility = match parsed {
         Ok(responsibility) => responsibility,
         Err(error) => return (Err(error), None),
@@ -218,12 +219,21 @@ fn understood(
     (found, Some((at.path, mark)))
 }
 
+/// A file that ends its reader, or the YAML reader below it, stops itself only.
+fn parse(bytes: &[u8], bounds: &Bounds<'_>) -> Result<Responsibility, String> {
+    let parsed = catch_unwind(AssertUnwindSafe(|| file::parse(bytes, bounds)));
+    match parsed {
+        Ok(parsed) => parsed.map_err(|error| error.to_string()),
+        Err(_bug) => Err("cannot be read: its reader broke off, which is a bug of the engine".to_owned()),
+    }
+}
+
 /// Reads one file for a persona, wherever it lies; a schema that it names is looked for in the persona's folder. Blocking.
 ///
 /// Errors: what is wrong, with its line.
 pub fn examine(persona: &Persona, offer: &Offer, content: &[u8]) -> Result<Responsibility, String> {
     let bounds = Bounds::of(persona, offer);
-    let parsed = file::parse(content, &bounds).map_err(|error| error.to_string())?;
+    let parsed = parse(content, &bounds)?;
     if parsed.output_schema.is_none() {
         return Ok(parsed);
     }

@@ -18,8 +18,9 @@ pub struct FileError {
     pub problem: String,
 }
 
+/// An error on one line, whatever of the file it repeats.
 pub(super) fn fault(line: usize, problem: impl Into<String>) -> FileError {
-    FileError { line, problem: problem.into() }
+    FileError { line, problem: problem.into().replace(char::is_control, " ") }
 }
 
 /// One `key: value`.

@@ -1,5 +1,6 @@
 //! Front matter: what YAML may say, what every key wants, and which line an error names.
 
+use super::oracle::Dice;
 use super::world::{at, offer};
 use attache::domain::{CatchUp, DeliverTo, Overlap, RunTerms, SlotTerms};
 use attache::scheduler::duty::timing::Timing;
@@ -284,4 +285,39 @@ fn hostile_files_cost_little_and_say_what_is_wrong() {
     assert!(read(&large).is_err_and(|error| error.problem.contains("larger")));
     // Seconds in a debug build; without bounds it would be hours, or the end of the memory.
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn whatever_is_typed_ends_in_a_duty_or_in_one_line_about_a_line_of_the_file() {
+    let whole = "---\nname: \"Digest\"\nschedule: '0 9 * * *'\ntimezone: Europe/Berlin # here\nenabled: true\ntools: [send_email]\n\
+                 deliver_to:\n  mail:\n    - ann@example.test\nbudget: >-\n  0.25\njitter: 5m\n---\n\
+                 It is {{ now }}: {% for l in inbox(since=\"1d\") %}{{ l.subject }}{% endfor %}\n";
+    assert!(read(whole.as_bytes()).is_ok());
+    let pieces = [
+        "\n", ": ", "- ", "---\n", "\t", "  ", "{", "}", "[", "]", "\"", "'", "|\n", ">\n", "&a ", "*a ",
+        "!!str ", "? ", "#", ",", "%", "@", "\\", "\u{feff}", "é", "\0", "\r", "...\n", "<<", "{{", "}}",
+        "{%", "%}", "inbox(", ")", "~", "\u{2028}",
+    ];
+    let mut dice = Dice(20_261_124);
+    let (mut taken, mut refused) = (0, 0);
+    for _ in 0..4_000 {
+        let mut text: Vec<char> = whole.chars().collect();
+        for _ in 0..=dice.value(0, 3) {
+            let at = dice.value(0, text.len() as u64 - 1) as usize;
+            let cut = dice.value(0, 5) as usize;
+            let piece = pieces[dice.value(0, pieces.len() as u64 - 1) as usize];
+            let piece = if dice.value(0, 3) == 0 { "" } else { piece };
+            text.splice(at..(at + cut).min(text.len()), piece.chars());
+        }
+        let text: String = text.into_iter().collect();
+        match read(text.as_bytes()) {
+            Ok(_) => taken += 1,
+            Err(FileError { line, problem }) => {
+                refused += 1;
+                assert!((1..=text.lines().count().max(1)).contains(&line), "line {line} of {text}");
+                assert!(!problem.is_empty() && !problem.contains(char::is_control), "{problem:?} of {text}");
+            }
+        }
+    }
+    assert!(taken > 50 && refused > 50, "{taken} taken, {refused} refused");
 }

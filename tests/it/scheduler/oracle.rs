@@ -166,7 +166,7 @@ impl Dice {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (z ^ (z >> 31)) % sides
     }
-    fn value(&mut self, low: u64, high: u64) -> u64 {
+    pub fn value(&mut self, low: u64, high: u64) -> u64 {
         low + self.roll(high - low + 1)
     }
     fn field(&mut self, low: u64, high: u64) -> String {
