@@ -133,7 +133,7 @@ impl Scheduler {
         match self.store.pull_cursors_back().await {
             Ok(0) => {}
             Ok(responsibilities) => {
-                tracing::warn!(responsibilities, "the clock was far ahead when they last fired")
+                tracing::warn!(responsibilities, "the clock was far ahead when they last fired");
             }
             Err(error) => tracing::error!(%error, "what the clock was wrong about cannot be put right"),
         }
