@@ -4,7 +4,7 @@
 //! Absent on purpose: asking a model. What it would have answered nobody knows.
 
 use crate::config::{Config, Persona};
-use crate::domain::RunId;
+use crate::domain::{RunId, RunTerms};
 use crate::harness::as_of::{AsOf, AsOfError, Configs};
 use crate::harness::context::{ContextReport, Outcome};
 use crate::harness::providers::{self, Request};
@@ -99,7 +99,8 @@ impl<'a> Sweep<'a> {
         let then = AsOf::of_run(self.store, run).await?.swap_remove(0);
         let told = self.configs.get(&self.store.persona(&then.persona), &then.config).await?;
         let config = self.with_changes(&then, &told).await?;
-        if let Some((by, why)) = asked(&then, &told, &config) {
+        let terms = self.store.persona(&then.persona).terms_of_run(run).await?.run_terms;
+        if let Some((by, why)) = asked(&then, &terms, &told, &config) {
             return Ok(judgement(run, Effect::Asked, by, "", why));
         }
         let (_, before) = then.assemble(&told).await?;
@@ -191,16 +192,21 @@ fn makes_room(before: &ContextReport, after: &ContextReport) -> bool {
 }
 
 /// Who is asked, and how: the first setting that differs, and how it does.
-fn asked(then: &AsOf, told: &Config, config: &Config) -> Option<(&'static str, String)> {
+fn asked(then: &AsOf, terms: &RunTerms, told: &Config, config: &Config) -> Option<(&'static str, String)> {
     let (was, is) = (told.personas.get(&then.persona)?, config.personas.get(&then.persona)?);
     let first = |config: &Config, persona: &Persona| {
-        let choice = config.inference.choices_for(persona).into_iter().next();
+        let choice = config.inference.choices_under(terms, persona).into_iter().next();
         choice.map(|choice| (choice.provider, choice.model)).unwrap_or_default()
     };
     let (then_asked, now_asked) = (first(told, was), first(config, is));
     let differs =
         |was: String, is: String| (was != is).then(|| format!("`{was}` then, `{is}` with the change"));
-    let all = |tools: &Option<Vec<String>>| tools.as_ref().map_or("all".to_owned(), |tools| tools.join(", "));
+    let is_meant = |tool: &&String| terms.tools.as_ref().is_none_or(|tools| tools.contains(tool));
+    let all = |tools: &Option<Vec<String>>| match (tools, &terms.tools) {
+        (Some(tools), _) => tools.iter().filter(is_meant).cloned().collect::<Vec<_>>().join(", "),
+        (None, Some(tools)) => tools.join(", "),
+        (None, None) => "all".to_owned(),
+    };
     let temperature = |of: Option<f32>| of.map_or("none".to_owned(), |of| of.to_string());
     let (told_inference, inference) = (&told.inference, &config.inference);
     let settings = [

@@ -3,6 +3,7 @@
 
 mod asked;
 mod delivered;
+mod files;
 mod inbox;
 mod retried;
 mod replayed;

@@ -159,3 +159,16 @@ async fn everybody_can_see_which_terms_held() {
     let page = attache(app.workspace.path(), &["replay", "show", &run, "--html", "-"]);
     assert!(page.0 == 0 && page.1.contains("its answer is only stored"), "{page:?}");
 }
+
+#[tokio::test]
+async fn another_model_of_the_persona_changes_nothing_for_a_run_with_a_model_of_its_own() {
+    for (terms, changed) in [(all(), "0 of 1 run "), (json!({}), "1 of 1 run ")] {
+        let app = ready(saying(&["Three lines."]), &terms).await;
+        work(&app).await;
+        app.workspace.set("personas/ada/persona.json", "/model", json!("other"));
+        let change = "personas/ada/persona.json";
+        let said =
+            attache(app.workspace.path(), &["replay", "sweep", "--since", "2026-01-01", "--change", change]);
+        assert!(said.0 == 0 && said.1.contains(changed), "{terms}: {said:?}");
+    }
+}
