@@ -148,8 +148,14 @@ pub(super) const INSERT_RESPONSIBILITY: &str = "
       next_slot_at, error, cursor_at, updated_at, budget_micros, output_schema, slot_terms_json, run_terms_json, fire_at,
       is_done, mark)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $20, $12, $13, $14, $15, $16, $17, $18, $19) ON CONFLICT DO NOTHING";
+/// Who is written to instead of others must not see what was answered before: their replies would come into its thread.
 pub(super) const UPDATE_RESPONSIBILITY: &str = "
-    UPDATE responsibilities SET name = $5, schedule = $6, timezone = $7, enabled = $8, prompt = $9,
+    UPDATE responsibilities SET
+      own_thread_id = CASE
+        WHEN run_terms_json ->> '$.deliver_to' IS $15 ->> '$.deliver_to'
+          OR (run_terms_json ->> '$.deliver_to.people' IS NULL AND $15 ->> '$.deliver_to.people' IS NULL)
+        THEN own_thread_id END,
+      name = $5, schedule = $6, timezone = $7, enabled = $8, prompt = $9,
       prompt_sha256 = $10, next_slot_at = $11, removed_at = NULL, error = NULL, budget_micros = $12,
       output_schema = $13, slot_terms_json = $14, run_terms_json = $15, fire_at = $16, is_done = $17, mark = $18,
       revision = revision + 1, cursor_at = $19, updated_at = $20

@@ -110,6 +110,33 @@ async fn a_run_stands_in_the_thread_that_its_file_names_and_comes_home_when_it_n
 }
 
 #[tokio::test]
+async fn whoever_is_written_to_anew_gets_a_thread_without_what_others_were_told() {
+    let world = hourly("r", "deliver_to: store").await;
+    let mut threads = Vec::new();
+    // The owner may read what was stored; Ann may not, nor may Ben what Ann was told, nor Ann what the owner was.
+    let terms = [
+        "deliver_to: mail",
+        "deliver_to:\n  mail: [ann@example.test]",
+        "deliver_to:\n  mail: [ben@friends.test]",
+        "deliver_to: store",
+    ];
+    for (hour, terms) in (7..).zip([None].into_iter().chain(terms.map(Some))) {
+        if let Some(terms) = terms {
+            add(&world, "r", terms);
+            world.sync().await;
+            assert_eq!(world.row("r.md").await.error, None, "{terms}");
+        }
+        assert_eq!(world.tick_at(&format!("2026-06-01T{hour:02}:00:00Z")).await.fired.len(), 1);
+        world.answer_runs().await;
+        threads.push(world.row("r.md").await.thread.expect("a thread"));
+    }
+    assert_eq!(threads[0], threads[1]);
+    let apart: std::collections::BTreeSet<_> = threads[1..].iter().map(ToString::to_string).collect();
+    assert_eq!(apart.len(), 4, "{threads:?}");
+    world.audit().await;
+}
+
+#[tokio::test]
 async fn a_slot_whose_thread_is_gone_is_missed_and_told() {
     let world = hourly("r", "catch_up: latest").await;
     let sql = "UPDATE responsibilities SET run_terms_json = $1";
