@@ -74,6 +74,8 @@ fn an_hourly_expression_fires_in_both_passes_of_a_repeated_hour() {
     assert_eq!(steps[..3], ["25T00:05+02:00", "25T02:05+02:00", "25T02:05+01:00"]);
     let halves = slots_of_day("*/30 * * * *", chrono_tz::Europe::Berlin, "2026-10-25");
     assert_eq!(halves.len(), 50);
+    let twos = ["25T02:00+02:00", "25T02:30+02:00", "25T02:00+01:00", "25T02:30+01:00"];
+    assert_eq!(halves[4..8], twos);
 }
 
 #[test]
