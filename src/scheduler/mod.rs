@@ -155,7 +155,7 @@ impl Scheduler {
 
     /// What came in, as far as the prompt of this slot looks at it.
     async fn letters(&self, row: &StoredResponsibility, slot: Timestamp) -> Result<Vec<Letter>, StoreError> {
-        let wanted = prompt::letters_wanted(&row.prompt, slot, row.last_fired_at);
+        let wanted = prompt::letters_wanted(&row.prompt, slot, row.last_succeeded_at);
         let Some(Window { after, until }) = wanted else { return Ok(Vec::new()) };
         let rows = self.store.persona(&row.persona);
         let found = rows.inbox_between(after, until, prompt::LETTERS_MAX).await?;
@@ -180,7 +180,7 @@ impl Scheduler {
     ) -> Result<ScheduledPrompt, prompt::PromptError> {
         let zone = row.timezone.parse().unwrap_or(persona.timezone);
         let facts =
-            Facts { now: self.clock.now(), slot, last_run: row.last_fired_at, zone, persona, letters };
+            Facts { now: self.clock.now(), slot, last_run: row.last_succeeded_at, zone, persona, letters };
         let text_body = prompt::render(&row.prompt, &facts)?;
         let address = persona.address.to_string();
         let metadata = serde_json::json!({

@@ -47,6 +47,8 @@ pub struct StoredResponsibility {
     pub error: Option<String>,
     /// The newest slot that became a run on schedule.
     pub last_fired_at: Option<Timestamp>,
+    /// The newest slot on schedule whose run succeeded.
+    pub last_succeeded_at: Option<Timestamp>,
 }
 
 /// Since when, and by whom: no slot fires until somebody resumes it.
@@ -133,12 +135,18 @@ pub struct Duty {
 
 pub(super) const RESPONSIBILITIES: &str = "
     SELECT r.*, (SELECT max(s.slot_at) FROM responsibility_slots s WHERE s.responsibility_id = r.id
-      AND s.kind = 'scheduled' AND s.state = 'fired') AS last_fired_at
+      AND s.kind = 'scheduled' AND s.state = 'fired') AS last_fired_at,
+      (SELECT s.slot_at FROM responsibility_slots s JOIN runs u ON u.id = s.run_id
+      WHERE s.responsibility_id = r.id AND s.kind = 'scheduled' AND u.state = 'succeeded'
+      ORDER BY s.slot_at DESC LIMIT 1) AS last_succeeded_at
     FROM responsibilities r ORDER BY r.persona_id, r.file";
 /// From a place on. No time to fire is a search that was not made yet.
 pub(super) const DUE_RESPONSIBILITIES: &str = "
     SELECT r.*, (SELECT max(s.slot_at) FROM responsibility_slots s WHERE s.responsibility_id = r.id
-      AND s.kind = 'scheduled' AND s.state = 'fired') AS last_fired_at
+      AND s.kind = 'scheduled' AND s.state = 'fired') AS last_fired_at,
+      (SELECT s.slot_at FROM responsibility_slots s JOIN runs u ON u.id = s.run_id
+      WHERE s.responsibility_id = r.id AND s.kind = 'scheduled' AND u.state = 'succeeded'
+      ORDER BY s.slot_at DESC LIMIT 1) AS last_succeeded_at
     FROM responsibilities r
     WHERE r.enabled = 1 AND r.removed_at IS NULL AND r.error IS NULL AND r.is_done = 0
       AND coalesce(r.fire_at, '') <= $1 AND (coalesce(r.fire_at, ''), r.id) > ($2, $3)
@@ -379,6 +387,7 @@ pub(super) fn responsibility(row: &SqliteRow) -> Result<StoredResponsibility> {
         removed_at: time(row, "removed_at")?,
         error: row.get("error"),
         last_fired_at: time(row, "last_fired_at")?,
+        last_succeeded_at: time(row, "last_succeeded_at")?,
     })
 }
 

@@ -56,7 +56,10 @@ pub struct Turn {
 /// Slots whose turn it is: of each responsibility the oldest, if nothing of it is open. `$1`: late ones, or others.
 pub(super) const TURNS: &str = "
     SELECT d.*, (SELECT max(f.slot_at) FROM responsibility_slots f WHERE f.responsibility_id = d.id
-      AND f.kind = 'scheduled' AND f.state = 'fired') AS last_fired_at, s.slot_at AS waiting_at, s.is_late
+      AND f.kind = 'scheduled' AND f.state = 'fired') AS last_fired_at,
+      (SELECT f.slot_at FROM responsibility_slots f JOIN runs u ON u.id = f.run_id
+      WHERE f.responsibility_id = d.id AND f.kind = 'scheduled' AND u.state = 'succeeded'
+      ORDER BY f.slot_at DESC LIMIT 1) AS last_succeeded_at, s.slot_at AS waiting_at, s.is_late
     FROM responsibility_slots s JOIN responsibilities d ON d.id = s.responsibility_id
     WHERE s.state = 'waiting' AND s.is_late = $1
       AND d.enabled = 1 AND d.removed_at IS NULL AND d.error IS NULL AND d.paused_at IS NULL AND d.failures < $2

@@ -217,6 +217,7 @@ fn shown(row: &StoredResponsibility) -> Map<String, Value> {
         "next_slot_at": row.next.at.map(|at| at.to_string()),
         "next_fire_at": row.next.fire_at.map(|at| at.to_string()),
         "last_fired_at": row.last_fired_at.map(|at| at.to_string()),
+        "last_succeeded_at": row.last_succeeded_at.map(|at| at.to_string()),
         "error": row.error,
     });
     match shown {

@@ -164,3 +164,26 @@ async fn a_search_that_finds_no_slot_is_told_once_and_made_again_every_hour() {
     }
     assert_eq!(world.notices().await.len(), 1);
 }
+
+#[tokio::test]
+async fn the_last_run_is_the_last_that_succeeded_so_that_a_failure_swallows_no_letters() {
+    let world = World::at("2026-06-01T00:30:00Z").await;
+    let prompt = "{% if last_run %}Since {{ last_run }}{% else %}First{% endif %}";
+    world.write("r.md", &format!("---\nname: R\nschedule: 0 * * * *\ntimezone: UTC\n---\n{prompt}"));
+    world.sync().await;
+    let mut told = Vec::new();
+    for (hour, succeeds) in [(1, true), (2, false), (3, true), (4, true)] {
+        let fired = world.tick_at(&format!("2026-06-01T{hour:02}:00:00Z")).await.fired;
+        let snapshot =
+            sqlx::query_scalar("SELECT prompt_snapshot FROM responsibility_slots WHERE run_id = $1");
+        let snapshot: String =
+            snapshot.bind(fired[0].1.as_str()).fetch_one(&mut world.rows().await).await.expect("a slot");
+        told.push(snapshot);
+        match succeeds {
+            true => world.answer_runs().await,
+            false => assert_eq!(world.fail_runs().await, 1),
+        }
+    }
+    let since = |hour: u32| format!("Since 2026-06-01T{hour:02}:00:00+00:00");
+    assert_eq!(told, ["First".to_owned(), since(1), since(1), since(3)]);
+}
