@@ -75,8 +75,9 @@ fn zone_for(args: &ArgMatches, rows: &[StoredResponsibility]) -> anyhow::Result<
             failure.hint("write an IANA name such as `Europe/Berlin`").into()
         });
     }
-    let first = rows.first().map_or(Tz::UTC, zone_of);
-    Ok(if rows.iter().all(|row| zone_of(row) == first) { first } else { Tz::UTC })
+    let mut zones = rows.iter().filter(|row| state(row) == "on").map(zone_of);
+    let first = zones.next().unwrap_or(Tz::UTC);
+    Ok(if zones.all(|zone| zone == first) { first } else { Tz::UTC })
 }
 
 /// Every day of the span, with what is due on it by time.

@@ -155,11 +155,15 @@ impl<'a> Desk<'a> {
 /// Names that an error lists.
 const NAMES_SHOWN: usize = 20;
 
-/// By its name in any case, or by its file with or without folder and ending.
+/// By its name in any case, or by its file with or without folders and ending.
 fn is_called(row: &StoredResponsibility, name: &str) -> bool {
     let file = row.file.rsplit('/').next().unwrap_or_default();
     row.name.eq_ignore_ascii_case(name)
         || row.file == name
+        || name
+            .strip_prefix("personas/")
+            .and_then(|path| path.strip_prefix(row.persona.as_str()))
+            .is_some_and(|path| path.strip_prefix('/') == Some(&row.file))
         || file == name
         || file.strip_suffix(".md") == Some(name)
 }

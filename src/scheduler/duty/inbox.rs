@@ -1,9 +1,11 @@
 //! `inbox(since=last_run)` of prompts: what came in, as data.
 //!
 //! Whatever a stranger wrote stands on one line, bounded, between `«` and `»`, which it cannot contain: in the block that the
-//! whole renders as, and in every field that a loop takes out of it. Fields are no strings, so no slice cuts a mark off.
+//! whole renders as, and in every field that a loop takes out of it. Fields are no strings, so a slice of one fails; a filter
+//! makes a string of it, and whoever slices that has the words without their marks, by their own doing.
 
 use super::prompt::PromptError;
+use super::tags::tags;
 use super::timing::local_text;
 use crate::config::Span;
 use crate::domain::{ThreadId, Timestamp};
@@ -82,10 +84,8 @@ impl Since {
 /// Every call of `inbox` in a body. Errors: one with other arguments, with its line.
 fn calls(body: &str) -> Result<Vec<Since>, PromptError> {
     let mut calls = Vec::new();
-    let mut rest = body;
-    while let Some((tag, after)) = next_tag(rest) {
-        rest = after;
-        let mut code = tag;
+    for tag in tags(body) {
+        let mut code = tag.code;
         while let Some(found) = code.find("inbox") {
             let (before, from) = code.split_at(found);
             code = &from["inbox".len()..];
@@ -102,31 +102,6 @@ fn calls(body: &str) -> Result<Vec<Since>, PromptError> {
         }
     }
     Ok(calls)
-}
-
-/// The inside of the next `{{ }}` or `{% %}` and what follows it; comments and raw text are no code.
-fn next_tag(text: &str) -> Option<(&str, &str)> {
-    let mut text = text;
-    loop {
-        let open = text.find('{')?;
-        text = &text[open + 1..];
-        let (begin, end) = match text.bytes().next()? {
-            b'#' => {
-                text = text.split_once("#}").map_or("", |(_, after)| after);
-                continue;
-            }
-            b'{' => (1, "}}"),
-            b'%' => (1, "%}"),
-            _ => continue,
-        };
-        let inside = &text[begin..];
-        let (tag, after) = inside.split_once(end).unwrap_or((inside, ""));
-        if end == "%}" && tag.trim_matches(['-', '+', ' ']) == "raw" {
-            text = after.find("endraw").map_or("", |at| &after[at..]);
-            continue;
-        }
-        return Some((tag, after));
-    }
 }
 
 /// Reads `()`, `(since=…)`.

@@ -12,6 +12,7 @@ pub mod offer;
 mod terms;
 pub mod file;
 pub mod prompt;
+mod tags;
 mod inbox;
 pub mod schema;
 

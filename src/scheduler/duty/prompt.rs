@@ -1,9 +1,9 @@
 //! A responsibility's body as a template: checked when its file is read, rendered when its slot fires.
 //!
-//! The template may read four names and what came in (`inbox.rs`), and branch or loop over them. Absent on purpose: `set`, macros, includes and
-//! every filter that can grow a text, because fuel counts instructions and not bytes.
+//! The template may read four names and what came in (`inbox.rs`), and branch or loop over them. Absent on purpose: `set`,
+//! macros, includes, and whatever can grow a text or a list (`tags.rs`), because fuel counts instructions and not bytes.
 
-use super::inbox;
+use super::{inbox, tags};
 use crate::config::Persona;
 use crate::domain::Timestamp;
 use chrono::SecondsFormat;
@@ -14,7 +14,7 @@ use std::io;
 pub use super::inbox::{LETTERS_MAX, Letter, Window, letters_wanted};
 
 /// Instructions that one prompt may take.
-const FUEL: u64 = 50_000;
+const FUEL: u64 = 20_000;
 /// Longest rendered prompt.
 const PROMPT_BYTES_MAX: usize = 256 * 1024;
 
@@ -23,8 +23,6 @@ pub const NAMES: &[&str] =
     &["now", "slot", "last_run", "persona", "persona.id", "persona.name", "persona.address", INBOX];
 /// The function that a prompt may call.
 const INBOX: &str = "inbox";
-/// The statements a prompt may use.
-const STATEMENTS: &[&str] = &["if", "elif", "else", "endif", "for", "endfor", "raw", "endraw"];
 
 /// Why a prompt cannot be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -52,10 +50,10 @@ pub struct Facts<'a> {
 
 /// Refuses a body that could never be rendered: syntax, unknown names, statements that are not offered.
 pub fn check(body: &str) -> Result<(), PromptError> {
-    refuse_statements(body)?;
+    inbox::check(body)?;
+    tags::check(body)?;
     let environment = environment();
     let template = environment.template_from_str(body).map_err(|error| reworded(&error))?;
-    inbox::check(body)?;
     let mut unknown: Vec<String> = template
         .undeclared_variables(true)
         .into_iter()
@@ -73,7 +71,7 @@ pub fn check(body: &str) -> Result<(), PromptError> {
 
 /// Renders a body. Times are RFC 3339 in the responsibility's zone, for example `2026-03-29T09:00:00+02:00`.
 pub fn render(body: &str, facts: &Facts<'_>) -> Result<String, PromptError> {
-    refuse_statements(body)?;
+    tags::check(body)?;
     let local =
         |at: Timestamp| at.to_utc().with_timezone(&facts.zone).to_rfc3339_opts(SecondsFormat::Secs, false);
     let persona = facts.persona;
@@ -107,22 +105,6 @@ fn environment() -> Environment<'static> {
     environment.add_filter("length", filters::length);
     environment.add_test("none", Value::is_none);
     environment
-}
-
-/// `set` and macros carry state from one instruction to the next, which lets a text double with each.
-fn refuse_statements(body: &str) -> Result<(), PromptError> {
-    for (number, line) in body.lines().enumerate() {
-        for opened in line.split("{%").skip(1) {
-            let word = opened.trim_start_matches(['-', '+']).split_whitespace().next().unwrap_or_default();
-            let word = word.trim_end_matches(['%', '}', '-', '+']);
-            if !STATEMENTS.contains(&word) {
-                let offered = STATEMENTS.join(", ");
-                let problem = format!("statement `{word}` is not offered in a prompt; there are: {offered}");
-                return Err(PromptError { line: Some(number + 1), problem });
-            }
-        }
-    }
-    Ok(())
 }
 
 fn reworded(error: &minijinja::Error) -> PromptError {

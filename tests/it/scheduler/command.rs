@@ -111,6 +111,14 @@ fn a_file_is_checked_wherever_it_lies_and_its_next_slots_are_told() {
 }
 
 #[test]
+fn a_file_is_named_as_the_notices_name_it() {
+    let folder = workspace();
+    let list = json(folder.path(), &["schedule", "list"]);
+    let file = list[0]["file"].as_str().expect("a path");
+    assert_eq!(json(folder.path(), &["schedule", "show", file])["id"], list[0]["id"]);
+}
+
+#[test]
 fn a_pause_lasts_until_somebody_resumes_it() {
     let folder = workspace();
     let paused = json(folder.path(), &["schedule", "pause", "digest"]);

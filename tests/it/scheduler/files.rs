@@ -298,3 +298,50 @@ async fn a_prompt_cannot_grow_without_bound() {
         assert!(render(body, &facts).is_err(), "{body} was rendered");
     }
 }
+
+/// On a stack as small as that of the engine's workers.
+fn checked(body: String) -> Result<(), String> {
+    let work = move || check(&body).map_err(|error| error.to_string());
+    let thread = std::thread::Builder::new().stack_size(1024 * 1024).spawn(work).expect("a thread");
+    thread.join().expect("it does not panic")
+}
+
+#[test]
+fn code_that_could_grow_without_bound_or_exhaust_a_stack_is_refused_with_what_is_wrong() {
+    let doubling = |inner: &str| {
+        format!(
+            "{{% for a in [\"xx\"] %}}{}{{{{ a|length }}}}{}",
+            format!("{{% for a in {inner} %}}").repeat(30),
+            "{% endfor %}".repeat(31)
+        )
+    };
+    let cases = [
+        (format!("{{% if {} 1 %}}x{{% endif %}}", "-".repeat(2500)), "longer than 500 bytes"),
+        (format!("{{{{ {}1 }}}}", "-".repeat(4000)), "longer than 500 bytes"),
+        (format!("{{{{ {}1 }}}}", "not ".repeat(400)), "longer than 500 bytes"),
+        ("{{ [1]*100000000 }}".to_owned(), "`*` is not offered"),
+        ("{{ \"}}\" ~ inbox() }}".to_owned(), "`~` is not offered"),
+        ("{{ {1: 2} }}".to_owned(), "`{` is not offered"),
+        ("{{ now + now }}".to_owned(), "`+` is not offered"),
+        (doubling("[a~a]"), "`a` stands in brackets"),
+        (doubling("[a, a]"), "`a` stands in brackets"),
+        (doubling("[[a, a]]"), "`a` stands in brackets"),
+        (doubling("(a, a)"), "`,` is not offered"),
+        ("{% if 1 %}{% elif 1 %}{% endif %}".repeat(200), "at most 500"),
+        ("{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}".to_owned(), "`recursive` is not offered"),
+        ("{{ now|replace(\"a\", \"b\") }}".to_owned(), "no filter `replace`"),
+        ("{% if last_run is not defined %}x{% endif %}".to_owned(), "no test `defined`"),
+    ];
+    for (body, says) in cases {
+        let refusal = checked(body.clone()).expect_err(&body[..body.len().min(60)]);
+        assert!(refusal.contains(says), "{}: {refusal}", &body[..body.len().min(60)]);
+    }
+    let good = [
+        "{% for l in inbox(since=\"24h\") %}{{ loop.index - 1 }} {{ l.subject|default(\"none: at all, + * ~\") }}{% endfor %}",
+        "{%- if last_run is not none -%}{{ last_run|lower }}{%- endif -%} {# * ~ #} {% raw %}{{ a * b ~ c }}{% endraw %} a * b",
+        "{% for n in [1, 2, \"three\"] %}{{ n }}{% endfor %} {{ slot[:10] }}{{ inbox()[0].subject if inbox()|length > 0 else \"-\" }}",
+    ];
+    for body in good {
+        assert_eq!(checked(body.to_owned()), Ok(()), "{body}");
+    }
+}

@@ -74,7 +74,7 @@ async fn foreign_words_cannot_forge_marks_lines_or_length() {
         "{% for l in inbox() %}{{ l.sender }}{{ l.subject }}{{ l.excerpt }}\n{% endfor %}",
         "{{ inbox()[:2] }}",
         "{{ inbox()[0].subject | upper }}",
-        "{{ inbox()[0].subject ~ inbox()[0].excerpt }}",
+        "{{ inbox()[0].subject }}{{ inbox()[0].excerpt }}",
     ];
     for body in bodies {
         let text = rendered(body, &letters, None).await.unwrap_or_else(|error| panic!("{body}: {error}"));
