@@ -8,7 +8,8 @@ use super::slots::Dues;
 use crate::config::Persona;
 use crate::domain::{DeliverTo, PersonaId, ResponsibilityId, RunTerms, Timestamp, sha256_hex};
 use crate::store::{
-    Duty, FileChange, FileState, MissedSlots, NextSlot, Result as StoreResult, StoredResponsibility,
+    Duty, FileChange, FileState, MissedSlots, NextSlot, Overslept, Result as StoreResult,
+    StoredResponsibility,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -147,7 +148,10 @@ impl Scheduler {
             let found = astray.as_ref().map_or(found.as_ref(), Err);
             let to = file_state(owner, &key.1, found, self.clock.now(), report);
             match row.filter(|row| is_same(row, &to)) {
-                None => changes.push(self.change(key, row, to, mark)),
+                None => {
+                    let to = self.unless_served(key, to, found.ok(), scan).await?;
+                    changes.push(self.change(key, row, to, mark));
+                }
                 Some(row) => {
                     if row.mark != mark && row.error.is_none() {
                         marks.push((row.id.clone(), mark));
@@ -191,6 +195,30 @@ impl Scheduler {
             owner.id
         );
         Ok(Some(FileError { line: responsibility.deliver_to_line, problem }.to_string()))
+    }
+
+    /// Owes no one-shot that fired: a file that was renamed, copied with its times, restored, or is read in another zone was
+    /// written before its instant too.
+    async fn unless_served(
+        &self,
+        (persona, file): &Key,
+        mut to: FileState,
+        found: Option<&Found>,
+        scan: &Scan,
+    ) -> StoreResult<FileState> {
+        let FileState::InForce(duty) = &mut to else { return Ok(to) };
+        let Some(found) = found.filter(|_| duty.cursor_at.is_some()) else { return Ok(to) };
+        let Some((instant, written_at)) = overslept(found, self.clock.now()) else { return Ok(to) };
+        let (name, prompt_sha256) = (&duty.name, &duty.prompt_sha256);
+        let of = Overslept { persona, file, name, prompt_sha256, instant, written_at };
+        let served = self.store.served_one_shot(of).await?;
+        // What waits ends when its own file changes or goes, and then nothing ran for it.
+        let stays =
+            |other: &str| other != file && scan.stamps.contains_key(&(persona.clone(), other.to_owned()));
+        if served.iter().any(|by| !by.is_waiting || stays(&by.file)) {
+            duty.cursor_at = None;
+        }
+        Ok(to)
     }
 
     fn change(
@@ -269,15 +297,15 @@ fn duty(found: &Found, now: Timestamp) -> Duty {
         // Just before its instant, so that it is owed.
         cursor_at: overslept(found, now)
             .filter(|_| parsed.enabled)
-            .map(|instant| instant.minus(Duration::from_millis(1))),
+            .map(|(instant, _)| instant.minus(Duration::from_millis(1))),
     }
 }
 
 /// The instant of a one-shot that was written in time and is read too late, because no engine ran: it is owed all the same.
-/// A file that was written after its instant is late by itself.
-fn overslept(found: &Found, now: Timestamp) -> Option<Timestamp> {
+/// A file that was written after its instant is late by itself. Gives the instant, and when the file was written.
+fn overslept(found: &Found, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
     let Timing::At(instant) = found.responsibility.timing else { return None };
-    found.modified_at.filter(|written| *written < instant && instant <= now).map(|_| instant)
+    found.modified_at.filter(|written| *written < instant && instant <= now).map(|written| (instant, written))
 }
 
 /// Whether a file was gone before.

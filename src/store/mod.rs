@@ -96,7 +96,7 @@ pub use schedules::{
 };
 pub use search::{FoundMessage, MessageSearch};
 pub use sessions::{KnownSession, SessionKey, ThreadSession};
-pub use slots::StoredSlot;
+pub use slots::{Overslept, ServedBy, StoredSlot};
 pub use steer::{Cancellation, FailedRuns};
 pub use steps::{Executor, INTERRUPTED, NewCall, Step, StepKind, Unanswered};
 pub use terms::{HeldTo, SlotOfRun};

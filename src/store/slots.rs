@@ -32,7 +32,46 @@ pub(super) const SLOTS: &str = "
     WHERE $1 IS NULL OR s.responsibility_id = $1
     ORDER BY s.slot_at DESC, s.responsibility_id LIMIT $2";
 
+/// Slots of one-shots that stand for a file: of its path, of the same duty under another path, or of one that shares its
+/// name or its prompt and this very instant. What is missed served nobody.
+pub(super) const SERVED: &str = "
+    SELECT r.file, s.state = 'waiting' AS is_waiting FROM responsibilities r
+    JOIN responsibility_slots s ON s.responsibility_id = r.id
+    WHERE r.persona_id = $1 AND r.schedule LIKE 'at %' AND s.kind = 'scheduled' AND s.state <> 'missed'
+      AND (s.slot_at >= $6 AND (r.file = $2 OR (r.name = $3 AND r.prompt_sha256 = $4))
+        OR s.slot_at = $5 AND (r.name = $3 OR r.prompt_sha256 = $4))";
+
+/// A file with a one-shot whose instant passed before it was read.
+#[derive(Debug, Clone, Copy)]
+pub struct Overslept<'a> {
+    pub persona: &'a PersonaId,
+    /// Path below the persona's folder.
+    pub file: &'a str,
+    pub name: &'a str,
+    pub prompt_sha256: &'a str,
+    pub instant: Timestamp,
+    pub written_at: Timestamp,
+}
+
+/// A slot of the same one-shot, of whatever row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedBy {
+    /// Path below the persona's folder; the file need not be there any more.
+    pub file: String,
+    /// It has not begun, and ends with its file.
+    pub is_waiting: bool,
+}
+
 impl Store {
+    /// What has served a one-shot since its file was written: rows of removed files count.
+    pub async fn served_one_shot(&self, of: Overslept<'_>) -> Result<Vec<ServedBy>> {
+        let served = sqlx::query(SERVED).bind(of.persona.as_str()).bind(of.file).bind(of.name);
+        let served = served.bind(of.prompt_sha256).bind(of.instant.to_string());
+        let rows = served.bind(of.written_at.to_string()).fetch_all(self.readers()).await?;
+        let by = |row: &SqliteRow| ServedBy { file: row.get("file"), is_waiting: row.get("is_waiting") };
+        Ok(rows.iter().map(by).collect())
+    }
+
     /// The newest slots first; of one responsibility, or of all.
     pub async fn responsibility_slots(
         &self,

@@ -210,13 +210,8 @@ async fn a_thread_that_is_not_the_persona_s_makes_a_file_unusable() {
 async fn a_one_shot_that_was_written_in_time_fires_late_and_one_that_was_written_late_never() {
     let world = World::at("2026-06-01T12:00:00Z").await;
     let text = "---\nname: Once\nat: 2026-06-01T10:00:00Z\n---\nGo.";
-    let written = |name: &str, when: &str| {
-        world.write(name, text);
-        let file = std::fs::File::options().write(true).open(world.path(name)).expect("a file");
-        file.set_modified(std::time::SystemTime::from(at(when).to_utc())).expect("a time");
-    };
-    written("in-time.md", "2026-06-01T09:59:00Z");
-    written("late.md", "2026-06-01T10:01:00Z");
+    written(&world, "in-time.md", text, "2026-06-01T09:59:00Z");
+    written(&world, "late.md", text, "2026-06-01T10:01:00Z");
     world.write("ahead.md", &text.replace("10:00:00", "13:00:00"));
     world.write("off.md", &text.replace("10:00:00Z", "13:00:00Z\nenabled: false"));
     world.sync().await;
@@ -229,6 +224,91 @@ async fn a_one_shot_that_was_written_in_time_fires_late_and_one_that_was_written
     let fired = world.tick_at("2026-06-01T13:00:00Z").await.fired;
     assert_eq!(fired.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>(), [world.row("ahead.md").await.id]);
     assert_eq!(world.tick_at("2026-06-02T13:00:00Z").await.fired, []);
+}
+
+const ONCE: &str = "---\nname: Once\nat: 2026-06-01 09:00\n---\nGo.";
+
+/// Writes a file as if at an instant.
+fn written(world: &World, name: &str, text: &str, when: &str) {
+    world.write(name, text);
+    let file = std::fs::File::options().write(true).open(world.path(name)).expect("a file");
+    file.set_modified(std::time::SystemTime::from(at(when).to_utc())).expect("a time");
+}
+
+/// How often it fires in the next days, as `zone` has it.
+async fn fires_again(world: &World, zone: chrono_tz::Tz) -> usize {
+    let owner = world.personas.iter().next().expect("a persona").clone();
+    let personas = Personas::new(vec![Persona { timezone: zone, ..owner }]).expect("one persona");
+    let scheduler = Scheduler::new(world.store.clone(), Arc::new(personas), offer(), world.clock.clone());
+    scheduler.sync().await.expect("a synchronisation");
+    let mut fired = 0;
+    for _ in 0..4 {
+        fired += scheduler.tick().await.expect("a tick").fired.len();
+        world.answer_runs().await;
+        world.clock.advance(Duration::from_secs(6 * 3600));
+    }
+    fired
+}
+
+#[tokio::test]
+async fn a_one_shot_that_fired_does_not_fire_again_when_its_file_moves_is_copied_or_read_in_another_zone() {
+    const NEW_YORK: chrono_tz::Tz = chrono_tz::America::New_York;
+    const BERLIN: chrono_tz::Tz = chrono_tz::Europe::Berlin;
+    for fires in [true, false] {
+        for case in ["rename", "copy", "restore", "zone", "rename in another zone"] {
+            let world = World::at("2026-06-01T05:00:00Z").await;
+            let before = "2026-06-01T04:00:00Z";
+            written(&world, "once.md", ONCE, before);
+            world.sync().await;
+            // 09:00 in New York; the control is down until after it.
+            if fires {
+                assert_eq!(world.tick_at("2026-06-01T13:00:00Z").await.fired.len(), 1, "{case}");
+                world.answer_runs().await;
+            }
+            world.clock.set(at("2026-06-01T14:00:00Z"));
+            let (from, to) = (world.path("once.md"), world.path("anew.md"));
+            let zone = match case {
+                "rename" => std::fs::rename(from, to).map(|()| NEW_YORK),
+                "copy" => {
+                    written(&world, "anew.md", ONCE, before);
+                    Ok(NEW_YORK)
+                }
+                "restore" => {
+                    std::fs::remove_file(from).expect("a file that goes");
+                    world.sync().await;
+                    written(&world, "once.md", ONCE, before);
+                    Ok(NEW_YORK)
+                }
+                "zone" => Ok(BERLIN),
+                _ => std::fs::rename(from, to).map(|()| BERLIN),
+            };
+            let again = fires_again(&world, zone.expect("a file that moves")).await;
+            let owed = match case {
+                "copy" => 2,    // both files say so
+                "restore" => 0, // accounted for when it was removed
+                _ => 1,
+            };
+            assert_eq!(
+                again,
+                if fires { 0 } else { owed },
+                "{case}, fired {fires}: {:?}",
+                world.history().await
+            );
+            world.audit().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_one_shot_that_fired_and_was_written_anew_for_another_instant_is_owed_again() {
+    let world = World::at("2026-06-01T05:00:00Z").await;
+    written(&world, "once.md", ONCE, "2026-06-01T04:00:00Z");
+    world.sync().await;
+    assert_eq!(world.tick_at("2026-06-01T13:00:00Z").await.fired.len(), 1);
+    world.answer_runs().await;
+    world.clock.set(at("2026-06-03T14:00:00Z"));
+    written(&world, "once.md", &ONCE.replace("06-01", "06-03"), "2026-06-02T04:00:00Z");
+    assert_eq!(fires_again(&world, chrono_tz::America::New_York).await, 1);
 }
 
 #[tokio::test]
