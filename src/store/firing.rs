@@ -193,7 +193,8 @@ async fn fire(conn: &mut SqliteConnection, firing: Firing, clock: &dyn Clock) ->
     }
 }
 
-fn merged(one: Option<MissedSlots>, other: Option<MissedSlots>) -> Option<MissedSlots> {
+/// What is told as one.
+pub(super) fn merged(one: Option<MissedSlots>, other: Option<MissedSlots>) -> Option<MissedSlots> {
     match (one, other) {
         (Some(one), Some(other)) => Some(MissedSlots {
             first: one.first.min(other.first),

@@ -1,11 +1,11 @@
 //! Responsibilities: files become rows. Every change names the version of the row that it was computed from. When a slot is
 //! due is the scheduler's affair; how it becomes a run is told by `firing.rs`.
 
-use super::firing::insert_missed;
+use super::firing::{insert_missed, merged};
 use super::runs::{persona_id, to_i64};
 use super::terms::{run_terms, run_terms_json, slot_terms, slot_terms_json};
 use super::waiting::{FILE_CHANGED, end_waiting};
-use super::{Result, Store, StoreError, facts};
+use super::{Result, Store, StoreError, facts, slot_facts};
 use crate::clock::Clock;
 use crate::domain::{PausedBy, PersonaId, ResponsibilityId, RunTerms, SlotTerms, ThreadId, Timestamp};
 use serde_json::{Value, json};
@@ -167,15 +167,15 @@ pub(super) const UPDATE_RESPONSIBILITY: &str = "
       prompt_sha256 = $10, next_slot_at = $11, removed_at = NULL, error = NULL, budget_micros = $12,
       output_schema = $13, slot_terms_json = $14, run_terms_json = $15, fire_at = $16, is_done = $17, mark = $18,
       revision = revision + 1, cursor_at = $19, updated_at = $20
-    WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id";
+    WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id, paused_at IS NOT NULL";
 pub(super) const SPOIL_RESPONSIBILITY: &str = "
     UPDATE responsibilities SET error = $5, mark = NULL, next_slot_at = NULL, fire_at = NULL, removed_at = NULL,
       revision = revision + 1, cursor_at = $6, updated_at = $6
-    WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id";
+    WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id, paused_at IS NOT NULL";
 pub(super) const REMOVE_RESPONSIBILITY: &str = "
     UPDATE responsibilities SET removed_at = $5, mark = NULL, next_slot_at = NULL, fire_at = NULL, error = NULL,
       revision = revision + 1, cursor_at = $5, updated_at = $5
-    WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id";
+    WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id, paused_at IS NOT NULL";
 pub(super) const SET_MARKS: &str = "
     UPDATE responsibilities SET mark = m.value ->> 1 FROM json_each($1) AS m
     WHERE responsibilities.id = m.value ->> 0";
@@ -256,7 +256,7 @@ async fn apply(conn: &mut SqliteConnection, change: &FileChange, clock: &dyn Clo
         FileState::Unusable { .. } => SPOIL_RESPONSIBILITY,
         FileState::Removed => REMOVE_RESPONSIBILITY,
     };
-    let update = sqlx::query_scalar::<_, String>(sql).bind(change.persona.as_str()).bind(&change.file);
+    let update = sqlx::query_as::<_, (String, bool)>(sql).bind(change.persona.as_str()).bind(&change.file);
     let update = update.bind(seen.revision).bind(seen.cursor_at.to_string());
     let update = match &change.to {
         FileState::InForce(duty) => update
@@ -278,18 +278,28 @@ async fn apply(conn: &mut SqliteConnection, change: &FileChange, clock: &dyn Clo
         FileState::Unusable { error } => update.bind(error),
         FileState::Removed => update,
     };
-    let Some(id) = update.bind(change.now.to_string()).fetch_optional(&mut *conn).await? else {
-        return Ok(false);
-    };
+    let changed = update.bind(change.now.to_string()).fetch_optional(&mut *conn).await?;
+    let Some((id, is_paused)) = changed else { return Ok(false) };
     if let FileState::Unusable { error } = &change.to {
         let of = (&change.persona, id.as_str(), seen.revision + 1);
         facts::responsibility_broken(conn, of, error, clock).await?;
     }
     let id = ResponsibilityId::new(id);
-    end_waiting(conn, &id, "missed", Some(FILE_CHANGED)).await?;
     note_proposal(conn, change, id.as_str(), clock).await?;
-    if let Some(lapsed) = &change.lapsed {
-        insert_missed(conn, &id, lapsed, change.now).await?;
+    let mut missed = end_waiting(conn, &id, "missed", Some(FILE_CHANGED)).await?;
+    if let Some(lapsed) = &change.lapsed
+        && insert_missed(conn, &id, lapsed, change.now).await?
+    {
+        missed = merged(missed, Some(lapsed.clone()));
+    }
+    let is_wanted = match &change.to {
+        FileState::InForce(duty) => !duty.enabled,
+        FileState::Unusable { .. } => false,
+        FileState::Removed => true,
+    };
+    // Who removes or disables a file, or had paused it, wants nothing to run.
+    if let Some(missed) = missed.filter(|_| !is_wanted && !is_paused) {
+        slot_facts::slots_missed(conn, &id, &missed, clock).await?;
     }
     Ok(true)
 }

@@ -88,7 +88,7 @@ pub(super) const BEGIN_WAITING: &str = "
             AND r.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')))";
 pub(super) const END_WAITING: &str = "
     UPDATE responsibility_slots INDEXED BY responsibility_slots_waiting_of SET state = $2, missed_count = 1, missed_until = slot_at, note = $3, overdue_at = NULL
-    WHERE responsibility_id = $1 AND state = 'waiting'";
+    WHERE responsibility_id = $1 AND state = 'waiting' RETURNING slot_at";
 pub(super) const END_WAITING_SLOT: &str = "
     UPDATE responsibility_slots SET state = 'missed', missed_count = 1, missed_until = slot_at, note = $3,
       overdue_at = NULL
@@ -232,28 +232,31 @@ async fn end_oldest(
     kept: usize,
 ) -> Result<Option<MissedSlots>> {
     let end = sqlx::query(END_OLDEST).bind(id.as_str()).bind(to_i64(kept)).bind(-1).bind(TOO_MANY);
-    let ended = end.fetch_all(conn).await?;
-    let mut ended: Vec<Timestamp> =
-        ended.iter().filter_map(|row| time(row, "slot_at").transpose()).collect::<Result<_>>()?;
-    ended.sort_unstable();
-    let span = ended.first().copied().zip(ended.last().copied());
-    Ok(span.map(|(first, last)| MissedSlots {
-        first,
-        last,
-        count: ended.len() as u64,
-        note: Some(TOO_MANY.to_owned()),
-    }))
+    span(&end.fetch_all(conn).await?, TOO_MANY)
 }
 
-/// Ends all slots of a responsibility that wait.
+/// Ends all slots of a responsibility that wait; gives them.
 pub(super) async fn end_waiting(
     conn: &mut SqliteConnection,
     id: &ResponsibilityId,
     state: &'static str,
     note: Option<&str>,
-) -> Result<()> {
-    sqlx::query(END_WAITING).bind(id.as_str()).bind(state).bind(note).execute(conn).await?;
-    Ok(())
+) -> Result<Option<MissedSlots>> {
+    let end = sqlx::query(END_WAITING).bind(id.as_str()).bind(state).bind(note);
+    span(&end.fetch_all(conn).await?, note.unwrap_or(state))
+}
+
+/// Slots that were ended, as one.
+fn span(ended: &[SqliteRow], note: &str) -> Result<Option<MissedSlots>> {
+    let ended: Vec<Timestamp> =
+        ended.iter().filter_map(|row| time(row, "slot_at").transpose()).collect::<Result<_>>()?;
+    let ends = ended.iter().min().copied().zip(ended.iter().max().copied());
+    Ok(ends.map(|(first, last)| MissedSlots {
+        first,
+        last,
+        count: ended.len() as u64,
+        note: Some(note.to_owned()),
+    }))
 }
 
 fn waiting_slot(row: &SqliteRow) -> Result<WaitingSlot> {

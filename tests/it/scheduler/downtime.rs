@@ -1,7 +1,7 @@
 //! What becomes of slots that came due while nobody looked: the table of downtimes, windows, order, and jumps of the clock.
 
 use super::world::{World, at};
-use attache::domain::{CatchUp, ResponsibilityId, SlotTerms};
+use attache::domain::{CatchUp, PausedBy, ResponsibilityId, SlotTerms};
 use attache::scheduler::duty::timing::Timing;
 use attache::scheduler::slots::Dues;
 use attache::store::{CATCHING_UP_MAX, NextSlot, PowerCut};
@@ -267,8 +267,57 @@ async fn an_edit_in_the_second_of_a_slot_takes_it_or_leaves_it_but_never_doubles
             assert_eq!(world.history().await, ["2026-06-01T07:00:00.000Z fired"]);
         }
         assert_eq!(world.scheduler.tick().await.expect("a tick").fired, []);
-        assert_eq!(world.notices().await, [], "who edits a file knows");
+        let told = world.notices().await;
+        assert_eq!(told.len(), usize::from(edit_first), "nothing ran for it: {told:?}");
         world.audit().await;
+    }
+}
+
+#[tokio::test]
+async fn a_slot_lost_to_an_edit_is_told_and_one_that_its_owner_took_away_is_not() {
+    let text = "---\nname: R\nschedule: 0 9 * * *\ntimezone: UTC\n---\nGo.";
+    let waits = text.replace("timezone", "overlap: buffer_one\ntimezone");
+    for is_waiting in [false, true] {
+        for (change, told) in [
+            ("edited", true),
+            ("unusable", true),
+            ("disabled", false),
+            ("removed", false),
+            ("paused and edited", false),
+        ] {
+            let world = World::at("2026-06-01T06:30:00Z").await;
+            let before = if is_waiting { waits.as_str() } else { text };
+            world.write("r.md", before);
+            world.sync().await;
+            if is_waiting {
+                // The run of the first is open: the second waits for it.
+                assert_eq!(world.tick_at("2026-06-01T09:00:00Z").await.fired.len(), 1);
+                assert_eq!(world.tick_at("2026-06-02T09:00:00Z").await.waiting, 1);
+            }
+            let row = world.row("r.md").await;
+            if change == "paused and edited" {
+                world
+                    .store
+                    .pause_responsibility(&row.id, PausedBy::Owner, world.now())
+                    .await
+                    .expect("a pause");
+            }
+            world.clock.set(world.now().plus(HOUR * 5));
+            match change {
+                "unusable" => world.write("r.md", "---\nname: R\nschedule: never\n---\nGo."),
+                "disabled" => world.write("r.md", &before.replace("timezone", "enabled: false\ntimezone")),
+                "removed" => std::fs::remove_file(world.path("r.md")).expect("a file that goes"),
+                _ => world.write("r.md", &before.replace("Go.", "Changed.")),
+            }
+            world.sync().await;
+            let notices = world.notices().await;
+            let missed: Vec<_> = notices.iter().filter(|(kind, _)| kind == "slots_missed").collect();
+            assert_eq!(missed.len(), usize::from(told), "{change}, waiting {is_waiting}: {notices:?}");
+            assert!(missed.iter().all(|(_, summary)| summary.contains("the file changed")), "{notices:?}");
+            let lost = world.slots().await.iter().filter(|slot| slot.state == "missed").count();
+            assert_eq!(lost, usize::from(change != "paused and edited" || !is_waiting), "{change}");
+            world.audit().await;
+        }
     }
 }
 
@@ -282,7 +331,10 @@ async fn an_edit_ends_what_waits() {
     assert_eq!(world.scheduler.tick().await.expect("a tick").fired, []);
     let states: Vec<_> = world.slots().await.into_iter().map(|slot| slot.state).collect();
     assert_eq!(states, ["missed", "missed", "missed", "fired"]);
-    assert_eq!(world.notices().await, []);
+    let told = world.notices().await;
+    let [(kind, summary)] = told.as_slice() else { panic!("{told:?}") };
+    assert_eq!(kind, "slots_missed");
+    assert!(summary.contains("3 slots of `R` from 2026-06-01T08:00:00"), "{summary}");
     world.audit().await;
 }
 
