@@ -10,8 +10,6 @@ use std::time::Duration;
 pub const LATE_AFTER: Duration = Duration::from_secs(60);
 /// When a search for the next slot that found nothing is tried again.
 pub const SEARCH_AGAIN_AFTER: Duration = Duration::from_secs(3600);
-/// Slots counted one by one after a long downtime; those between here and the window are left out of the count.
-const COUNT_MAX: u64 = 50_000;
 /// How much later a search begins anew that found nothing: past a gap, past a leap year that is none.
 const LATER_ORIGINS: [Duration; 3] = [days(2), days(60), days(366 * 8)];
 
@@ -79,7 +77,11 @@ impl Dues<'_> {
                 count(&mut owed.missed, kept.pop_front());
                 counted += 1;
             }
-            at = if counted == COUNT_MAX { slot.max(too_old.minus(self.terms.jitter)) } else { slot };
+            at = if counted == MissedSlots::COUNTED_MAX {
+                slot.max(too_old.minus(self.terms.jitter))
+            } else {
+                slot
+            };
         }
         while kept.front().is_some_and(|slot| self.fire_at(*slot) <= too_old) {
             count(&mut owed.missed, kept.pop_front());
@@ -99,7 +101,11 @@ impl Dues<'_> {
         while let Some(slot) = self.next_after(at).filter(|slot| *slot <= now) {
             count(&mut missed, Some(slot));
             counted += 1;
-            at = if counted == COUNT_MAX { slot.max(now.minus(self.terms.catch_up_window)) } else { slot };
+            at = if counted == MissedSlots::COUNTED_MAX {
+                slot.max(now.minus(self.terms.catch_up_window))
+            } else {
+                slot
+            };
         }
         missed
     }

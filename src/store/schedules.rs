@@ -76,6 +76,11 @@ pub struct MissedSlots {
     pub note: Option<String>,
 }
 
+impl MissedSlots {
+    /// Slots counted one by one after a long downtime; some of those after them are left out, so that more means at least.
+    pub const COUNTED_MAX: u64 = 50_000;
+}
+
 /// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NextSlot {

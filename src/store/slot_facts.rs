@@ -33,6 +33,9 @@ pub(super) async fn slots_missed(
     let whose = Whose::read(conn, id).await?;
     let span = match missed.count {
         1 => format!("the slot of {} at {}", whose.name, missed.first),
+        n if n >= MissedSlots::COUNTED_MAX => {
+            format!("at least {n} slots of {} from {} to {}", whose.name, missed.first, missed.last)
+        }
         n => format!("{n} slots of {} from {} to {}", whose.name, missed.first, missed.last),
     };
     let note = missed.note.as_ref().map(|note| format!(": {}", quoted(note)));
