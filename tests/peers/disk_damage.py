@@ -1,6 +1,7 @@
 """A database in which a byte was changed by somebody else: the engine does not start on it, or its audit says what is
 wrong; what neither can see is counted and said. See disk.sh."""
 
+import contextlib
 import hashlib
 import pathlib
 import random
@@ -45,31 +46,59 @@ def contents(path):
 
 
 class Damage:
-    """Changes of single bytes, each in a copy of the whole database, and what is made of them."""
+    """Changes of single bytes, each in a copy of the whole database, and what is made of them. Whatever the test itself
+    wants to know of the database is read here, while it is whole: a page that is damaged later cannot get in the way."""
 
     def __init__(self, house):
         self.house, self.whole = house, house.database.read_bytes()
         self.page = int.from_bytes(self.whole[16:18], "big")
         self.truth = contents(house.database)
+        self.letters = house.column("SELECT bytes FROM raw_letters")
 
     def places_in_trees(self, chance, count):
         """Kind of page and number of its cells, by which SQLite finds its way."""
-        starts = [start + (100 if start == 0 else 0) for start in range(0, len(self.whole), self.page)]
+        numbers = set(range(1, len(self.whole) // self.page + 1)) - self.free_pages()
+        starts = [(number - 1) * self.page + (100 if number == 1 else 0) for number in sorted(numbers)]
         starts = [start for start in starts if self.whole[start] in B_TREE_PAGES and self.whole[start + 3:start + 5] != b"\0\0"]
         return [start + chance.choice((0, 4)) for start in chance.sample(starts, min(count, len(starts)))]
 
-    def places_in_letters(self, chance, count):
-        rows = self.house.rows("SELECT bytes FROM raw_letters")
-        found = []
-        for (letter,) in chance.sample(rows, count):
-            mark = letter[letter.index(MARK):][:len(MARK) + 3]
-            found += [at for at in places(self.whole, mark) if self.whole[at - 2:at] == b"\r\n"]
-        return [at + len(MARK) for at in found]
+    def free_pages(self):
+        """Pages that belong to no tree but may still look like one (https://www.sqlite.org/fileformat2.html#the_freelist)."""
+        word = lambda at: int.from_bytes(self.whole[at:at + 4], "big")
+        free, trunk = set(), word(32)
+        while trunk:
+            start = (trunk - 1) * self.page
+            free |= {trunk, *(word(start + 8 + 4 * leaf) for leaf in range(word(start + 4)))}
+            trunk = word(start)
+        return free
 
-    def put(self, place, bit):
+    def places_in_letters(self, chance, count):
+        """One place in each of so many letters, at which a change is one of the letter and not of bytes that a row left behind."""
+        found = []
+        for letter in chance.sample(self.letters, len(self.letters)):
+            mark = letter[letter.index(MARK):][:len(MARK) + 3]
+            found += [at for at in map(len(MARK).__add__, places(self.whole, mark)) if self.is_of_a_letter(at)][:1]
+            if len(found) == count:
+                break
+        return found
+
+    def is_of_a_letter(self, place):
+        with self.byte_changed(place, 1):
+            with contextlib.suppress(sqlite3.Error):
+                return self.house.column("SELECT bytes FROM raw_letters") != self.letters
+        return False
+
+    @contextlib.contextmanager
+    def byte_changed(self, place, bit):
+        """The database with that one byte changed; whole again afterwards, so that no damage outlives its test."""
         damaged = bytearray(self.whole)
         damaged[place] ^= bit
         self.write(damaged)
+        try:
+            yield
+        finally:
+            self.house.kill()
+            self.write(self.whole)
 
     def write(self, data):
         for suffix in ("-wal", "-shm"):
@@ -95,6 +124,14 @@ class Damage:
         check("the audit comes to a verdict", code in (0, 1, BAD_DATA), f"{code}\n{out}{err}")
         return code != 0, out + err
 
+    def noticed_by(self):
+        changes = contents(self.house.database) != self.truth
+        if self.seen_by_audit()[0]:
+            return "found by the audit"
+        if not changes:
+            return "nowhere that matters"
+        return "refused at the start" if self.seen_at_start() else "seen by nobody"
+
 
 def places(whole, piece):
     at = whole.find(piece)
@@ -110,27 +147,18 @@ def story(binary, scratch):
         damage, chance = Damage(house), random.Random(14)
         trees = damage.places_in_trees(chance, 12)
         for place in trees:
-            damage.put(place, 1)
-            check(f"a page that SQLite cannot follow is seen at the start (byte {place})", damage.seen_at_start())
+            with damage.byte_changed(place, 1):
+                check(f"a page that SQLite cannot follow is seen at the start (byte {place})", damage.seen_at_start())
         letters = damage.places_in_letters(chance, 4)
         check("the letters are found in the file", len(letters) >= 4, letters)
         for place in letters:
-            damage.put(place, 1)
-            seen, said = damage.seen_by_audit()
+            with damage.byte_changed(place, 1):
+                seen, said = damage.seen_by_audit()
             check(f"a changed letter is seen by the audit (byte {place})", seen, said)
         seen = {"refused at the start": 0, "found by the audit": 0, "nowhere that matters": 0, "seen by nobody": 0}
         for _ in range(16):
-            damage.put(chance.randrange(len(damage.whole)), 1 << chance.randrange(8))
-            changes = contents(house.database) != damage.truth
-            if damage.seen_by_audit()[0]:
-                seen["found by the audit"] += 1
-            elif not changes:
-                seen["nowhere that matters"] += 1
-            elif damage.seen_at_start():
-                seen["refused at the start"] += 1
-            else:
-                seen["seen by nobody"] += 1
-        damage.write(damage.whole)
+            with damage.byte_changed(chance.randrange(len(damage.whole)), 1 << chance.randrange(8)):
+                seen[damage.noticed_by()] += 1
         house.start()
         house.probe("with the database as it was")
         house.stop()
