@@ -159,15 +159,14 @@ pub(super) const RUNS_AT_WORK: &str = "
     SELECT (SELECT coalesce(max(seq), 0) FROM runs), (SELECT json_group_array(id) FROM runs
       WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))";
 /// Digests that a turn names which stays when those before `$1` go, of runs after `$2` or in `$3`; a configuration names its
-/// files. Whatever looks like a digest in the note of what was read counts as one.
+/// files.
 pub(super) const TEXTS_NAMED: &str = "
-    WITH turns AS (
-      SELECT t.sources_json, t.begun_json FROM runs r JOIN run_turns t ON t.run_id = r.id
-      WHERE (r.seq > $2 OR r.id IN (SELECT value FROM json_each($3))) AND t.pruned_at IS NULL
+    WITH kept AS (
+      SELECT r.id FROM runs r WHERE (r.seq > $2 OR r.id IN (SELECT value FROM json_each($3)))
         AND (r.state NOT IN ('succeeded', 'cancelled') OR r.finished_at IS NULL OR r.finished_at >= $1)
     ), named (sha256) AS (
-      SELECT j.value FROM turns t, json_tree(t.sources_json) j WHERE j.type = 'text' AND length(j.value) = 64
-      UNION SELECT begun_json ->> '$.config' FROM turns
+      SELECT t.sha256 FROM kept k JOIN turn_texts t ON t.run_id = k.id WHERE t.pruned_at IS NULL
+      UNION SELECT t.begun_json ->> '$.config' FROM kept k JOIN run_turns t ON t.run_id = k.id WHERE t.pruned_at IS NULL
     )
     SELECT sha256 FROM named WHERE sha256 IS NOT NULL
     UNION SELECT j.value FROM named n JOIN contents c ON c.sha256 = n.sha256,

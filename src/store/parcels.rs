@@ -54,17 +54,14 @@ pub(super) const RESPONSIBILITIES: &str = "
 pub(super) const SLOTS: &str =
     "SELECT * FROM responsibility_slots WHERE run_id IN (SELECT value FROM json_each($1))";
 pub(super) const TURNS: &str = "SELECT * FROM run_turns WHERE run_id IN (SELECT value FROM json_each($1))";
-/// What the contexts were assembled from: every digest that their sources name, and what is named there in turn (a
-/// configuration is a list of the digests of its files).
+/// What the contexts were assembled from: every digest that their sources name, and the files that a configuration among
+/// them names.
 pub(super) const CONTENTS: &str = "
-    WITH named (sha256) AS (
-      SELECT s.value FROM run_turns t, json_tree(t.sources_json) s
-      WHERE t.run_id IN (SELECT value FROM json_each($1)) AND s.type = 'text' AND length(s.value) = 64)
+    WITH named (sha256) AS (SELECT t.sha256 FROM turn_texts t WHERE t.run_id IN (SELECT value FROM json_each($1)))
     SELECT * FROM contents WHERE sha256 IN (
       SELECT sha256 FROM named
-      UNION SELECT s.value FROM named n JOIN contents c ON c.sha256 = n.sha256,
-        json_tree(CASE WHEN json_valid(CAST(c.bytes AS TEXT)) THEN CAST(c.bytes AS TEXT) ELSE 'null' END) s
-      WHERE s.type = 'text' AND length(s.value) = 64)";
+      UNION SELECT f.value FROM named n JOIN contents c ON c.sha256 = n.sha256,
+        json_each(CASE WHEN json_valid(CAST(c.bytes AS TEXT)) THEN CAST(c.bytes AS TEXT) ELSE '{}' END, '$.files') f)";
 pub(super) const STEPS: &str = "
     SELECT DISTINCT e.* FROM runs r JOIN runs b ON b.thread_id = r.thread_id AND b.seq <= r.seq
       JOIN thread_tool_events e ON e.run_id = b.id

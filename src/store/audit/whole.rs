@@ -55,9 +55,8 @@ pub(super) static CHECKS: &[Check] = &[
         says: "a text that a run was told is not there, and was not thrown away",
         hint: "the run cannot be verified or forked; if other checks fail too, restore the newest backup",
         holds: Holds::Always,
-        sql: "SELECT DISTINCT 'text ' || j.value || ' of run ' || t.run_id FROM run_turns t, json_tree(t.sources_json) j
-            WHERE t.pruned_at IS NULL AND j.type = 'text' AND length(j.value) = 64
-              AND (j.fullkey = '$.config' OR j.fullkey GLOB '$.reads*') AND NOT EXISTS (SELECT 1 FROM contents c WHERE c.sha256 = j.value)",
+        sql: "SELECT DISTINCT 'text ' || t.sha256 || ' of run ' || t.run_id FROM turn_texts t
+            WHERE t.pruned_at IS NULL AND NOT EXISTS (SELECT 1 FROM contents c WHERE c.sha256 = t.sha256)",
     },
     Check {
         group: "AU13",

@@ -3,10 +3,12 @@
 
 use super::gc::{kind, old};
 use super::house::attache;
-use crate::app::{TestApp, note};
+use crate::app::{TestApp, Workspace, note};
+use attache::domain::{Timestamp, sha256_hex};
 use attache::replay::verify::{Outcome, Verified};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqlx::Row;
+use std::time::Duration;
 
 async fn texts(app: &TestApp) -> Vec<String> {
     let sql = "SELECT CAST(bytes AS TEXT) FROM contents ORDER BY 1";
@@ -53,6 +55,53 @@ async fn texts_go_with_the_last_turn_that_named_them_and_what_stays_can_be_verif
     app.drain().await;
     assert!(has(&texts(&app).await, "Nothing yet."));
     app.check().await;
+}
+
+/// An old run that was told "Nothing yet.", and a young one whose letter has that text's digest for a word, and other words
+/// of 64 characters. With the instant between them, and the young run.
+async fn with_words_like_digests() -> (TestApp, Timestamp, String) {
+    let workspace = Workspace::new(&json!({ "rules": [{ "say": "From seven to ten." }] })).talkative();
+    let steps = json!(["persona", "active-memory", "knowledge", "thread-history", "current-input"]);
+    workspace.set("configs/context.json", "/thread", steps);
+    let app = workspace.start().await;
+    app.run_of(&note("q1@guest.example", "", "When is breakfast?")).await;
+    app.drain().await;
+    app.workspace.clock.advance(Duration::from_secs(100 * 24 * 60 * 60));
+    app.workspace.write("personas/ada/active.md", "Bob likes the lake.");
+    let before = app.engine.store.clock().now();
+    let told = sha256_hex(&[b"Nothing yet."]);
+    let body = format!("The digests are {told} and {} and {}.", "ab12".repeat(16), "z".repeat(64));
+    let young = app.run_of(&note("q2@guest.example", "", &body)).await;
+    app.drain().await;
+    let row = app.row("SELECT sources_json FROM run_turns WHERE run_id = $1", &young).await;
+    let note = row[0].as_deref().expect("a note");
+    assert!(note.contains(&told) && note.contains(&"z".repeat(64)), "the words were searched for: {note}");
+    (app, before, young)
+}
+
+#[tokio::test]
+async fn a_word_of_a_letter_that_looks_like_a_digest_names_no_text_for_the_audit_and_keeps_none_from_going() {
+    let (app, before, _) = with_words_like_digests().await;
+    app.check().await;
+    assert!(has(&texts(&app).await, "Nothing yet."));
+    app.engine.store.throw_away(kind("turns"), before, false).await.expect("thrown away");
+    let is = texts(&app).await;
+    assert!(!has(&is, "Nothing yet.") && has(&is, "Bob likes the lake."), "{is:#?}");
+    app.check().await;
+}
+
+#[tokio::test]
+async fn a_word_of_a_letter_that_is_the_digest_of_a_text_does_not_bring_it_into_an_export() {
+    let (app, _, young) = with_words_like_digests().await;
+    let (code, said, stderr) =
+        attache(app.workspace.path(), &["replay", "export", &young, "young.jsonl"]).await;
+    assert_eq!(code, 0, "{said}{stderr}");
+    let file = std::fs::read_to_string(app.workspace.path().join("young.jsonl")).expect("a file");
+    let is_text = |line: &&str| line.contains("\"contents\"");
+    let exported: Vec<&str> = file.lines().filter(is_text).collect();
+    let says = |digest: &str| exported.iter().any(|line| line.contains(digest));
+    assert!(says(&sha256_hex(&[b"Bob likes the lake."])), "{exported:#?}");
+    assert!(!says(&sha256_hex(&[b"Nothing yet."])), "{exported:#?}");
 }
 
 #[tokio::test]
