@@ -6,6 +6,7 @@ mod config;
 mod exit;
 mod init;
 mod logging;
+mod log_writer;
 mod notices;
 mod mcp;
 mod outbox;
@@ -178,7 +179,7 @@ async fn dispatch(matches: &ArgMatches, program: String) -> anyhow::Result<Exit>
     };
     let filter = matches.get_one::<String>("log").map_or(command.default_log(), String::as_str);
     let json_logs = matches.get_one::<String>("log-format").is_some_and(|format| format == "json");
-    logging::start(filter, json_logs)?;
+    let _flush = logging::start(filter, json_logs)?;
     let named = matches.get_one::<PathBuf>("workspace").map_or(Path::new("."), PathBuf::as_path);
     let workspace = std::path::absolute(named)
         .map_err(|source| Failure::new(Exit::Usage, "no such workspace path").because(source))?;

@@ -8,10 +8,13 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 pub(super) const BOLD: Style = Style::new().bold();
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default();
+/// How long a sentence on stderr may take to be written.
+const STDERR_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Output that did not arrive.
 #[derive(Debug, thiserror::Error)]
@@ -195,8 +198,7 @@ pub fn complain(error: &anyhow::Error, hint: Option<&str>) {
     if let Some(hint) = hint {
         text.push_str(&format!("{HINT}hint:{HINT:#} {}\n", printable(hint)));
     }
-    // Nobody is left to be told that stderr is closed.
-    let _unheard = anstream::stderr().lock().write_all(text.as_bytes());
+    to_stderr(text);
 }
 
 /// Prints an error to stderr as one line of JSON, so that it stands apart from log lines: `error`, `causes`, `hint` (or
@@ -206,13 +208,25 @@ pub fn complain_json(error: &anyhow::Error, hint: Option<&str>, exit_code: u8) {
     let said = serde_json::json!({
         "error": error.to_string(), "causes": causes, "hint": hint, "exit_code": exit_code,
     });
-    let line = format!("{}\n", escaped(&said.to_string()));
-    let _unheard = anstream::stderr().lock().write_all(line.as_bytes());
+    to_stderr(format!("{}\n", escaped(&said.to_string())));
 }
 
 /// Prints a remark to stderr that is neither a result nor an error.
 pub fn remark(text: &str) {
-    let _unheard = anstream::stderr().lock().write_all(format!("{}\n", printable(text)).as_bytes());
+    to_stderr(format!("{}\n", printable(text)));
+}
+
+/// Writes to stderr, and waits for it only so long: a pipe that nobody reads must not keep a command from its end.
+fn to_stderr(text: String) {
+    let (written, is_written) = std::sync::mpsc::channel();
+    let write = move || {
+        // Nobody is left to be told that stderr is closed.
+        let _unheard = anstream::stderr().lock().write_all(text.as_bytes());
+        let _too_late = written.send(());
+    };
+    if std::thread::Builder::new().name("stderr".to_owned()).spawn(write).is_ok() {
+        let _unread = is_written.recv_timeout(STDERR_PATIENCE);
+    }
 }
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ use tokio_util::sync::CancellationToken;
 /// How often, and with which pause, a start in the place of another engine asks for that one's addresses.
 const ADDRESS_TRIES: usize = 40;
 const ADDRESS_PAUSE: Duration = Duration::from_millis(100);
+/// Signals that come within this time of the first are the same wish.
+const ONE_WISH: Duration = Duration::from_secs(1);
 
 pub struct Serve;
 
@@ -67,7 +69,7 @@ async fn serve(context: &Context, take_over: bool) -> anyhow::Result<Exit> {
     }
     tokio::select! {
         served = serving => served.map(|()| Exit::Ok),
-        () = signals.next() => {
+        () = signals.another() => {
             let failure = Failure::new(Exit::Failed, "stopped by a second signal, without waiting for running work");
             Err(failure.hint("nothing is lost: the next start goes on where this one stopped").into())
         }
@@ -140,21 +142,45 @@ fn announce(context: &Context, engine: &Engine, spelled: &[String]) -> anyhow::R
     Ok(())
 }
 
-/// The signals that mean an orderly end.
+/// The signals that mean an orderly end, and the one that asks for a reload.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hang_up: Signal,
 }
 
 impl Signals {
     fn listen() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
-        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hang_up: listen(SignalKind::hangup())?,
+        })
     }
+
+    /// Waits until an end is asked for.
     async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hang_up.recv() => tracing::warn!(
+                    "SIGHUP changes nothing: the configuration is read at the start; restart the engine to read it again"
+                ),
+            }
         }
+    }
+
+    /// Waits until an end is asked for once more. What sends a signal to a process and to its group, as `timeout` does, or
+    /// to a process group that passes it on, sends it twice and means it once.
+    async fn another(&mut self) {
+        let repeated = async {
+            loop {
+                self.next().await;
+            }
+        };
+        let _all_one_wish = tokio::time::timeout(ONE_WISH, repeated).await;
+        self.next().await;
     }
 }

@@ -9,6 +9,8 @@ mod doorstep;
 pub mod classes;
 mod ending;
 mod log;
+mod log_lines;
+mod signals;
 mod once;
 mod groups;
 pub mod place;

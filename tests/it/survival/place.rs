@@ -99,9 +99,14 @@ pub struct Running {
 
 impl Running {
     pub fn start(folder: &Path, args: &[&str]) -> Self {
-        let args = [&["serve", "--log", "error"], args].concat();
+        Self::logging(folder, "error", Stdio::piped(), args)
+    }
+
+    /// One whose log lines of that level go to `log`.
+    pub fn logging(folder: &Path, level: &str, log: Stdio, args: &[&str]) -> Self {
+        let args = [&["serve", "--log", level], args].concat();
         let mut command = attache(folder, &args);
-        let spawned = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let spawned = command.stdout(Stdio::piped()).stderr(log).spawn();
         let mut child = spawned.expect("the binary runs");
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
@@ -117,6 +122,10 @@ impl Running {
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process id");
         kill_process(pid, signal).expect("it lives");
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_some()
     }
 
     /// Waits for its end; gives its status, what it complained of, and how long it took.
@@ -140,9 +149,11 @@ impl Drop for Running {
     }
 }
 
+/// What it wrote to stderr, where the test has the other end.
 fn complaints(child: &mut Child) -> String {
     let mut said = String::new();
-    child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+    let pipe = child.stderr.take();
+    pipe.map(|mut pipe| pipe.read_to_string(&mut said).expect("text"));
     said
 }
 

@@ -1,0 +1,60 @@
+//! Signals to a serving engine: what is one wish, what is two, and what asks for nothing.
+
+use super::place::{Client, Running, Sink, send, until, workspace};
+use rustix::process::Signal;
+use serde_json::json;
+use std::io::Read;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// An engine with a run that never ends by itself.
+fn busy() -> (tempfile::TempDir, Running) {
+    let sink = Sink::default();
+    let dir = workspace(sink.open(), &json!({ "rules": [{ "hang": true }] }));
+    let engine = Running::start(dir.path(), &[]);
+    send(engine.port, "1@guest.example", "When?");
+    (dir, engine)
+}
+
+#[test]
+fn two_signals_within_a_moment_are_one_wish() {
+    let (_dir, engine) = busy();
+    // Two kinds, because two of one kind may be delivered as one.
+    engine.signal(Signal::TERM);
+    engine.signal(Signal::INT);
+    engine.signal(Signal::TERM);
+    let (status, said, _) = engine.ended();
+    assert_eq!(status.code(), Some(0), "{said}");
+}
+
+#[test]
+fn a_signal_that_comes_later_ends_the_engine_without_waiting() {
+    let (_dir, mut engine) = busy();
+    engine.signal(Signal::TERM);
+    until("the end", || {
+        engine.signal(Signal::INT);
+        engine.has_ended()
+    });
+    let (status, said, _) = engine.ended();
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("second signal"), "{said}");
+}
+
+#[test]
+fn a_hang_up_says_that_the_configuration_is_read_at_the_start_and_the_engine_goes_on() {
+    let sink = Sink::default();
+    let dir = workspace(sink.open(), &json!({ "rules": [{ "say": "At ten." }] }));
+    let (mut log, writer) = std::io::pipe().expect("a pipe");
+    let engine = Running::logging(dir.path(), "warn", Stdio::from(writer), &[]);
+    let mut open = Client::begin(engine.port).expect("a dialogue");
+    engine.signal(Signal::HUP);
+    open.letter("1@guest.example", "When?").expect("sent");
+    assert!(open.hear().expect("a reply").starts_with("250"));
+    engine.signal(Signal::TERM);
+    let (status, _, took) = engine.ended();
+    assert_eq!(status.code(), Some(0));
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    let mut said = String::new();
+    log.read_to_string(&mut said).expect("text");
+    assert!(said.contains("SIGHUP") && said.contains("restart the engine"), "{said}");
+}
