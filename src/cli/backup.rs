@@ -77,7 +77,10 @@ async fn back_up(context: &Context, file: &Path, force: bool) -> anyhow::Result<
     let bytes = std::fs::metadata(&copy.path).context("the copy is gone")?.len();
     copy.finish(&file, force)?;
     let store = Store::open_beside(workspace, Arc::new(SystemClock::new())).await?;
-    store.note_upkeep("backup", file.display().to_string()).await?;
+    // The copy is there, whatever the disk that it was made from takes.
+    if let Err(error) = store.note_upkeep("backup", file.display().to_string()).await {
+        tracing::warn!(error = &error as &dyn std::error::Error, "the copy is not noted in the database");
+    }
     let at = store.clock().now();
     let broken: Vec<&str> = findings.broken.iter().map(|broken| broken.name).collect();
     if context.json() {

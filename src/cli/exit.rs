@@ -119,6 +119,18 @@ fn verdict(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<St
                 "`data/attache.db` must be a database of attache in a folder in which this user may write";
             Some((Exit::TryAgain, Some(hint.to_owned())))
         }
+        OpenError::Opening { .. } => {
+            let hint = "try again in a moment: it may be making the database, or bringing it up to date";
+            Some((Exit::TryAgain, Some(hint.to_owned())))
+        }
+        OpenError::Migrate(_) => {
+            let hint = "see to what it says and start again: what was brought up to date stays, and nothing is half done";
+            Some((Exit::TryAgain, Some(hint.to_owned())))
+        }
+        OpenError::LogUnread { .. } => {
+            let hint = "copy the whole folder `data` to where this user may write, and look there";
+            Some((Exit::NoInput, Some(hint.to_owned())))
+        }
         OpenError::Damaged { .. } => {
             let hint = "keep a copy of `data` as it is, and put a backup in place of `attache.db`, without the `-wal` and `-shm` of the old one; SQLite's `.recover` saves what can be read";
             Some((Exit::BadData, Some(hint.to_owned())))
@@ -140,6 +152,10 @@ fn verdict(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<St
 }
 
 fn of_store(error: &StoreError) -> (Exit, Option<String>) {
+    if error.is_for_want_of_writing() {
+        let hint = "the folder `data` must lie on a disk that takes writes, and be this user's; what only looks works all the same";
+        return (Exit::TryAgain, Some(hint.to_owned()));
+    }
     match error {
         StoreError::Missing { .. } | StoreError::Ambiguous { .. } => (Exit::NoInput, None),
         StoreError::NotCommitted(_) => (Exit::TryAgain, None),

@@ -11,6 +11,7 @@ mod hashes;
 
 use super::backup::log_of;
 use super::open::{NEWEST_MIGRATION, require_newest};
+use super::read_only::only_to_read;
 use super::{OpenError, Result};
 use futures_util::TryStreamExt;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -109,7 +110,7 @@ impl Audit {
     ///
     /// Errors: [`OpenError::Older`] and [`OpenError::Newer`] when its tables are not those that this program knows.
     pub async fn open(path: &Path) -> std::result::Result<Self, OpenError> {
-        let options = SqliteConnectOptions::new().filename(path).read_only(true).create_if_missing(false);
+        let options = only_to_read(SqliteConnectOptions::new().filename(path))?;
         let options = options.busy_timeout(Duration::from_secs(5)).pragma("cell_size_check", "ON");
         // A row may be a letter of 25 MB: few of them wait for us at a time.
         let options = options.pragma("trusted_schema", "OFF").row_buffer_size(2).disable_statement_logging();

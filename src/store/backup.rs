@@ -6,6 +6,7 @@
 //! so never ends beside a busy engine.
 
 use super::anchor::Identity;
+use super::read_only::only_to_read;
 use super::{OpenError, Result, Store};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
 use sqlx::{ConnectOptions, Row};
@@ -44,7 +45,7 @@ pub struct Content {
 /// Errors: among others, that the log is longer than `log_bytes_max` (`interrupted`).
 pub async fn copy_database(from: &Path, to: &Path, log_bytes_max: u64) -> std::result::Result<(), OpenError> {
     let folder = |source| OpenError::Folder { path: to.display().to_string(), source };
-    let options = SqliteConnectOptions::new().filename(from).read_only(true).create_if_missing(false);
+    let options = only_to_read(SqliteConnectOptions::new().filename(from))?;
     let options = options.busy_timeout(Duration::from_secs(5)).disable_statement_logging();
     let mut conn = options.connect().await?;
     let log = log_of(from);
@@ -74,7 +75,7 @@ pub fn is_of_database(file: &Path, database: &Path) -> bool {
 }
 
 /// A file that SQLite keeps beside a database.
-fn beside(database: &Path, ending: &str) -> PathBuf {
+pub(super) fn beside(database: &Path, ending: &str) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(ending);
     PathBuf::from(name)
@@ -82,8 +83,7 @@ fn beside(database: &Path, ending: &str) -> PathBuf {
 
 /// Counts what a copy holds.
 pub async fn content(database: &Path) -> std::result::Result<Content, OpenError> {
-    let options = SqliteConnectOptions::new().filename(database).read_only(true).create_if_missing(false);
-    let mut conn = options.connect().await?;
+    let mut conn = only_to_read(SqliteConnectOptions::new().filename(database))?.connect().await?;
     let row = sqlx::query(CONTENT).fetch_one(&mut conn).await?;
     sqlx::Connection::close(conn).await?;
     let count = |column| row.get::<i64, _>(column).unsigned_abs();

@@ -5,6 +5,7 @@
 //! the operator.
 
 mod open;
+mod read_only;
 mod writer;
 mod refusal;
 mod anchor;

@@ -3,6 +3,7 @@
 use super::Result;
 use super::anchor::Anchor;
 use super::log::Log;
+use super::read_only::{can_change, only_to_read};
 use super::suspects::Suspects;
 use super::writer::{Job, Writer};
 use crate::clock::Clock;
@@ -29,6 +30,10 @@ const LOOKED_OVER_BYTES_MAX: i64 = 256 * 1024 * 1024;
 /// Prepared statements kept per connection; more than there are SQL constants.
 const STATEMENTS_CACHED: usize = 256;
 
+/// How often, and with which pause, whoever opens the database looks whether somebody else has done so: ten seconds.
+const OPENING_LOOKS_MAX: usize = 1000;
+const OPENING_PAUSE: Duration = Duration::from_millis(10);
+
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
 /// Looks at the lock of whoever only asks whether it is held; each of them has it for an instant.
 const LOCK_LOOKS_MAX: usize = 1000;
@@ -51,6 +56,9 @@ pub enum OpenError {
     Damaged { found: String },
     #[error("cannot open the database")]
     Sql(#[source] sqlx::Error),
+    /// Somebody else makes or migrates it, and has not finished in time.
+    #[error("another process ({pid}) is opening the database")]
+    Opening { pid: String },
     #[error("cannot bring the database up to date")]
     Migrate(#[source] MigrateError),
     /// It has a migration that we do not know; the number is its.
@@ -59,6 +67,9 @@ pub enum OpenError {
     /// It was filled by `attache replay import`.
     #[error("this workspace holds runs that were brought from elsewhere; no engine works there")]
     Archive,
+    /// The newest of it stands in a log that cannot be read without writing beside it.
+    #[error("nothing can be written beside the database, and without that its log `{log}` cannot be read")]
+    LogUnread { log: String },
     /// It lacks migrations, and was opened by somebody who must not write.
     #[error("the database was written by an older attache (it lacks migration {0})")]
     Older(i64),
@@ -88,6 +99,7 @@ struct Inner {
     epoch: i64,
     loop_key: LoopKey,
     suspects: Suspects,
+    can_write: bool,
     /// Held for as long as the store is open; the operating system frees it when the process dies.
     _lock: Option<File>,
 }
@@ -113,18 +125,24 @@ impl Store {
     ) -> std::result::Result<Self, OpenError> {
         let data = data_folder(workspace)?;
         // One at a time until the epoch is raised: whose name the lock bears must be whose epoch it is.
-        let _opening = acquire(&data.join("opening.lock"))?;
+        let _opening = turn_to_open(&data).await?;
         let lock = lock(&data.join("engine.lock"))?;
         Self::open_database(connect_options(&data), clock, (Some(lock), true)).await
     }
 
     /// Opens the same database beside a running engine, for listings and for requests such as a cancellation.
-    /// It claims nothing and raises no epoch.
+    /// It claims nothing and raises no epoch. Where nothing can be written it is opened as by [`Store::open_to_read`].
     pub async fn open_beside(
         workspace: &Path,
         clock: Arc<dyn Clock>,
     ) -> std::result::Result<Self, OpenError> {
+        let database = workspace.join("data/attache.db");
+        if database.exists() && !can_change(&database) {
+            return Self::open_to_read(workspace, clock).await;
+        }
         let data = data_folder(workspace)?;
+        // Whoever comes first makes the database, and brings it up to date.
+        let _opening = turn_to_open(&data).await?;
         Self::open_database(connect_options(&data), clock, (None, true)).await
     }
 
@@ -135,7 +153,7 @@ impl Store {
         workspace: &Path,
         clock: Arc<dyn Clock>,
     ) -> std::result::Result<Self, OpenError> {
-        let options = connect_options(&workspace.join("data")).create_if_missing(false).read_only(true);
+        let options = only_to_read(connect_options(&workspace.join("data")))?;
         let mut conn = options.connect().await?;
         let newest: Option<i64> = sqlx::query_scalar(NEWEST_MIGRATION).fetch_one(&mut conn).await?;
         require_newest(newest.unwrap_or(0))?;
@@ -146,15 +164,15 @@ impl Store {
     async fn open_database(
         options: SqliteConnectOptions,
         clock: Arc<dyn Clock>,
-        (lock, may_migrate): (Option<File>, bool),
+        (lock, can_write): (Option<File>, bool),
     ) -> std::result::Result<Self, OpenError> {
         let file = options.get_filename().to_path_buf();
         let mut conn = options.connect().await?;
-        read_back(&mut conn).await?;
         if lock.is_some() {
             look_over(&mut conn).await?;
         }
-        if may_migrate {
+        if can_write {
+            read_back(&mut conn).await?;
             migrate(&mut conn).await?;
         }
         let engine = if lock.is_some() { RAISE_EPOCH } else { READ_EPOCH };
@@ -174,7 +192,8 @@ impl Store {
         let engine = if is_engine { Some((epoch, Anchor::of(&file).map_err(anchor)?)) } else { None };
         let writer = Writer::start(conn, engine, log);
         let suspects = Suspects::of_engine(clock.monotonic());
-        Ok(Self { inner: Arc::new(Inner { writer, readers, clock, epoch, loop_key, suspects, _lock: lock }) })
+        let inner = Inner { writer, readers, clock, epoch, loop_key, suspects, can_write, _lock: lock };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Runs one named transaction; resolves after it is on disk. The closure must await nothing but statements.
@@ -207,6 +226,11 @@ impl Store {
 
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.inner.clock
+    }
+
+    /// Whether every write will be refused, because it was opened only to be read, or lies where nothing can be written.
+    pub fn is_read_only(&self) -> bool {
+        !self.inner.can_write
     }
 
     /// The number of this start; rows in a running state with an older epoch belong to an engine that is gone.
@@ -303,6 +327,23 @@ fn acquire(path: &Path) -> std::result::Result<File, OpenError> {
         file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
     written.map_err(failed)?;
     Ok(file)
+}
+
+/// Waits for the turn to open the database: two that make it, or migrate it, at once would meet each other's half of it.
+///
+/// Errors: [`OpenError::Opening`] when somebody else takes too long.
+async fn turn_to_open(data: &Path) -> std::result::Result<File, OpenError> {
+    let lock = data.join("opening.lock");
+    for _ in 0..OPENING_LOOKS_MAX {
+        match acquire(&lock) {
+            Err(OpenError::InUse { .. }) => tokio::time::sleep(OPENING_PAUSE).await,
+            taken_or_failed => return taken_or_failed,
+        }
+    }
+    acquire(&lock).map_err(|error| match error {
+        OpenError::InUse { pid } => OpenError::Opening { pid },
+        other => other,
+    })
 }
 
 /// Refuses a damaged database before anything is written into it. A large one is not looked over at every start

@@ -54,9 +54,21 @@ impl From<Halt> for Refusal {
 }
 
 /// Primary result codes of SQLite (sqlite.org/rescode.html).
+const READ_ONLY: i32 = 8;
 const IO_ERROR: i32 = 10;
 /// After these a commit has certainly not happened, and a later one may: busy, locked, no memory, disk full, constraint.
 const NOTHING_STORED: &[i32] = &[5, 6, 7, 13, 19];
+
+impl StoreError {
+    /// Whether nothing can be written where the database lies.
+    pub fn is_for_want_of_writing(&self) -> bool {
+        match self {
+            StoreError::Sql(error) => is_one_of(error, &[READ_ONLY]),
+            StoreError::NotCommitted(error) => is_one_of(error, &[READ_ONLY]),
+            _ => false,
+        }
+    }
+}
 
 /// Whether the disk failed a statement.
 pub(super) fn is_broken(error: &StoreError) -> bool {

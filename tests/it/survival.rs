@@ -12,5 +12,6 @@ mod log;
 mod log_lines;
 mod signals;
 mod once;
+mod opening;
 mod groups;
 pub mod place;

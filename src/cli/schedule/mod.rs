@@ -13,7 +13,7 @@ mod resume;
 mod validate;
 
 use super::threads::persona_of;
-use super::{Command, Context, Exit, Failure};
+use super::{Command, Context, Exit, Failure, output};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Personas;
 use crate::domain::{PausedBy, Timestamp};
@@ -101,7 +101,12 @@ impl<'a> Desk<'a> {
         let store = context.store_beside().await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let scheduler = Scheduler::new(store.clone(), personas, offer, clock.clone());
-        scheduler.sync().await?;
+        match store.is_read_only() {
+            true => output::remark(
+                "nothing can be written here: this is what the files said when an engine last read them",
+            ),
+            false => drop(scheduler.sync().await?),
+        }
         Ok(Self { context, store, scheduler, clock })
     }
 
