@@ -164,8 +164,9 @@ impl Engine {
 
     /// Binds every configured listener; the addresses are those really bound.
     pub async fn bind(&self) -> anyhow::Result<Vec<Bound>> {
-        let reception = Reception::open(&self.config.gateway, &self.config.limits, self.store.clock())
-            .context("no TLS")?;
+        let Config { gateway, limits, security, .. } = &*self.config;
+        let relays = &security.authentication.trusted_relays;
+        let reception = Reception::open(gateway, limits, relays, self.store.clock()).context("no TLS")?;
         let mut bound = Vec::new();
         for listener in &self.config.gateway.listeners {
             let opened = Bound::open(&listener.address, reception.settings(listener)).await;
@@ -224,6 +225,8 @@ impl Engine {
         }
         let (door, stop) = (self.door.clone(), shutdown.clone());
         work.intake.spawn(async move { door.watch_queue(stop).await });
+        let (door, stop) = (self.door.clone(), shutdown.clone());
+        work.intake.spawn(async move { door.watch_shortages(stop).await });
         for watched in &self.config.gateway.folders {
             work.intake.spawn(folder::watch(self.folder_watch(watched.clone()), shutdown.clone()));
         }

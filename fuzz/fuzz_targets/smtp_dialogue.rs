@@ -10,7 +10,7 @@ mod recording_door;
 
 use attache::clock::SystemClock;
 use attache::config::{Limits, ListenerKind};
-use attache::gateway::ingress::smtp::{House, Lobby, SmtpSettings, converse};
+use attache::gateway::ingress::smtp::{House, Lobby, MemoryShares, SmtpSettings, converse};
 use libfuzzer_sys::fuzz_target;
 use recording_door::RecordingDoor;
 use std::sync::Arc;
@@ -25,7 +25,8 @@ fuzz_target!(|bytes: &[u8]| {
 async fn talk(bytes: &[u8]) {
     let door = Arc::new(RecordingDoor::new());
     let limits = Limits::default();
-    let lobby = Lobby::new(&limits, 1024 * 1024, Arc::new(SystemClock::new()));
+    let shares = MemoryShares::for_letters(limits.letter_bytes_max, Vec::new());
+    let lobby = Lobby::new(&limits, shares, Arc::new(SystemClock::new()));
     let mut settings = SmtpSettings::plain("mail.engine.test", "engine.test", limits, lobby);
     if bytes.starts_with(b"L") {
         settings.kind = ListenerKind::Lmtp;

@@ -87,7 +87,7 @@ fn check(context: &Context) -> anyhow::Result<Exit> {
 fn beyond_the_files(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let (mut problems, warnings) = preflight::examine(config, clock.now());
-    if let Err(error) = Reception::open(&config.gateway, &config.limits, &clock) {
+    if let Err(error) = Reception::open(&config.gateway, &config.limits, &[], &clock) {
         let problem =
             Problem::of_file("configs/gateway.json", format!("tls: {:#}", anyhow::Error::new(error)));
         problems.push(problem.hint("its files are PEM, and the key is that of the first certificate"));

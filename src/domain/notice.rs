@@ -29,6 +29,8 @@ word_enum!(
         MailboxDown = "mailbox_down",
         /// Engines died while they took a letter, and it is not taken any more.
         LetterSetAside = "letter_set_aside",
+        /// Letters or connections are refused for want of something.
+        LettersRefused = "letters_refused",
         /// A responsibility's file cannot be used.
         ResponsibilityBroken = "responsibility_broken",
         /// Runs of a responsibility failed one after another, and nothing of it fires any more.
@@ -51,6 +53,8 @@ word_enum!(
         Transport = "transport",
         Mailbox = "mailbox",
         Folder = "folder",
+        /// Where letters come in.
+        Ingress = "ingress",
         Responsibility = "responsibility",
     }
 );

@@ -15,6 +15,21 @@ pub trait Door: Send + Sync {
     fn confirm<'a>(&'a self, accepted: &'a Accepted) -> BoxFuture<'a, ()>;
     /// Whether there is room for another letter: disk space, and fewer open runs than there may be.
     fn has_room(&self) -> bool;
+    /// Notes that somebody was refused for want of it, cheaply: the owner is told, and not for each of them.
+    fn short_of(&self, what: Shortage);
+}
+
+/// What there is too little of for another letter or connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Shortage {
+    /// Free disk space: `free_disk_bytes_min`.
+    Disk,
+    /// Runs that may still be queued: `open_runs_max`.
+    OpenRuns,
+    /// Memory for letters that are coming in.
+    LetterMemory,
+    /// Places for connections: `connections_max`, or file descriptors.
+    Connections,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,9 +7,10 @@ mod records;
 mod returns;
 pub mod history;
 mod room;
+mod shortage;
 mod trace;
 
-use super::door::{Accepted, Copy, CopyOutcome, Door, RecipientVerdict, Refusal, SenderVerdict};
+use super::door::{Accepted, Copy, CopyOutcome, Door, RecipientVerdict, Refusal, SenderVerdict, Shortage};
 use super::identity::dns::ResolverError;
 use super::identity::{Stopping, Verifier};
 use super::judge;
@@ -22,6 +23,7 @@ use draft::{Dedup, Draft};
 use futures_util::future::BoxFuture;
 use returns::Returned;
 use room::Allowance;
+use shortage::Shortages;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,6 +41,7 @@ pub struct Intake {
     /// Hint to the harness that a run was queued.
     runs_queued: Arc<Notify>,
     allowance: Allowance,
+    shortages: Shortages,
     /// Where the database lies.
     data: PathBuf,
 }
@@ -56,7 +59,8 @@ impl Intake {
         let clock = store.clock().clone();
         let verifier = Verifier::new(&config, clock.clone())?;
         let data = config.workspace.join("data");
-        Ok(Self { store, config, clock, verifier, runs_queued, allowance: Allowance::unwatched(), data })
+        let (allowance, shortages) = (Allowance::unwatched(), Shortages::default());
+        Ok(Self { store, config, clock, verifier, runs_queued, allowance, shortages, data })
     }
 
     /// Stops waiting for name servers: letters whose sender is being verified are to come again later.
@@ -209,6 +213,17 @@ impl Door for Intake {
     }
 
     fn has_room(&self) -> bool {
-        self.allowance.is_left() && self.has_space()
+        let shortage = if !self.allowance.is_left() {
+            Some(Shortage::OpenRuns)
+        } else if !self.has_space() {
+            Some(Shortage::Disk)
+        } else {
+            None
+        };
+        shortage.inspect(|shortage| self.short_of(*shortage)).is_none()
+    }
+
+    fn short_of(&self, what: Shortage) {
+        self.shortages.note(what);
     }
 }

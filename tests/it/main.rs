@@ -28,6 +28,7 @@ mod road;
 mod runs;
 mod scheduler;
 mod recording_door;
+mod shortage;
 mod smtp;
 mod sql;
 mod structured;

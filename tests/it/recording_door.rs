@@ -2,7 +2,9 @@
 
 use attache::config::{Access, Decision, Mode, Persona, Personas, ReplyMode};
 use attache::domain::{Address, Letter, MessageId, PersonaId, RunId};
-use attache::gateway::door::{Accepted, Copy, CopyOutcome, Door, RecipientVerdict, Refusal, SenderVerdict};
+use attache::gateway::door::{
+    Accepted, Copy, CopyOutcome, Door, RecipientVerdict, Refusal, SenderVerdict, Shortage,
+};
 use attache::gateway::judge;
 use attache::store::StoreError;
 use futures_util::FutureExt;
@@ -18,6 +20,8 @@ pub struct RecordingDoor {
     pub refuses: Mutex<String>,
     pub letters: Mutex<Vec<Letter>>,
     pub confirmed: AtomicUsize,
+    /// For want of what somebody was refused, each time.
+    pub shortages: Mutex<Vec<Shortage>>,
     /// Happens once, while a letter is being stored.
     pub meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
@@ -58,6 +62,7 @@ impl RecordingDoor {
             refuses: Mutex::default(),
             letters: Mutex::default(),
             confirmed: AtomicUsize::new(0),
+            shortages: Mutex::default(),
             meanwhile: Mutex::default(),
         }
     }
@@ -114,5 +119,9 @@ impl Door for RecordingDoor {
 
     fn has_room(&self) -> bool {
         self.room.load(SeqCst)
+    }
+
+    fn short_of(&self, what: Shortage) {
+        self.shortages.lock().unwrap().push(what);
     }
 }

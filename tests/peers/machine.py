@@ -35,7 +35,8 @@ def hand_in(caller, name):
 
 
 def no_descriptors(house):
-    """64 descriptors, and more clients than that: some are turned away or wait, nothing spins, and it recovers."""
+    """64 descriptors, and more clients than that: some are turned away, nothing spins, and who was greeted is served and
+    answered meanwhile, because the engine keeps the descriptors that its own work needs."""
     few = ["prlimit", "--nofile=64:64"] if shutil.which("prlimit") else None
     if not few:
         return print("SKIPPED: no engine ran out of descriptors, which needs prlimit, which is not installed")
@@ -57,25 +58,19 @@ def no_descriptors(house):
             with contextlib.suppress(BlockingIOError):
                 told[word := caller.recv(3).decode()] += 1
                 greeted = caller if word == "220" else greeted
-        check("some are greeted", told["220"] > 10, told)
+        check("some are greeted", told["220"] >= 5, told)
         check("not all are", told["220"] < len(crowd), told)
         check("the engine is still there", house.process.poll() is None, house.said())
         reply = hand_in(greeted, "crowded@traveller.example")
-        check("a letter is taken or put off", reply[:3] in ("250", "451", "421"), reply)
-        time.sleep(2)  # its run has no descriptor to read a file with
+        check("a letter is taken", reply.startswith("250"), reply)
+        wait_for("its answer, while the crowd is there", lambda: house.smarthost.answered("crowded@traveller.example"), 10)
     finally:
         for caller in crowd:
             caller.close()
     probed = house.probe("when the crowd has left")
-    for run in house.json("runs", "list", "--state", "waiting_retry"):
-        house.run("runs", "retry", run["id"])  # or in a minute by itself
-    for mail in house.json("outbox", "list"):
-        house.run("outbox", "retry", mail["id"])
-    if reply.startswith("250"):
-        wait_for("the answer to a letter of the crowd", lambda: house.smarthost.answered("crowded@traveller.example"), 10)
     house.stop()
     house.audit("after it ran out of descriptors")
-    return print(f"ok: 150 clients at 64 descriptors: {told['220']} greeted, the others wait; a letter of theirs is told {reply[:3]}; {share:.0%} of a processor meanwhile; "
+    return print(f"ok: 150 clients at 64 descriptors: {told['220']} greeted, {told['421']} turned away; a letter of theirs is taken and answered meanwhile; {share:.0%} of a processor meanwhile; "
                  f"a letter is answered {probed:.1f} s after they left", flush=True)
 
 

@@ -71,6 +71,7 @@ fn headline(untold: &Untold) -> String {
         NoticeKind::LetterSetAside => {
             format!("{} of {} set aside, which ends engines", count("letter", "letters"), quoted(subject))
         }
+        NoticeKind::LettersRefused => format!("letters are refused for want of {}", newest.detail()),
         NoticeKind::ResponsibilityBroken => {
             format!("{} cannot be used", count("responsibility", "responsibilities"))
         }

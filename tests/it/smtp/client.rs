@@ -4,7 +4,7 @@ use crate::recording_door::RecordingDoor;
 use attache::clock::{Clock, ManualClock};
 use attache::config::{Limits, ListenAddress};
 use attache::domain::{Address, Letter, Timestamp};
-use attache::gateway::ingress::smtp::{Bound, House, Lobby, SmtpSettings, converse, serve};
+use attache::gateway::ingress::smtp::{Bound, House, Lobby, MemoryShares, SmtpSettings, converse, serve};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 pub fn settings(limits: Limits) -> SmtpSettings {
-    let letters_in_memory_bytes_max = limits.letter_bytes_max.saturating_mul(8).max(1 << 20);
-    let lobby = Lobby::new(&limits, letters_in_memory_bytes_max, clock());
+    let shares = MemoryShares::for_letters(limits.letter_bytes_max, Vec::new());
+    let lobby = Lobby::new(&limits, shares, clock());
     SmtpSettings::plain("mx.engine.test", "engine.test", limits, lobby)
 }
 

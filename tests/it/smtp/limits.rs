@@ -3,7 +3,7 @@
 use super::client::{Client, Server, Way, clock, connect, house, settings, speak};
 use crate::recording_door::RecordingDoor;
 use attache::config::Limits;
-use attache::gateway::ingress::smtp::{House, Lobby, converse};
+use attache::gateway::ingress::smtp::{House, Lobby, MemoryShares, converse};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt, duplex};
@@ -149,7 +149,10 @@ async fn a_letter_that_does_not_end_cannot_hold_up_the_stop() {
 async fn all_connections_together_hold_a_bounded_number_of_letter_bytes() {
     let door = Arc::new(RecordingDoor::new());
     let mut settings = settings(Limits::default());
-    settings.lobby = Lobby::new(&settings.limits, 64 * 1024, clock());
+    let step = 64 * 1024;
+    let shares =
+        MemoryShares { bytes: step, network_bytes_max: step, kept_for_small_bytes: 0, relays: Vec::new() };
+    settings.lobby = Lobby::new(&settings.limits, shares, clock());
     let house = House::new(door.clone(), settings, CancellationToken::new());
     let (stream, _session) = connect(Way::Segments, house.clone()).await;
     let mut holder = Client::new(stream);

@@ -3,8 +3,7 @@
 //! The letter ends at CRLF.CRLF and nowhere else (RFC 5321 section 4.1.1.4). A CR or LF that is not part of a CRLF
 //! pair, or a NUL, ends the session: what two servers could read differently is not stored (CVE-2023-51764, -5, -6).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use super::memory::Reservation;
 
 /// Why a letter cannot be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,25 +30,6 @@ pub enum End {
     Broken(Fault),
 }
 
-/// Bytes that the unfinished letters of all connections may hold together.
-#[derive(Debug)]
-pub struct LetterMemory {
-    free_bytes: AtomicUsize,
-}
-
-impl LetterMemory {
-    pub fn new(bytes: usize) -> Arc<Self> {
-        Arc::new(Self { free_bytes: AtomicUsize::new(bytes) })
-    }
-    fn take(&self, bytes: usize) -> bool {
-        let take = |free: usize| free.checked_sub(bytes);
-        self.free_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
-    }
-    fn give(&self, bytes: usize) {
-        self.free_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     LineStart,
@@ -72,17 +52,14 @@ pub struct LetterReader {
     fault: Option<Fault>,
     letter_bytes_max: usize,
     line_bytes_max: usize,
-    memory: Arc<LetterMemory>,
-    reserved_bytes: usize,
+    memory: Reservation,
 }
 
 /// A letter over the limit is read to its end, so that the peer understands the 552; but not for ever.
 const OVERSIZE_FACTOR_MAX: usize = 4;
-/// Memory is reserved in steps, so that an ordinary letter costs one atomic operation.
-const RESERVE_STEP_BYTES: usize = 64 * 1024;
 
 impl LetterReader {
-    pub fn new(letter_bytes_max: usize, line_bytes_max: usize, memory: Arc<LetterMemory>) -> Self {
+    pub fn new(letter_bytes_max: usize, line_bytes_max: usize, memory: Reservation) -> Self {
         Self {
             letter: Vec::new(),
             state: State::LineStart, // the CRLF of the DATA line counts (RFC 5321 section 4.1.1.4)
@@ -92,12 +69,12 @@ impl LetterReader {
             letter_bytes_max,
             line_bytes_max,
             memory,
-            reserved_bytes: 0,
         }
     }
 
     /// Takes the next bytes off the wire; returns how many of them belong to the letter, and its end once it is there.
     pub fn push(&mut self, input: &[u8]) -> (usize, Option<End>) {
+        self.memory.came(input.len());
         let mut at = 0;
         while let Some(&byte) = input.get(at) {
             match (self.state, byte) {
@@ -173,12 +150,9 @@ impl LetterReader {
             return Some(Fault::LineTooLong); // its CRLF does not count
         }
         let needed = self.letter.len() + more;
-        if needed > self.reserved_bytes {
-            let step = RESERVE_STEP_BYTES.max(self.reserved_bytes).max(needed - self.reserved_bytes);
-            if !self.memory.take(step) {
-                return Some(Fault::NoMemory);
-            }
-            self.reserved_bytes += step;
+        if needed > self.letter.capacity() {
+            let Some(reserved) = self.memory.up_to(needed) else { return Some(Fault::NoMemory) };
+            self.letter.reserve_exact(reserved - self.letter.len()); // and not twice as much, as it would by itself
         }
         None
     }
@@ -187,7 +161,10 @@ impl LetterReader {
     fn end(&mut self) -> End {
         match self.fault {
             Some(fault) => End::Unfit(fault),
-            None => End::Whole(std::mem::take(&mut self.letter)),
+            None => {
+                self.memory.whole();
+                End::Whole(std::mem::take(&mut self.letter))
+            }
         }
     }
 
@@ -199,22 +176,34 @@ impl LetterReader {
 
     fn release(&mut self) {
         self.letter = Vec::new();
-        self.memory.give(std::mem::take(&mut self.reserved_bytes));
+        self.memory.release();
     }
-}
 
-impl Drop for LetterReader {
-    fn drop(&mut self) {
-        self.memory.give(self.reserved_bytes);
+    /// Resolves when the letter was cut off to make room for others.
+    pub async fn cut(&self) {
+        self.memory.cut().await;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::memory::{LetterMemory, MemoryShares};
     use super::*;
+    use crate::clock::ManualClock;
+    use crate::domain::Timestamp;
+    use std::sync::Arc;
+
+    /// What a letter of a few bytes holds.
+    const STEP_BYTES: usize = 64 * 1024;
+
+    fn memory(bytes: usize) -> Arc<LetterMemory> {
+        let shares =
+            MemoryShares { bytes, network_bytes_max: bytes, kept_for_small_bytes: 0, relays: Vec::new() };
+        LetterMemory::new(shares, Arc::new(ManualClock::at(Timestamp::from_millis(0))))
+    }
 
     fn reader(letter_bytes_max: usize) -> LetterReader {
-        LetterReader::new(letter_bytes_max, 20, LetterMemory::new(1 << 20))
+        LetterReader::new(letter_bytes_max, 20, memory(1 << 20).for_letter_of(None))
     }
 
     fn read(mut reader: LetterReader, input: &[u8], step: usize) -> (usize, Option<End>) {
@@ -249,20 +238,21 @@ mod tests {
 
     #[test]
     fn limits_are_exact_and_give_their_memory_back() {
-        let memory = LetterMemory::new(RESERVE_STEP_BYTES);
-        let free = || memory.free_bytes.load(Ordering::Relaxed);
-        let end = |wire: &[u8], max| read(LetterReader::new(max, 4, memory.clone()), wire, 3).1;
+        let memory = memory(STEP_BYTES);
+        let taken = || memory.taken_bytes();
+        let end = |wire: &[u8], max| read(LetterReader::new(max, 4, memory.for_letter_of(None)), wire, 3).1;
         assert_eq!(end(b"ab\r\n.\r\n", 4), Some(End::Whole(b"ab\r\n".to_vec())));
         assert_eq!(end(b"abc\r\n.\r\n", 4), Some(End::Unfit(Fault::TooLarge)));
         assert_eq!(end(b"abcd\r\n.\r\n", 99), Some(End::Whole(b"abcd\r\n".to_vec())));
         assert_eq!(end(b"abcde\r\n.\r\n", 99), Some(End::Unfit(Fault::LineTooLong)));
         assert_eq!(end(&b"abc\r\n".repeat(5), 4), Some(End::Broken(Fault::TooLarge)));
-        assert_eq!(free(), RESERVE_STEP_BYTES);
+        assert_eq!(taken(), 0);
 
-        let mut first = LetterReader::new(99, 99, memory.clone());
+        let mut first = LetterReader::new(99, 99, memory.for_letter_of(None));
         assert_eq!(first.push(b"one"), (3, None));
+        assert_eq!((first.letter.capacity(), taken()), (STEP_BYTES, STEP_BYTES));
         assert_eq!(end(b"two\r\n.\r\n", 99), Some(End::Unfit(Fault::NoMemory)));
         drop(first);
-        assert_eq!(free(), RESERVE_STEP_BYTES);
+        assert_eq!(taken(), 0);
     }
 }

@@ -1,12 +1,11 @@
 //! Accepts connections and supervises their sessions: limits per address and over all, a bounded end.
 
-use super::SmtpSettings;
-use super::lobby::Visit;
+use super::lobby::{Full, Visit};
 use super::proxy::{self, Origin};
 use super::reply;
 use super::session::{House, converse};
 use super::socket::{Bound, Caller};
-use crate::gateway::door::Door;
+use crate::gateway::door::{Door, Shortage};
 use std::io::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -33,10 +32,10 @@ pub async fn serve(bound: Bound, door: Arc<dyn Door>, shutdown: CancellationToke
             accepted = bound.accept() => match accepted {
                 Ok(Caller::Tcp(stream, peer)) => admit(stream, peer, &house, &mut sessions),
                 Ok(Caller::Unix(stream)) => match house.settings.lobby.visitors.enter() {
-                    Some(visit) => {
+                    Ok(visit) => {
                         sessions.spawn(session(stream, house.clone(), visit));
                     }
-                    None => turn_away(stream.into_std(), &house.settings),
+                    Err(full) => turn_away(stream.into_std(), &house, full),
                 },
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -65,10 +64,10 @@ fn admit(stream: TcpStream, peer: IpAddr, house: &House, sessions: &mut JoinSet<
     let place = settings.lobby.visitors.enter();
     if settings.proxies.is_empty() {
         match place.and_then(|visit| visit.by(peer)) {
-            Some(visit) => {
+            Ok(visit) => {
                 sessions.spawn(session(stream, house.clone(), visit));
             }
-            None => turn_away(stream.into_std(), settings),
+            Err(full) => turn_away(stream.into_std(), house, full),
         }
         return;
     }
@@ -77,10 +76,10 @@ fn admit(stream: TcpStream, peer: IpAddr, house: &House, sessions: &mut JoinSet<
         return;
     }
     match place {
-        Some(visit) => {
+        Ok(visit) => {
             sessions.spawn(proxied(stream, peer, house.clone(), visit));
         }
-        None => turn_away(stream.into_std(), settings),
+        Err(full) => turn_away(stream.into_std(), house, full),
     }
 }
 
@@ -98,8 +97,8 @@ async fn proxied(mut stream: TcpStream, proxy: IpAddr, house: House, visit: Visi
         Err(_) => return tracing::info!(%proxy, "a proxy took too long to say whom it speaks for"),
     };
     match visit.by(client) {
-        Some(visit) => session(stream, house, visit).await,
-        None => turn_away(stream.into_std(), &house.settings),
+        Ok(visit) => session(stream, house, visit).await,
+        Err(full) => turn_away(stream.into_std(), &house, full),
     }
 }
 
@@ -117,10 +116,13 @@ fn report(ended: Result<(), JoinError>) {
 }
 
 /// Says why and closes. The send buffer of a fresh socket has room for one line, so nothing waits here.
-fn turn_away(socket: std::io::Result<impl Write>, settings: &SmtpSettings) {
+fn turn_away(socket: std::io::Result<impl Write>, house: &House, full: Full) {
+    if full == Full::Everywhere {
+        house.door.short_of(Shortage::Connections);
+    }
     let mut line = Vec::new();
     // Where TLS comes first there is no way to say anything yet.
-    if !settings.tls.as_ref().is_some_and(|tls| tls.is_implicit) {
+    if !house.settings.tls.as_ref().is_some_and(|tls| tls.is_implicit) {
         reply::TOO_MANY_CONNECTIONS.write_to(&mut line);
     }
     let sent = socket.and_then(|mut socket| socket.write_all(&line));

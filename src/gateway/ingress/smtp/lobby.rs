@@ -1,8 +1,9 @@
 //! What the sessions of all listeners share: places, memory for letters, and the memory of failed logins.
 
-use super::data::LetterMemory;
+use super::memory::{LetterMemory, MemoryShares};
 use crate::clock::Clock;
 use crate::config::Limits;
+use crate::domain::Network;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,20 +16,28 @@ const REMEMBERED_NETWORKS_MAX: usize = 4096;
 /// The answer to a failed login waits twice as long each time, but only so often.
 const LOGIN_DELAY_DOUBLINGS_MAX: usize = 4;
 
+/// Networks that have brought letters and are remembered; the one that came longest ago is forgotten for a new one.
+const KNOWN_NETWORKS_MAX: usize = 4096;
+/// Descriptors that are kept for the database, the outbound side, the models and files: a quarter of all, in these bounds.
+const DESCRIPTORS_KEPT_MIN: usize = 24;
+const DESCRIPTORS_KEPT_MAX: usize = 128;
+
 pub struct Lobby {
     pub visitors: Arc<Visitors>,
     pub memory: Arc<LetterMemory>,
     pub logins: FailedLogins,
+    pub clock: Arc<dyn Clock>,
 }
 
 impl Lobby {
-    /// `letters_in_memory_bytes_max`: what the unfinished letters of all connections may hold together.
-    pub fn new(limits: &Limits, letters_in_memory_bytes_max: usize, clock: Arc<dyn Clock>) -> Arc<Self> {
+    /// `shares`: of the memory that the unfinished letters of all connections may hold together.
+    pub fn new(limits: &Limits, shares: MemoryShares, clock: Arc<dyn Clock>) -> Arc<Self> {
         let places = limits.connections_max.min(places_by_file_descriptors());
         Arc::new(Self {
-            visitors: Visitors::new(places, limits.connections_per_address_max),
-            memory: LetterMemory::new(letters_in_memory_bytes_max),
-            logins: FailedLogins::new(limits, clock),
+            visitors: Visitors::new(places, limits.connections_per_address_max, shares.relays.clone()),
+            memory: LetterMemory::new(shares, clock.clone()),
+            logins: FailedLogins::new(limits, clock.clone()),
+            clock,
         })
     }
 }
@@ -39,7 +48,14 @@ impl Lobby {
 fn places_by_file_descriptors() -> usize {
     // Only Linux has the file; elsewhere `connections_max` is the only bound.
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    descriptors(&limits).map_or(usize::MAX, |all| all.saturating_sub(all.min(512) / 4).max(1))
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    descriptors(&limits).map_or(usize::MAX, |all| places_of(all, open))
+}
+
+/// Places among `all` descriptors, of which so many are `open` before the first connection comes.
+fn places_of(all: usize, open: usize) -> usize {
+    let kept = (all / 4).clamp(DESCRIPTORS_KEPT_MIN, DESCRIPTORS_KEPT_MAX);
+    all.saturating_sub(open).saturating_sub(kept).max(1)
 }
 
 /// The soft limit of open files.
@@ -48,16 +64,22 @@ fn descriptors(limits: &str) -> Option<usize> {
     line.split_whitespace().next()?.parse().ok() // "unlimited" is no number and no limit
 }
 
-/// Who is connected, to keep one peer from taking every place.
+/// Who is connected, to keep one peer from taking every place, and many that do nothing from taking them together.
 pub struct Visitors {
     places: Mutex<Places>,
+    all: usize,
     per_network_max: usize,
+    /// What is known to bring letters.
+    relays: Vec<Network>,
 }
 
 struct Places {
     free: usize,
     /// Networks with at least one connection.
     taken: HashMap<IpAddr, usize>,
+    /// Networks that have brought a letter, and when in the order of all of them.
+    known: HashMap<IpAddr, u64>,
+    letters: u64,
 }
 
 /// A place among the connections; dropping it frees the place.
@@ -67,17 +89,50 @@ pub struct Visit {
     pub address: Option<IpAddr>,
 }
 
+/// Why there is no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Full {
+    /// For anybody, or for anybody who has not brought a letter before.
+    Everywhere,
+    /// For this network, which has as many as one may have.
+    There,
+}
+
 impl Visitors {
-    fn new(connections_max: usize, per_network_max: usize) -> Arc<Self> {
-        let places = Places { free: connections_max, taken: HashMap::new() };
-        Arc::new(Self { places: Mutex::new(places), per_network_max })
+    fn new(all: usize, per_network_max: usize, relays: Vec<Network>) -> Arc<Self> {
+        let places = Places { free: all, taken: HashMap::new(), known: HashMap::new(), letters: 0 };
+        Arc::new(Self { places: Mutex::new(places), all, per_network_max, relays })
     }
 
     /// A place for somebody whose address does not matter, or is not known yet.
-    pub fn enter(self: &Arc<Self>) -> Option<Visit> {
+    pub fn enter(self: &Arc<Self>) -> Result<Visit, Full> {
         let mut places = self.lock();
-        places.free = places.free.checked_sub(1)?;
-        Some(Visit { visitors: Arc::clone(self), address: None })
+        places.free = places.free.checked_sub(1).ok_or(Full::Everywhere)?;
+        Ok(Visit { visitors: Arc::clone(self), address: None })
+    }
+
+    /// Whether fewer than a fifth of the places are free. Nobody is waited for as long as usual then, as by Postfix
+    /// (<https://www.postfix.org/STRESS_README.html>).
+    pub fn are_stressed(&self) -> bool {
+        self.lock().free < self.all.div_ceil(5)
+    }
+
+    /// Notes that somebody has brought a letter: the last places are kept for such.
+    pub fn remember(&self, address: Option<IpAddr>) {
+        let Some(network) = address.map(network) else { return };
+        let mut places = self.lock();
+        places.letters += 1;
+        let letter = places.letters;
+        if places.known.len() >= KNOWN_NETWORKS_MAX && !places.known.contains_key(&network) {
+            let oldest = places.known.iter().min_by_key(|(_, letter)| **letter).map(|(network, _)| *network);
+            oldest.map(|oldest| places.known.remove(&oldest));
+        }
+        places.known.insert(network, letter);
+    }
+
+    /// Places that only those get who have brought letters before: a tenth.
+    fn kept(&self) -> usize {
+        self.all / 10
     }
 
     fn lock(&self) -> MutexGuard<'_, Places> {
@@ -86,18 +141,25 @@ impl Visitors {
 }
 
 impl Visit {
-    /// Says whose visit it is; `None` when there are too many from there, and the place is free again.
-    pub fn by(mut self, address: IpAddr) -> Option<Self> {
-        let mut places = self.visitors.lock();
-        let from_there = places.taken.entry(network(address)).or_insert(0);
-        if *from_there < self.visitors.per_network_max {
-            *from_there += 1;
-            drop(places);
-            self.address = Some(address.to_canonical());
-            return Some(self);
+    /// Says whose visit it is. When there are too many from there, or only places for others are left, this one is free again.
+    pub fn by(mut self, address: IpAddr) -> Result<Self, Full> {
+        let visitors = self.visitors.clone();
+        let is_relay = visitors.relays.iter().any(|relay| relay.contains(address));
+        let mut places = visitors.lock();
+        let network = network(address);
+        if places.free < visitors.kept() && !is_relay && !places.known.contains_key(&network) {
+            drop(places); // `self` takes the lock when it is dropped
+            return Err(Full::Everywhere);
         }
-        drop(places); // `self` takes the lock when it is dropped
-        None
+        let from_there = places.taken.entry(network).or_insert(0);
+        if *from_there >= visitors.per_network_max {
+            drop(places);
+            return Err(Full::There);
+        }
+        *from_there += 1;
+        drop(places);
+        self.address = Some(address.to_canonical());
+        Ok(self)
     }
 }
 
@@ -116,7 +178,7 @@ impl Drop for Visit {
 }
 
 /// What counts as one peer: an IPv4 address, or an IPv6 /64, of which one customer has them all.
-fn network(address: IpAddr) -> IpAddr {
+pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => {
             let [a, b, c, d, ..] = v6.segments();
@@ -190,23 +252,72 @@ mod tests {
     use crate::clock::ManualClock;
     use crate::domain::Timestamp;
 
+    fn entered(visitors: &Arc<Visitors>, text: &str) -> Result<Visit, Full> {
+        visitors.enter().and_then(|visit| visit.by(text.parse().unwrap()))
+    }
+
     #[test]
     fn places_are_limited_per_network_and_over_all_and_come_back() {
-        let visitors = Visitors::new(3, 2);
-        let enter = |text: &str| visitors.enter().and_then(|visit| visit.by(text.parse().unwrap()));
-        let a = enter("192.0.2.1").unwrap();
-        let b = enter("::ffff:192.0.2.1").unwrap();
-        assert!(enter("192.0.2.1").is_none());
-        let c = enter("2001:db8::1").unwrap();
-        assert!(enter("192.0.2.9").is_none(), "no place left");
+        let visitors = Visitors::new(3, 2, Vec::new());
+        let enter = |text: &str| entered(&visitors, text);
+        let a = enter("192.0.2.1").ok();
+        let b = enter("::ffff:192.0.2.1").ok();
+        assert!(a.is_some() && b.is_some());
+        assert_eq!(enter("192.0.2.1").err(), Some(Full::There));
+        let c = enter("2001:db8::1").ok();
+        assert_eq!(enter("192.0.2.9").err(), Some(Full::Everywhere));
         drop(b);
-        let d = enter("2001:db8::ffff:1").unwrap();
-        assert!(enter("2001:db8:0:0:1::").is_none(), "same /64");
-        drop((a, c));
-        assert!(visitors.enter().is_some(), "a socket without an address");
+        let d = enter("2001:db8::ffff:1").ok();
+        assert!(c.is_some() && d.is_some());
+        drop(a);
+        assert_eq!(enter("2001:db8:0:0:1::").err(), Some(Full::There), "same /64");
+        drop(c);
+        assert!(visitors.enter().is_ok(), "a socket without an address");
         drop(d);
         let places = visitors.lock();
         assert_eq!((places.free, places.taken.len()), (3, 0));
+    }
+
+    #[test]
+    fn the_last_places_are_for_who_has_brought_letters_and_for_relays() {
+        let visitors = Visitors::new(20, 20, vec![Network::parse("198.51.100.0/24").unwrap()]);
+        visitors.remember("192.0.2.1".parse().ok());
+        let strangers: Vec<Visit> = (0..).map_while(|_| entered(&visitors, "203.0.113.1").ok()).collect();
+        assert_eq!(strangers.len(), 18);
+        let kept: Vec<_> =
+            ["192.0.2.1", "198.51.100.7", "192.0.2.1"].map(|text| entered(&visitors, text)).into();
+        assert_eq!(kept.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);
+    }
+
+    #[test]
+    fn there_is_stress_when_fewer_than_a_fifth_of_the_places_are_free() {
+        let visitors = Visitors::new(10, 10, Vec::new());
+        let mut visits: Vec<Visit> = (0..8).filter_map(|_| visitors.enter().ok()).collect();
+        assert!(!visitors.are_stressed());
+        visits.extend(visitors.enter());
+        assert!(visitors.are_stressed());
+        visits.clear();
+        assert!(!visitors.are_stressed());
+    }
+
+    #[test]
+    fn who_is_remembered_longest_without_a_letter_is_forgotten_first() {
+        let visitors = Visitors::new(1, 1, Vec::new());
+        let address = |n: usize| IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(n).unwrap()));
+        for n in (0..KNOWN_NETWORKS_MAX).chain([0, KNOWN_NETWORKS_MAX]) {
+            visitors.remember(Some(address(n)));
+        }
+        let known = &visitors.lock().known;
+        assert_eq!(known.len(), KNOWN_NETWORKS_MAX);
+        assert!(known.contains_key(&address(0)) && !known.contains_key(&address(1)));
+    }
+
+    #[test]
+    fn descriptors_that_are_open_or_will_be_needed_are_no_places() {
+        let cases = [((64, 22), 18), ((1024, 30), 866), ((1_048_576, 30), 1_048_418), ((32, 22), 1)];
+        for ((all, open), places) in cases {
+            assert_eq!(places_of(all, open), places, "{all} descriptors, {open} of them open");
+        }
     }
 
     #[test]

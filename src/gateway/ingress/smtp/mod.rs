@@ -1,9 +1,10 @@
 //! The mail server: SMTP (RFC 5321) and LMTP (RFC 2033) with PIPELINING, SIZE, 8BITMIME, SMTPUTF8,
 //! ENHANCEDSTATUSCODES, STARTTLS and AUTH.
 //!
-//! `listener` accepts connections on a `socket`; `proxy` tells whom they are from; `lobby` counts them; `session` is
-//! the dialogue, with `transaction` and `login` as its parts; `wire` reads lines and batches replies over a `link`;
-//! `command`, `data` and `auth` are the grammars; `reply` is everything that a peer can ever read.
+//! `listener` accepts connections on a `socket`; `proxy` tells whom they are from; `lobby` counts them; `memory` shares
+//! out what their letters need; `session` is the dialogue, with `transaction` and `login` as its parts; `wire` reads lines
+//! and batches replies over a `link`; `command`, `data` and `auth` are the grammars; `reply` is everything that a peer can
+//! ever read.
 //!
 //! Absent on purpose: CHUNKING (502), since a second way to end a letter is a second way to smuggle one; relaying, for
 //! anybody. No `Received` field is written in front of a letter: its bytes are stored as they came, the field beside
@@ -16,6 +17,7 @@ mod link;
 mod listener;
 mod lobby;
 mod login;
+mod memory;
 mod proxy;
 mod reply;
 mod session;
@@ -27,12 +29,13 @@ mod wire;
 pub use auth::Submitters;
 pub use listener::serve;
 pub use lobby::Lobby;
+pub use memory::MemoryShares;
 pub use session::{House, converse};
 pub use socket::Bound;
 pub use tls::{Certificates, Tls, TlsError};
 
 use crate::clock::Clock;
-use crate::config::{Gateway, Limits, ListenerKind, ListenerTls, SmtpListener};
+use crate::config::{Gateway, Limits, ListenerKind, ListenerTls, SmtpListener, TrustedRelay};
 use crate::domain::Network;
 use std::sync::Arc;
 
@@ -79,12 +82,16 @@ pub struct Reception {
 }
 
 impl Reception {
-    /// Errors: the certificate cannot be used.
-    pub fn open(gateway: &Gateway, limits: &Limits, clock: &Arc<dyn Clock>) -> Result<Self, TlsError> {
-        /// A handful of letters of the largest kind, or many thousands of ordinary ones.
-        const LARGEST_LETTERS_AT_ONCE: usize = 3;
-        let letters_in_memory_bytes_max = limits.letter_bytes_max.saturating_mul(LARGEST_LETTERS_AT_ONCE);
-        let lobby = Lobby::new(limits, letters_in_memory_bytes_max, clock.clone());
+    /// `relays`: who brings the mail of others, whatever its amount. Errors: the certificate cannot be used.
+    pub fn open(
+        gateway: &Gateway,
+        limits: &Limits,
+        relays: &[TrustedRelay],
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self, TlsError> {
+        let relays = relays.iter().flat_map(|relay| relay.peers.iter().copied()).collect();
+        let shares = MemoryShares::for_letters(limits.letter_bytes_max, relays);
+        let lobby = Lobby::new(limits, shares, clock.clone());
         let plain = SmtpSettings::plain(&gateway.host_name, &gateway.mail_domain, limits.clone(), lobby);
         let load = |files| Certificates::load(files, clock.clone());
         let certificates = gateway.tls.clone().map(load).transpose()?;

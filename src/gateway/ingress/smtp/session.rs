@@ -14,6 +14,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
+/// While hardly a place is left, who brings no letter may stay for so much of `session_duration_max`.
+const STRESSED_PART: u32 = 60;
+
 /// What the sessions of one listener share.
 #[derive(Clone)]
 pub struct House {
@@ -34,7 +37,8 @@ pub async fn converse<S>(stream: S, peer: Option<IpAddr>, house: &House)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let wire = Wire::new(stream, &house.settings.limits, &house.stop);
+    let lobby = &house.settings.lobby;
+    let wire = Wire::new(stream, &house.settings.limits, lobby.visitors.clone(), &house.stop);
     let mut session = Session {
         wire,
         house,
@@ -46,6 +50,7 @@ where
         errors: 0,
         failed_logins: 0,
         stored: 0,
+        brought_at: lobby.clock.monotonic(),
         unconfirmed: None,
     };
     let cut = session.talk().await;
@@ -87,6 +92,8 @@ pub(super) struct Session<'a, S> {
     pub(super) failed_logins: usize,
     /// Letters stored, for the log.
     pub(super) stored: usize,
+    /// When it began, or brought its last letter ([`crate::clock::Clock::monotonic`]).
+    pub(super) brought_at: Duration,
     /// A letter whose 250 the peer may not have seen yet, and the number of reads when it was queued.
     pub(super) unconfirmed: Option<(Accepted, u64)>,
 }
@@ -119,6 +126,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             };
             crate::crash::crash_point!("I5", self.stored > 0);
             self.settle().await;
+            if self.overstays() {
+                return Some(Cut::Expired);
+            }
             let next = match command {
                 Ok(command) => self.obey(command).await,
                 Err(complaint) => Ok(self.answer(complaint)),
@@ -132,6 +142,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 return Some(cut);
             }
         }
+    }
+
+    /// Whether hardly a place is left and this peer has only talked for a while: a minute of the hour that it may.
+    fn overstays(&self) -> bool {
+        let settings = &self.house.settings;
+        let talked = settings.lobby.clock.monotonic().saturating_sub(self.brought_at);
+        talked > settings.limits.session_duration_max / STRESSED_PART
+            && settings.lobby.visitors.are_stressed()
     }
 
     /// TLS where it comes first, then the greeting, which a peer has to wait for (RFC 5321 section 3.1).

@@ -7,7 +7,7 @@ use super::session::{GO_ON, HANG_UP, House, Next, Session, Transaction};
 use super::wire::Cut;
 use crate::config::ListenerKind;
 use crate::domain::{Address, Arrival, Envelope, Letter, Via};
-use crate::gateway::door::{RecipientVerdict, Refusal, SenderVerdict};
+use crate::gateway::door::{RecipientVerdict, Refusal, SenderVerdict, Shortage};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
@@ -82,7 +82,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         };
         self.wire.reply(reply::SEND_LETTER);
         let limits = &self.house.settings.limits;
-        let memory = self.house.settings.lobby.memory.clone();
+        let memory = self.house.settings.lobby.memory.for_letter_of(self.peer);
         let mut reader = LetterReader::new(limits.letter_bytes_max, limits.line_bytes_max, memory);
         let replies = match self.house.settings.kind {
             ListenerKind::Smtp => 1,
@@ -91,6 +91,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         };
         let (verdict, next) = match self.wire.letter(&mut reader).await? {
             End::Whole(bytes) => (self.store(transaction, bytes).await, GO_ON),
+            End::Unfit(Fault::NoMemory) => {
+                self.house.door.short_of(Shortage::LetterMemory);
+                (reply::NO_ROOM, GO_ON)
+            }
             End::Unfit(fault) => (fault_reply(fault), GO_ON),
             End::Broken(fault) => (fault_reply(fault), HANG_UP),
         };
@@ -126,6 +130,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 tracing::info!(bytes = size, recipients, via, "a letter came by SMTP");
                 self.errors = 0;
                 self.stored += 1;
+                self.brought_at = self.house.settings.lobby.clock.monotonic();
+                self.house.settings.lobby.visitors.remember(self.peer);
                 if accepted.needs_confirmation {
                     self.unconfirmed = Some((accepted, self.wire.reads));
                 }

@@ -3,10 +3,12 @@
 use super::command::{self, Command};
 use super::data::{End, LetterReader};
 use super::link::Link;
+use super::lobby::Visitors;
 use super::reply::Reply;
 use super::tls;
 use crate::config::Limits;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, Sleep, sleep, timeout, timeout_at};
@@ -20,7 +22,7 @@ pub enum Cut {
     Gone,
     /// No whole command, nothing of a letter, or our replies not read, for `session_idle_max`.
     Idle,
-    /// A letter below `letter_bytes_per_second_min`.
+    /// A letter below `letter_bytes_per_second_min`, or one that had to make room for others.
     Slow,
     /// `session_duration_max` is over.
     Expired,
@@ -58,6 +60,8 @@ const ENDLESS_LINE_BYTES: usize = 64 * 1024;
 /// How long, and how much, a closing connection is still read, so that the last reply is not lost to a reset.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 1024 * 1024;
+/// While hardly a place is left, a command is waited for only for so much of `session_idle_max`: ten seconds of five minutes.
+const STRESSED_PART: u32 = 30;
 
 pub struct Wire<S> {
     stream: Link<S>,
@@ -69,6 +73,7 @@ pub struct Wire<S> {
     output: Vec<u8>,
     /// Successful reads so far. A read comes after our replies were sent, so it is a sign that they arrived.
     pub reads: u64,
+    visitors: Arc<Visitors>,
     idle_max: Duration,
     handshake_max: Duration,
     line_bytes_max: usize,
@@ -103,8 +108,9 @@ impl Ends {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
-    pub fn new(stream: S, limits: &Limits, stop: &CancellationToken) -> Self {
+    pub fn new(stream: S, limits: &Limits, visitors: Arc<Visitors>, stop: &CancellationToken) -> Self {
         Self {
+            visitors,
             stream: Link::Plain(stream),
             input: Vec::with_capacity(INPUT_BYTES),
             start: 0,
@@ -203,7 +209,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// What `read` makes of the next line, or the reply to one that is too long.
     pub async fn line<T>(&mut self, read: impl FnOnce(&[u8]) -> T) -> Result<Result<T, Reply>, Cut> {
         // For the whole line, so that a byte now and then does not hold a place.
-        let mut deadline = None;
+        let mut waits = None;
         loop {
             let unread = &self.input[self.start..];
             if unread.first() == Some(&TLS_HANDSHAKE) {
@@ -220,12 +226,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                     return Ok(Err(super::reply::LINE_TOO_LONG));
                 }
                 None => {
-                    let deadline = *deadline.get_or_insert_with(|| self.idle_deadline());
+                    let (deadline, look) = *waits.get_or_insert_with(|| self.command_deadlines());
                     if unread.len() > self.line_bytes_max + 1 {
                         return self.skip_line(deadline).await.map(Err);
                     }
                     self.scanned = unread.len().saturating_sub(1); // a CR may still wait for its LF
-                    self.fill(Phase::Commands, deadline).await?;
+                    match self.fill(Phase::Commands, deadline.min(look)).await {
+                        Err(Cut::Idle) if look < deadline && !self.visitors.are_stressed() => {
+                            waits = Some((deadline, self.command_deadlines().1));
+                        }
+                        filled => filled?,
+                    }
                 }
             }
         }
@@ -250,7 +261,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Reads a letter to its end.
     pub async fn letter(&mut self, reader: &mut LetterReader) -> Result<End, Cut> {
-        let begun = self.idle_deadline();
+        let mut slow = None;
         let mut received = 0_usize;
         loop {
             let (used, end) = reader.push(&self.input[self.start..]);
@@ -265,21 +276,30 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 self.start = 0;
             }
             let idle = self.idle_deadline();
-            match self.too_slow_at(begun, received) {
-                Some(slow) if slow < idle => {
-                    let filled = self.fill(Phase::Letter, slow).await;
-                    filled.map_err(|cut| if cut == Cut::Idle { Cut::Slow } else { cut })?;
-                }
-                _ => self.fill(Phase::Letter, idle).await?,
-            }
+            let slow_at =
+                slow.map_or(idle, |before| self.too_slow_at(before, used).map_or(idle, |at| at.min(idle)));
+            slow = Some(slow_at);
+            let filled = tokio::select! {
+                biased;
+                () = reader.cut() => return Err(Cut::Slow),
+                filled = self.fill(Phase::Letter, slow_at) => filled,
+            };
+            filled.map_err(|cut| if cut == Cut::Idle && slow_at < idle { Cut::Slow } else { cut })?;
         }
     }
 
-    /// When a letter of which so much is here has taken too long: the first `session_idle_max` does not count.
-    fn too_slow_at(&self, begun: Instant, received: usize) -> Option<Instant> {
+    /// When a letter will have taken too long, of which so many bytes have come since it was known to be too slow at
+    /// `before`. Each byte earns it time, but never more than `session_idle_max` ahead: what came fast at first must not
+    /// pay for hours in which nothing comes.
+    fn too_slow_at(&self, before: Instant, bytes: usize) -> Option<Instant> {
         let rate = self.letter_bytes_per_second_min;
-        let earned = (rate > 0).then(|| Duration::from_secs(received as u64) / rate)?;
-        begun.checked_add(earned)
+        let earned = (rate > 0).then(|| Duration::from_secs(bytes as u64) / rate)?;
+        before.checked_add(earned)
+    }
+
+    /// Until when a command is waited for, and when to look whether that is too long for the crowd that there is.
+    fn command_deadlines(&self) -> (Instant, Instant) {
+        (self.idle_deadline(), sleep(self.idle_max / STRESSED_PART).deadline())
     }
 
     /// The end of a patience that begins now.

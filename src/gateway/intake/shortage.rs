@@ -1,0 +1,129 @@
+//! What letters and connections are refused for want of: counted where it happens, logged at once and then once a minute,
+//! told to the owner once an hour. Whoever was refused comes again, so nothing is lost, and nobody else would say so.
+
+use super::Intake;
+use crate::domain::{NoticeId, NoticeKind, NoticeSubject, Timestamp};
+use crate::gateway::door::Shortage;
+use crate::store::NewNotice;
+use std::collections::BTreeMap;
+use std::mem::take;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// Pause between two lines about one shortage.
+const LOGGED_EVERY: Duration = Duration::from_secs(60);
+/// Pause between two facts of one shortage.
+const TOLD_EVERY: Duration = Duration::from_secs(60 * 60);
+
+/// Refusals that nobody was told of yet.
+#[derive(Default)]
+pub(super) struct Shortages {
+    refused: Mutex<BTreeMap<Shortage, u64>>,
+    /// When the owner was last told.
+    told: Mutex<BTreeMap<Shortage, Timestamp>>,
+    noted: Notify,
+}
+
+impl Shortages {
+    pub(super) fn note(&self, what: Shortage) {
+        *locked(&self.refused).entry(what).or_insert(0) += 1;
+        self.noted.notify_one();
+    }
+}
+
+fn locked<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Intake {
+    /// Tells of shortages until `stop`.
+    pub async fn watch_shortages(&self, stop: CancellationToken) {
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = self.shortages.noted.notified() => self.tell_shortages().await,
+            }
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(LOGGED_EVERY) => {}
+            }
+        }
+    }
+
+    /// Logs what was refused since the last call, and raises a notice for what was not told within the hour.
+    pub async fn tell_shortages(&self) {
+        let now = self.clock.now();
+        let noted = take(&mut *locked(&self.shortages.refused));
+        for (what, refused) in noted {
+            let (says, hint) = self.words(what);
+            tracing::warn!(refused, "{says}");
+            let told = locked(&self.shortages.told).get(&what).copied();
+            if told.is_some_and(|told| now.since(told) < TOLD_EVERY) {
+                continue;
+            }
+            let fact = NewNotice {
+                id: NoticeId::new(self.clock.new_id()),
+                persona: None,
+                kind: NoticeKind::LettersRefused,
+                detail: word(what).to_owned(),
+                subject: NoticeSubject::Ingress,
+                subject_id: word(what).to_owned(),
+                occurrence: now.to_string(),
+                summary: format!("{says}; refused so far: {refused}"),
+                hint: format!("{hint}; whoever was refused was asked to come again, so no letter is lost"),
+            };
+            match self.store.raise_notice(fact).await {
+                Ok(_) => drop(locked(&self.shortages.told).insert(what, now)),
+                Err(error) => tracing::warn!(%error, "the owner cannot be told that letters are refused"),
+            }
+        }
+    }
+
+    /// What is so, and what to do about it.
+    fn words(&self, what: Shortage) -> (String, &'static str) {
+        let limits = &self.config.limits;
+        match what {
+            Shortage::Disk => (
+                format!(
+                    "letters are refused: the disk below `data` has less than {} bytes free",
+                    limits.free_disk_bytes_min
+                ),
+                "make room there, with `attache gc` for example, or lower `limits.free_disk_bytes_min` in \
+                 configs/gateway.json",
+            ),
+            Shortage::OpenRuns => (
+                format!("letters are refused: {} runs are open already", limits.open_runs_max),
+                "`attache runs list` shows what they wait for; `limits.open_runs_max` in configs/gateway.json is their \
+                 number",
+            ),
+            Shortage::LetterMemory => (
+                "letters are refused: the unfinished letters of others hold all the memory there is for them"
+                    .to_owned(),
+                "it passes by itself: letters that hardly come on are cut off; if it comes back, somebody attacks, and a \
+                 firewall is the place to stop it",
+            ),
+            Shortage::Connections => (
+                format!(
+                    "connections are turned away: hardly a place is left of {}, or of the file descriptors",
+                    limits.connections_max
+                ),
+                "silent connections are cut off after seconds while it lasts; raise `limits.connections_max` in \
+                 configs/gateway.json and the limit of open files, or stop an attacker by a firewall",
+            ),
+        }
+    }
+}
+
+/// Names a shortage in a cause and in a subject line.
+fn word(what: Shortage) -> &'static str {
+    match what {
+        Shortage::Disk => "disk space",
+        Shortage::OpenRuns => "free runs",
+        Shortage::LetterMemory => "memory",
+        Shortage::Connections => "connections",
+    }
+}
