@@ -116,6 +116,7 @@ impl Engine {
             }
         };
         let notices = Notices::new(store.clone(), config.clone());
+        notices.note_out_of_service().await.context("noting which personas are out of service")?;
         let offer = Offer::of(&config, TOOLS.iter().map(|tool| tool.name()));
         let scheduler = Scheduler::new(store.clone(), Arc::new(config.personas.clone()), offer, clock);
         let worker = Worker::new(desk.clone());
@@ -125,7 +126,13 @@ impl Engine {
     /// What does not hinder it, and is hardly meant: letters are taken all the same.
     pub fn warnings(&self) -> Vec<Problem> {
         let texts = preflight::text_problems(&self.config, self.store.clock().now());
-        preflight::warnings(&self.config, &self.desk.providers).into_iter().chain(texts).collect()
+        let out = self.config.personas.out_of_service().iter().flat_map(|out| out.problems.iter().cloned());
+        let out = out.map(|problem| Problem {
+            message: format!("{}: the persona is out of service", problem.message),
+            ..problem
+        });
+        let warnings = preflight::warnings(&self.config, &self.desk.providers);
+        out.chain(warnings).chain(texts).collect()
     }
 
     /// The door for letters that come some other way than by a listener.
@@ -261,8 +268,15 @@ impl Engine {
             .with_doorstep(&self.config.workspace)
     }
 
+    /// Of a persona that is out of service, an address by which its letters wait.
     fn address_of(&self, persona: Option<&PersonaId>) -> Option<Address> {
-        persona.and_then(|id| self.config.personas.get(id)).map(|persona| persona.address.clone())
+        let (id, personas) = (persona?, &self.config.personas);
+        if let Some(persona) = personas.get(id) {
+            return Some(persona.address.clone());
+        }
+        let out = personas.out_of_service().iter().find(|out| out.name == id.as_str())?;
+        let usual = || Address::parse(&format!("{id}@{}", self.config.gateway.mail_domain)).ok();
+        out.addresses.first().cloned().or_else(usual)
     }
 }
 

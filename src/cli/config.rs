@@ -87,6 +87,8 @@ fn check(context: &Context) -> anyhow::Result<Exit> {
 fn beyond_the_files(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let (mut problems, warnings) = preflight::examine(config, clock.now());
+    let out_of_service = config.personas.out_of_service().iter();
+    problems.extend(out_of_service.flat_map(|out| out.problems.iter().cloned()));
     if let Err(error) = Reception::open(&config.gateway, &config.limits, &[], &clock) {
         let problem =
             Problem::of_file("configs/gateway.json", format!("tls: {:#}", anyhow::Error::new(error)));

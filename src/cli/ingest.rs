@@ -3,7 +3,7 @@
 use super::{Command, Context, Exit, Failure};
 use crate::config::Config;
 use crate::domain::{Address, Letter, Via};
-use crate::gateway::door::{Accepted, CopyOutcome, Door, RecipientVerdict, Refusal};
+use crate::gateway::door::{Accepted, CopyOutcome, Door, Refusal};
 use crate::gateway::ingress::folder::{envelope_for_file, letters_of_mbox, with_crlf};
 use crate::gateway::intake::Intake;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -140,7 +140,7 @@ impl Overrides {
         };
         let rcpt_to: Vec<Address> =
             args.get_many("to").into_iter().flatten().map(address).collect::<Result<_, _>>()?;
-        let is_persona = |to: &&Address| matches!(door.recipient(to), RecipientVerdict::Persona(_));
+        let is_persona = |to: &&Address| door.recipient(to).is_ours();
         if let Some(nobody) = rcpt_to.iter().find(|to| !is_persona(to)) {
             let failure = Failure::new(Exit::NoInput, format!("no persona has the address `{nobody}`"));
             return Err(failure.hint("`attache persona list` shows their addresses").into());
@@ -187,10 +187,9 @@ async fn take(file: &str, door: &Intake, config: &Config, overrides: &Overrides)
             Report { file: file.to_owned(), outcome: "accepted", why: None, copies: copies(accepted) }
         }
         Err(refusal) => {
-            let outcome = if matches!(refusal, Refusal::NotStored(_) | Refusal::Unverifiable) {
-                "deferred"
-            } else {
-                "refused"
+            let outcome = match refusal {
+                Refusal::NotStored(_) | Refusal::Unverifiable | Refusal::OutOfService => "deferred",
+                _ => "refused",
             };
             let error = anyhow::Error::new(refusal);
             let why = error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");

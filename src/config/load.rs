@@ -4,10 +4,10 @@ use super::check::{self, Page};
 use super::document::child;
 use super::problem::{ConfigErrors, Problem};
 use super::secrets::{self, Secrets};
-use super::settings::{Config, Gateway, Inference, ModelChoice, Persona, Personas};
+use super::settings::{Config, Gateway, Inference, ModelChoice, OutOfService, Persona, Personas};
 use super::snapshot::{Place, Shelf, Snapshot};
 use super::{context, fallback, gateway, inference, persona, prices, providers, security};
-use crate::domain::{Address, LoopKey, PersonaId};
+use crate::domain::{LoopKey, PersonaId};
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -36,7 +36,9 @@ pub struct Vocabulary {
 
 /// Reads and checks `configs/*.json`, `personas/*/persona.json`, `.secrets` and the environment.
 ///
-/// `workspace` must be absolute. Errors: every problem of every file, at once.
+/// A persona whose own file is wrong is out of service ([`Personas::out_of_service`]) and stops nobody else: its folder may
+/// be written by less trusted hands than `configs/`. `workspace` must be absolute. Errors: every problem of every file, at
+/// once, when some other file is wrong or no persona is left.
 pub fn load(workspace: &Path, vocabulary: &Vocabulary) -> Result<Config, ConfigErrors> {
     load_with(workspace, vocabulary, &secrets::environment)
 }
@@ -124,12 +126,12 @@ fn load_from(
     vocabulary: &Vocabulary,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, ConfigErrors> {
-    let (mut problems, shelf) = (Vec::new(), Shelf::new(place));
+    let (mut problems, mut of_personas, shelf) = (Vec::new(), BTreeMap::new(), Shelf::new(place));
     let secrets = match place {
         Place::Folder(_) => Secrets::read(workspace, environment, &mut problems),
         Place::Snapshot(_) => Secrets::only(environment),
     };
-    let persona_ids = list_personas(&shelf, &mut problems);
+    let persona_ids = list_personas(&shelf, &mut problems, &mut of_personas);
     let (compat, key_variables) = Default::default();
     let mut desk = Desk {
         workspace,
@@ -140,6 +142,7 @@ fn load_from(
         compat,
         key_variables,
         problems,
+        of_personas,
     };
 
     let gateway_page = desk.read::<gateway::Typed>(gateway::FILE);
@@ -165,10 +168,8 @@ fn load_from(
     if let (Some(page), Some(inference)) = (&inference_page, &inference) {
         check_providers(page, inference, &pages, &mut desk);
     }
-    let personas = Personas::new(pages.into_iter().map(|(_, persona)| persona).collect());
-    if let Some(errors) = ConfigErrors::of(std::mem::take(&mut desk.problems)) {
-        return Err(errors);
-    }
+    let (personas, out_of_service) = desk.parted(pages, domain)?;
+    let personas = Personas::new(personas).map(|personas| personas.without(out_of_service, domain));
     let unsaid = |what: &str| ConfigErrors { problems: vec![Problem::of_file("configs", what)] };
     let (gateway, limits) = gateway.ok_or_else(|| unsaid("the gateway's file is missing"))?;
     Ok(Config {
@@ -199,11 +200,52 @@ pub struct Desk<'a> {
     /// Provider and the variable that holds its key, where the configuration says so.
     pub key_variables: BTreeMap<String, String>,
     problems: Vec<Problem>,
+    /// Name of a folder below `personas/` and what is wrong with its persona.
+    of_personas: BTreeMap<String, Vec<Problem>>,
 }
 
 impl Desk<'_> {
     pub fn report(&mut self, problem: Problem) {
         self.problems.push(problem);
+    }
+    /// What is reported meanwhile is that persona's problem and nobody else's.
+    fn on_behalf_of<T>(&mut self, persona: &str, check: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.problems.len();
+        let checked = check(self);
+        let reported = self.problems.split_off(before);
+        if !reported.is_empty() {
+            self.of_personas.entry(persona.to_owned()).or_default().extend(reported);
+        }
+        checked
+    }
+    /// Parts the personas that can work from those that cannot. Errors: something else is wrong, or none can.
+    fn parted(
+        &mut self,
+        pages: Vec<(Page<persona::Typed>, Persona)>,
+        mail_domain: &str,
+    ) -> Result<(Vec<Persona>, Vec<OutOfService>), ConfigErrors> {
+        let (broken, well): (Vec<_>, Vec<_>) = pages
+            .into_iter()
+            .map(|(_, persona)| persona)
+            .partition(|persona| self.of_personas.contains_key(persona.id.as_str()));
+        let mut problems = std::mem::take(&mut self.problems);
+        if !problems.is_empty() || (well.is_empty() && !self.of_personas.is_empty()) {
+            problems.extend(std::mem::take(&mut self.of_personas).into_values().flatten());
+        }
+        if let Some(errors) = ConfigErrors::of(problems) {
+            return Err(errors);
+        }
+        let out = std::mem::take(&mut self.of_personas).into_iter().map(|(name, mut problems)| {
+            problems.sort();
+            problems.dedup();
+            // A file that was rightly read has named its addresses; of any other each word may be one.
+            let is_known = broken.iter().any(|persona| persona.id.as_str() == name);
+            let text = self.shelf.read(&persona::file(&name)).unwrap_or_default();
+            let addresses = persona::possible_addresses(&text, mail_domain);
+            OutOfService { name, problems, addresses, is_known }
+        });
+        let out = out.collect();
+        Ok((well, out))
     }
     pub fn knows_provider(&self, name: &str) -> bool {
         self.provider_names().iter().any(|known| known == name)
@@ -252,16 +294,22 @@ impl Desk<'_> {
     fn read_personas(&mut self, domain: &str) -> Vec<(Page<persona::Typed>, Persona)> {
         let mut read = Vec::new();
         for id in self.persona_ids.clone() {
-            let page = self.read::<persona::Typed>(&persona::file(id.as_str()));
-            let settled = page.and_then(|page| persona::settle(&page, &id, domain, self).map(|p| (page, p)));
-            read.extend(settled);
+            read.extend(self.on_behalf_of(id.as_str(), |desk| {
+                let page = desk.read::<persona::Typed>(&persona::file(id.as_str()))?;
+                let settled = persona::settle(&page, &id, domain, desk)?;
+                Some((page, settled))
+            }));
         }
         read
     }
 }
 
 /// The ids of all personas: the folders below `personas/`, in order. Plain files and dot folders are no personas.
-fn list_personas(shelf: &Shelf<'_>, problems: &mut Vec<Problem>) -> Vec<PersonaId> {
+fn list_personas(
+    shelf: &Shelf<'_>,
+    problems: &mut Vec<Problem>,
+    of_personas: &mut BTreeMap<String, Vec<Problem>>,
+) -> Vec<PersonaId> {
     let mut names = match shelf.persona_folders() {
         Ok(names) => names,
         Err(error) => {
@@ -279,13 +327,17 @@ fn list_personas(shelf: &Shelf<'_>, problems: &mut Vec<Problem>) -> Vec<PersonaI
     for name in names {
         match PersonaId::parse(&name) {
             Ok(id) => ids.push(id),
-            Err(error) => problems.push(Problem::of_file(&format!("personas/{name}"), error.to_string())),
+            Err(error) => {
+                let problem = Problem::of_file(&format!("personas/{name}"), error.to_string());
+                of_personas.insert(name, vec![problem]);
+            }
         }
     }
     ids
 }
 
-/// No two personas share an address, and no owner writes from one: the engine would talk to itself.
+/// No two personas share an address, and no owner writes from one: the engine would talk to itself. Whose file is wrong
+/// then nobody can tell, so both are.
 fn check_addresses(
     page: Option<&Page<gateway::Typed>>,
     gateway: Option<&Gateway>,
@@ -299,23 +351,25 @@ fn check_addresses(
         for (pointer, address) in own.chain(aliases) {
             if let Some(other) = taken.insert(address.key(), &persona.id) {
                 let message = format!("`{address}` belongs to persona `{other}` already");
-                desk.report(page.blame(&pointer, message).hint("give one of the two another address"));
+                let problem = page.blame(&pointer, message).hint("give one of the two another address");
+                desk.on_behalf_of(other.as_str(), |desk| desk.report(problem.clone()));
+                desk.on_behalf_of(persona.id.as_str(), |desk| desk.report(problem));
             }
         }
     }
     let Some((page, gateway)) = page.zip(gateway) else { return };
     let unsigned = |persona: &&Persona| !gateway.signers.covers(persona.address.domain());
-    if let Some(persona) = (!gateway.signers.is_empty())
-        .then(|| personas.iter().map(|(_, persona)| persona).find(unsigned))
-        .flatten()
-    {
+    let all = personas.iter().map(|(_, persona)| persona);
+    for persona in all.filter(|_| !gateway.signers.is_empty()).filter(unsigned) {
         let message = format!("no key signs the mail of `{}`", persona.address);
-        desk.report(page.blame("/outbound/dkim", message).hint("add one of its domain"));
+        let problem = page.blame("/outbound/dkim", message).hint("add one of its domain");
+        desk.on_behalf_of(persona.id.as_str(), |desk| desk.report(problem));
     }
-    let owned = |owner: &&Address| taken.contains_key(&owner.key());
-    for owner in gateway.owners.iter().filter(owned) {
+    for owner in &gateway.owners {
+        let Some(persona) = taken.get(&owner.key()) else { continue };
         let pointer = page.typed.owner_pointer(owner);
-        desk.report(page.blame(&pointer, format!("`{owner}` is a persona's address, not an owner's")));
+        let problem = page.blame(&pointer, format!("`{owner}` is a persona's address, not an owner's"));
+        desk.on_behalf_of(persona.as_str(), |desk| desk.report(problem));
     }
 }
 
@@ -339,17 +393,26 @@ fn check_providers(
     }
     check_fallbacks(page, &inference.fallback, inference, desk);
     for (page, persona) in personas {
-        check_fallbacks(page, persona.fallback.as_deref().unwrap_or_default(), inference, desk);
-        let Some(provider) = persona.provider.as_deref().filter(|name| *name != inference.provider) else {
-            continue;
-        };
-        if let Some((message, hint)) = providers::unready(provider, inference, desk) {
-            desk.report(page.blame("/provider", message).hint(hint));
-        }
-        if persona.model.is_none() && !page.has("/model") {
-            let message = format!("provider `{provider}` needs a `model` beside it");
-            let hint = format!("`{}` is a model of `{}`", inference.model, inference.provider);
-            desk.report(page.blame("/provider", message).hint(hint));
-        }
+        desk.on_behalf_of(persona.id.as_str(), |desk| check_own_provider(page, inference, persona, desk));
+    }
+}
+
+fn check_own_provider(
+    page: &Page<persona::Typed>,
+    inference: &Inference,
+    persona: &Persona,
+    desk: &mut Desk<'_>,
+) {
+    check_fallbacks(page, persona.fallback.as_deref().unwrap_or_default(), inference, desk);
+    let Some(provider) = persona.provider.as_deref().filter(|name| *name != inference.provider) else {
+        return;
+    };
+    if let Some((message, hint)) = providers::unready(provider, inference, desk) {
+        desk.report(page.blame("/provider", message).hint(hint));
+    }
+    if persona.model.is_none() && !page.has("/model") {
+        let message = format!("provider `{provider}` needs a `model` beside it");
+        let hint = format!("`{}` is a model of `{}`", inference.model, inference.provider);
+        desk.report(page.blame("/provider", message).hint(hint));
     }
 }

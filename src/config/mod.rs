@@ -44,9 +44,9 @@ pub use problem::{ConfigErrors, Problem};
 pub use settings::{
     Access, AgentSettings, BounceAddress, Budget, ChatSwitches, Config, ContextProfile, ContextStep,
     DataCollection, Decision, Effort, Gateway, Inference, Limits, ListenAddress, ListenerKind, ListenerTls,
-    Mode, ModelChoice, OnUnknown, Persona, Personas, ProviderSettings, ReplyMode, RetryPolicy, Security,
-    Smarthost, SmarthostTls, SmtpListener, StructuredOutput, Submitter, Think, Tier, TlsFiles, Transport,
-    WatchedFolder,
+    Mode, ModelChoice, OnUnknown, OutOfService, Persona, Personas, ProviderSettings, ReplyMode, RetryPolicy,
+    Security, Smarthost, SmarthostTls, SmtpListener, StructuredOutput, Submitter, Think, Tier, TlsFiles,
+    Transport, WatchedFolder,
 };
 pub use show::{effective, show_persona};
 pub use snapshot::Snapshot;

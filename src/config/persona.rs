@@ -14,6 +14,10 @@ use serde::Deserialize;
 /// Longest display name.
 const NAME_CHARS_MAX: usize = 100;
 
+/// Longest text that is taken for an address in a file that cannot be used (RFC 5321 section 4.5.3.1.3), and how many are.
+const ADDRESS_BYTES_MAX: usize = 254;
+const WORDS_MAX: usize = 1000;
+
 /// Who a persona is and what it may use.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -106,6 +110,18 @@ pub fn settle(page: &Page<Typed>, id: &PersonaId, mail_domain: &str, desk: &mut 
         budget: budgets::settle_persona(typed.budget.as_ref()),
         folder: desk.workspace.join("personas").join(id.as_str()),
     })
+}
+
+/// Addresses that a file may have meant which cannot be used: every text in it that could be one. Too many do no harm,
+/// their mail is only asked to come later.
+pub fn possible_addresses(text: &str, mail_domain: &str) -> Vec<Address> {
+    let words = text.split('"').skip(1).map(str::trim);
+    let words = words.filter(|word| word.len() <= ADDRESS_BYTES_MAX && !word.contains(char::is_whitespace));
+    let whole = |word: &str| match word.contains('@') {
+        true => word.to_owned(),
+        false => format!("{word}@{mail_domain}"),
+    };
+    words.filter_map(|word| Address::parse(&whole(word)).ok()).take(WORDS_MAX).collect()
 }
 
 fn address(

@@ -4,14 +4,16 @@ mod listeners;
 mod agents;
 mod chat;
 mod think;
+mod personas;
 
 pub use agents::{AgentSettings, Tier};
 pub use chat::{ChatSwitches, DataCollection, Effort, StructuredOutput};
 pub use listeners::{ListenAddress, ListenerKind, ListenerTls, SmtpListener, Submitter, TlsFiles};
+pub use personas::{OutOfService, Persona, Personas, ReplyMode, SharedAddress};
 pub use think::Think;
 
 use super::authentication::Authentication;
-use super::budgets::{Budgets, PersonaBudget};
+use super::budgets::Budgets;
 use super::mailboxes::ImapMailbox;
 use super::prices::Prices;
 use super::snapshot::Snapshot;
@@ -379,90 +381,5 @@ impl Default for Limits {
             duplicate_window: Duration::from_secs(7 * 24 * 3600),
             drain_max: Duration::from_secs(10),
         }
-    }
-}
-
-/// What becomes of the model's final text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReplyMode {
-    /// It is mailed into the thread, unless the run already replied there.
-    Final,
-    /// Only `send_email` sends.
-    ToolOnly,
-}
-
-/// A folder below `personas/`.
-#[derive(Debug, Clone)]
-pub struct Persona {
-    pub id: PersonaId,
-    /// Display name.
-    pub name: String,
-    pub address: Address,
-    pub aliases: Vec<Address>,
-    pub reply: ReplyMode,
-    /// Overrides of `configs/inference.json`.
-    pub provider: Option<String>,
-    pub model: Option<String>,
-    pub fallback: Option<Vec<ModelChoice>>,
-    /// Names of the tools it may use; `None` is all.
-    pub tools: Option<Vec<String>>,
-    /// Zone of its dates and of responsibilities that name none.
-    pub timezone: chrono_tz::Tz,
-    /// What it may cost, where it says something itself.
-    pub budget: PersonaBudget,
-    /// Absolute path of its folder.
-    pub folder: PathBuf,
-}
-
-/// All personas, found by id or by address. No two share an address.
-#[derive(Debug, Clone, Default)]
-pub struct Personas {
-    by_id: BTreeMap<PersonaId, Persona>,
-    by_address: BTreeMap<String, PersonaId>,
-}
-
-/// Two personas claim one address.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error(
-    "`{address}` belongs to persona `{first}` and to persona `{second}`: give one of them another address"
-)]
-pub struct SharedAddress {
-    pub address: String,
-    pub first: PersonaId,
-    pub second: PersonaId,
-}
-
-impl Personas {
-    pub fn new(personas: Vec<Persona>) -> Result<Self, SharedAddress> {
-        let mut all = Self::default();
-        for persona in personas {
-            for address in std::iter::once(&persona.address).chain(&persona.aliases) {
-                let key = address.key();
-                match all.by_address.insert(key.clone(), persona.id.clone()) {
-                    Some(first) if first != persona.id => {
-                        return Err(SharedAddress { address: key, first, second: persona.id });
-                    }
-                    _ => {}
-                }
-            }
-            all.by_id.insert(persona.id.clone(), persona);
-        }
-        Ok(all)
-    }
-    pub fn get(&self, id: &PersonaId) -> Option<&Persona> {
-        self.by_id.get(id)
-    }
-    pub fn iter(&self) -> impl Iterator<Item = &Persona> {
-        self.by_id.values()
-    }
-    /// The persona that an address reaches: its own, an alias, or either with a `+tag`.
-    pub fn by_address(&self, address: &Address) -> Option<&Persona> {
-        let exact = self.by_address.get(&address.key());
-        let untagged = || self.by_address.get(&format!("{}@{}", address.base_local(), address.domain()));
-        exact.or_else(untagged).and_then(|id| self.by_id.get(id))
-    }
-    /// Whether some persona lives in that domain (lower case).
-    pub fn has_domain(&self, domain: &str) -> bool {
-        self.by_address.keys().any(|key| key.rsplit_once('@').is_some_and(|(_, d)| d == domain))
     }
 }

@@ -27,6 +27,8 @@ word_enum!(
         MailboxRefused = "mailbox_refused",
         /// A mailbox that we fetch from could not be read for a while.
         MailboxDown = "mailbox_down",
+        /// What is said of a persona is wrong, and it does not work.
+        PersonaOutOfService = "persona_out_of_service",
         /// Engines died while they took a letter, and it is not taken any more.
         LetterSetAside = "letter_set_aside",
         /// Letters or connections are refused for want of something.
@@ -56,5 +58,6 @@ word_enum!(
         /// Where letters come in.
         Ingress = "ingress",
         Responsibility = "responsibility",
+        Persona = "persona",
     }
 );

@@ -35,10 +35,19 @@ pub enum Shortage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecipientVerdict {
     Persona(PersonaId),
+    /// Perhaps a persona whose configuration is wrong: 450 4.2.1, so that its mail comes again.
+    OutOfService,
     /// One of our domains, nobody there: 550 5.1.1.
     Unknown,
     /// Not our domain, and we relay for nobody: 550 5.7.1.
     NotOurs,
+}
+
+impl RecipientVerdict {
+    /// Whether letters to it are a persona's, be it in service or not.
+    pub fn is_ours(&self) -> bool {
+        matches!(self, Self::Persona(_) | Self::OutOfService)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +103,9 @@ pub enum Refusal {
     /// 550 5.1.1, for ingresses without an envelope: nobody here is addressed.
     #[error("no persona is addressed")]
     NobodyAddressed,
+    /// 450 4.2.1: a persona that is addressed cannot work now.
+    #[error("a persona that is addressed is out of service; `attache config check` says why")]
+    OutOfService,
     /// 451 4.3.0
     #[error("could not be stored")]
     NotStored(#[from] crate::store::StoreError),

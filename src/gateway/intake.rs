@@ -121,6 +121,10 @@ impl Intake {
 
     /// The personas among the recipients, each once.
     fn addressed(&self, letter: &Letter) -> Result<Vec<&Persona>, Refusal> {
+        let is_out = |address: &Address| self.recipient(address) == RecipientVerdict::OutOfService;
+        if letter.envelope.rcpt_to.iter().any(is_out) {
+            return Err(Refusal::OutOfService);
+        }
         let found =
             letter.envelope.rcpt_to.iter().filter_map(|address| self.config.personas.by_address(address));
         let personas: BTreeMap<&PersonaId, &Persona> = found.map(|persona| (&persona.id, persona)).collect();

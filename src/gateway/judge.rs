@@ -224,6 +224,7 @@ pub fn envelope_access(access: &Access, envelope_from: Option<&Address>) -> Send
 pub fn recipient(personas: &Personas, address: &Address) -> RecipientVerdict {
     match personas.by_address(address) {
         Some(persona) => RecipientVerdict::Persona(persona.id.clone()),
+        None if personas.may_be_out_of_service(address) => RecipientVerdict::OutOfService,
         None if personas.has_domain(address.domain()) => RecipientVerdict::Unknown,
         None => RecipientVerdict::NotOurs,
     }

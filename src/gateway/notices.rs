@@ -10,10 +10,14 @@
 pub mod letter;
 
 use crate::config::{Config, Persona};
-use crate::domain::{Address, ConversationId, DeliveryId, LoopToken, MessageId, ThreadId, Trust};
+use crate::domain::{
+    Address, ConversationId, DeliveryId, LoopToken, MessageId, NoticeId, NoticeKind, NoticeSubject, ThreadId,
+    Trust, sha256_hex,
+};
 use crate::mime::{self, Automatic, ComposeError, Outgoing, SignError};
 use crate::store::{
-    Content, DeliveryKind, NewDelivery, NoticeMail, Place, Result, Store, StoreError, Untold,
+    Content, DeliveryKind, NewDelivery, NewNotice, NoticeMail, Place, Result, Store, StoreError, Untold,
+    quoted,
 };
 use serde_json::json;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -100,6 +104,41 @@ impl Notices {
         }
         self.store.raise_delays(self.config.gateway.notices.delayed_after).await?;
         *self.swept.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        Ok(())
+    }
+
+    /// Notes which personas do not work, once a day for the same reasons.
+    pub async fn note_out_of_service(&self) -> Result<()> {
+        let (clock, mut told) = (self.store.clock(), 0);
+        for out in self.config.personas.out_of_service() {
+            let problems: Vec<String> = out.problems.iter().map(ToString::to_string).collect();
+            let digest = sha256_hex(&[problems.join("\n").as_bytes()]);
+            let first = problems.first().map(|problem| quoted(problem)).unwrap_or_default();
+            let more = match problems.len() {
+                0 | 1 => String::new(),
+                many => format!(" and {} more", many - 1),
+            };
+            let today = clock.now().to_string();
+            let new = NewNotice {
+                id: NoticeId::new(clock.new_id()),
+                persona: None,
+                kind: NoticeKind::PersonaOutOfService,
+                detail: out.name.clone(),
+                subject: NoticeSubject::Persona,
+                subject_id: out.name.clone(),
+                occurrence: format!("{}-{}", &today[..10], &digest[..16]),
+                summary: format!(
+                    "persona {} is out of service: {first}{more}; its letters are asked to come again later, its runs and \
+                     responsibilities wait",
+                    quoted(&out.name)
+                ),
+                hint: "put right what `attache config check` names, and start the engine again".to_owned(),
+            };
+            told += usize::from(self.store.raise_notice(new).await?);
+        }
+        if told > 0 {
+            tracing::error!(personas = told, "personas are out of service; `attache config check` says why");
+        }
         Ok(())
     }
 

@@ -109,7 +109,11 @@ impl Worker {
         if free == 0 || (self.backlog && free < inference.concurrent_runs_max.div_ceil(4)) {
             return Ok(0);
         }
-        let claimed = self.desk.store.claim_runs(free, inference.concurrent_runs_per_persona_max).await?;
+        // Runs of a persona that is out of service wait until it is mended.
+        let out = self.desk.config.personas.out_of_service();
+        let out: Vec<&str> = out.iter().map(|out| out.name.as_str()).collect();
+        let per_persona_max = inference.concurrent_runs_per_persona_max;
+        let claimed = self.desk.store.claim_runs_except(free, per_persona_max, &out).await?;
         let count = claimed.len();
         self.backlog = count == free;
         for run in claimed {

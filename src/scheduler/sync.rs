@@ -87,6 +87,11 @@ impl Scheduler {
         else {
             return Ok(SyncReport::default());
         };
+        let out = self.personas.out_of_service().iter();
+        for id in out.filter_map(|out| PersonaId::parse(&out.name).ok()) {
+            let reason = "is not read while its persona is out of service".to_owned();
+            scan.unreadable.insert(id, reason);
+        }
         let mut report = SyncReport::default();
         for (persona, reason) in &scan.unreadable {
             let file = format!("personas/{persona}/{FOLDER}");

@@ -86,7 +86,7 @@ pub(super) const CLAIM_RUNS: &str = "
            WHERE r.persona_id = busy.id AND r.behind = 0 AND r.state IN ('queued', 'waiting_retry')
              AND coalesce(r.next_attempt_at, '') <= $2 AND r.crashes BETWEEN $6 AND $8
            ORDER BY r.seq LIMIT 1)
-        FROM busy WHERE busy.id IS NOT NULL),
+        FROM busy WHERE busy.id IS NOT NULL AND busy.id NOT IN (SELECT value FROM json_each($9))),
       next (id, working) AS MATERIALIZED (
         SELECT id, working FROM ready WHERE working < $4 AND first IS NOT NULL ORDER BY working, first LIMIT $3)
       SELECT seq FROM (
@@ -162,6 +162,17 @@ impl Store {
 
     /// Takes up to `limit` runs that are due and free, oldest first, at most `per_persona_max` running per persona.
     pub async fn claim_runs(&self, limit: usize, per_persona_max: usize) -> Result<Vec<ClaimedRun>> {
+        self.claim_runs_except(limit, per_persona_max, &[]).await
+    }
+
+    /// [`Store::claim_runs`], without those of some personas: they stay as they are.
+    pub async fn claim_runs_except(
+        &self,
+        limit: usize,
+        per_persona_max: usize,
+        personas: &[&str],
+    ) -> Result<Vec<ClaimedRun>> {
+        let except = serde_json::json!(personas).to_string();
         let (epoch, now) = (self.epoch(), self.clock().now().to_string());
         let (suspects, monotonic) = (self.suspects().clone(), self.clock().monotonic());
         self.write(move |conn| {
@@ -172,6 +183,7 @@ impl Store {
                 let claim = claim.bind(to_i64(per_persona_max));
                 let claim = claim.bind(to_i64(per_persona_max.min(CLAIM_CANDIDATES)));
                 let claim = claim.bind(allowed.crashes_min).bind(allowed.alone).bind(allowed.crashes_max);
+                let claim = claim.bind(except);
                 let mut rows = claim.fetch_all(conn).await?;
                 if rows.is_empty() && allowed.crashes_min > 0 {
                     suspects.nobody_came(monotonic);

@@ -65,7 +65,14 @@ impl Workspace {
         self.load().unwrap_or_else(|errors| panic!("{errors}"))
     }
     fn problems(&self) -> Vec<String> {
-        self.load().err().map_or_else(Vec::new, |e| e.problems.iter().map(ToString::to_string).collect())
+        let problems = match self.load() {
+            Err(errors) => errors.problems,
+            Ok(config) => {
+                let out = config.personas.out_of_service().iter();
+                out.flat_map(|out| out.problems.clone()).collect()
+            }
+        };
+        problems.iter().map(ToString::to_string).collect()
     }
 }
 

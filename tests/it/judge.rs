@@ -368,6 +368,7 @@ fn an_address_reaches_a_persona_or_nobody_here_or_is_not_ours() {
     let personas = RecordingDoor::new().personas;
     let verdict = |text: &str| match judge::recipient(&personas, &address(text)) {
         RecipientVerdict::Persona(id) => id.as_str().to_owned(),
+        RecipientVerdict::OutOfService => "out of service".into(),
         RecipientVerdict::Unknown => "unknown".into(),
         RecipientVerdict::NotOurs => "not ours".into(),
     };

@@ -24,6 +24,7 @@ mod hostile;
 mod breaker;
 mod overflow;
 mod endings;
+mod out_of_service;
 mod road;
 mod runs;
 mod scheduler;

@@ -1,6 +1,6 @@
 //! A stand-in for the intake: judges like the real one, keeps what it is given in memory, fails when told to.
 
-use attache::config::{Access, Decision, Mode, Persona, Personas, ReplyMode};
+use attache::config::{Access, Decision, Mode, OutOfService, Persona, Personas, ReplyMode};
 use attache::domain::{Address, Letter, MessageId, PersonaId, RunId};
 use attache::gateway::door::{
     Accepted, Copy, CopyOutcome, Door, RecipientVerdict, Refusal, SenderVerdict, Shortage,
@@ -50,8 +50,14 @@ impl RecordingDoor {
             persona("ada", &["ada@engine.test", "helper@engine.test", "postmaster@engine.test"]),
             persona("bob", &["bob@engine.test"]),
         ];
+        let carl = OutOfService {
+            name: "carl".to_owned(),
+            problems: Vec::new(),
+            addresses: vec![Address::parse("carl@engine.test").unwrap()],
+            is_known: true,
+        };
         Self {
-            personas: Personas::new(personas).unwrap(),
+            personas: Personas::new(personas).unwrap().without(vec![carl], "engine.test"),
             access: Access {
                 mode: Mode::Enforce,
                 default_decision: Decision::Allow,

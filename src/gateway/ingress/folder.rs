@@ -6,7 +6,7 @@
 
 use crate::config::WatchedFolder;
 use crate::domain::{Address, Arrival, Envelope, Letter, Via};
-use crate::gateway::door::{Accepted, CopyOutcome, Door, RecipientVerdict, Refusal};
+use crate::gateway::door::{Accepted, CopyOutcome, Door, Refusal};
 use crate::gateway::ingress::doorstep::Doorstep;
 use crate::mime::Header;
 use crate::store::SetAside;
@@ -184,6 +184,7 @@ impl FolderWatch {
             }
             Err(Refusal::NotStored(cause)) => return Err(Wait::NotStored(cause)),
             Err(Refusal::Unverifiable) => return Err(Wait::Unverifiable),
+            Err(Refusal::OutOfService) => return Err(Wait::OutOfService),
             Err(refusal) => {
                 log_rejection(name, &refusal);
                 self.put_away(name, &Fate::Rejected(refusal)).await?;
@@ -234,6 +235,8 @@ enum Wait {
     NotStored(#[from] crate::store::StoreError),
     #[error("the sender cannot be verified now")]
     Unverifiable,
+    #[error("a persona that it is addressed to is out of service")]
+    OutOfService,
     #[error("the file could not be read or moved")]
     File(#[from] io::Error),
 }
@@ -334,7 +337,7 @@ fn has_time_of_day(line: &[u8]) -> bool {
 
 /// The envelope that a stored letter would have come with; `None` when no persona is addressed.
 ///
-/// Recipients are the personas in `Delivered-To` and `X-Original-To`, else those in `To` and `Cc`, else `fallback`. The
+/// Recipients are the personas, those out of service too, in `Delivered-To` and `X-Original-To`, else those in `To` and `Cc`, else `fallback`. The
 /// sender is `Return-Path` (`<>` is the null sender), else the one address of `From`.
 pub fn envelope_for_file(
     bytes: &[u8],
@@ -347,7 +350,7 @@ pub fn envelope_for_file(
         let mut personas: Vec<Address> = Vec::new();
         for address in names.iter().flat_map(|name| header.mailboxes(name)).filter_map(|m| m.address()) {
             let known = personas.iter().any(|persona| persona.key() == address.key());
-            if !known && matches!(door.recipient(&address), RecipientVerdict::Persona(_)) {
+            if !known && door.recipient(&address).is_ours() {
                 personas.push(address);
             }
         }

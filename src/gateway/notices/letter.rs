@@ -68,6 +68,7 @@ fn headline(untold: &Untold) -> String {
         NoticeKind::TransportDown => format!("the mail server {subject} cannot be reached"),
         NoticeKind::MailboxRefused => format!("the mailbox {subject} refuses our login"),
         NoticeKind::MailboxDown => format!("the mailbox {subject} cannot be read"),
+        NoticeKind::PersonaOutOfService => format!("persona {} is out of service", quoted(subject)),
         NoticeKind::LetterSetAside => {
             format!("{} of {} set aside, which ends engines", count("letter", "letters"), quoted(subject))
         }

@@ -36,6 +36,8 @@ pub enum MailboxError {
     NotStored(#[from] StoreError),
     #[error("who sent a letter cannot be found out now")]
     Unverifiable,
+    #[error("a letter is for a persona that is out of service")]
+    OutOfService,
     #[error("there is no room for another letter")]
     NoRoom,
 }
@@ -50,7 +52,9 @@ impl MailboxError {
     pub fn cause(&self) -> TroubleCause {
         match self {
             _ if self.is_login_refused() => TroubleCause::Login,
-            Self::NotStored(_) | Self::NoRoom | Self::Unverifiable => TroubleCause::Ourselves,
+            Self::NotStored(_) | Self::NoRoom | Self::Unverifiable | Self::OutOfService => {
+                TroubleCause::Ourselves
+            }
             _ => TroubleCause::Server,
         }
     }

@@ -172,6 +172,8 @@ impl Round<'_> {
             match self.offer(announced, bytes).await {
                 Ok(true) => to_mark.push(uid),
                 Ok(false) => {}
+                // It waits for its persona; letters for others that came with it do not.
+                Err(error @ MailboxError::OutOfService) => offered = Err(error),
                 Err(error) => {
                     offered = Err(error);
                     break;
@@ -239,6 +241,7 @@ impl Round<'_> {
             }
             Err(Refusal::NotStored(cause)) => Err(MailboxError::NotStored(cause)),
             Err(Refusal::Unverifiable) => Err(MailboxError::Unverifiable),
+            Err(Refusal::OutOfService) => Err(MailboxError::OutOfService),
             Err(refusal) => {
                 let leave = !watch.mailbox.mark_refused;
                 self.refuse(announced.uid, &refusal, leave).await?;

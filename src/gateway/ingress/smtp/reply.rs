@@ -106,6 +106,7 @@ replies! {
     NOT_HTTP = 421 "4.7.0" "this is a mail server";
     TOO_MANY_LOGINS = 421 "4.7.0" "too many failed logins";
     LOCKED_OUT = 454 "4.7.0" "too many failed logins, try again later";
+    OUT_OF_SERVICE = 450 "4.2.1" "the mailbox is out of service, try again later";
     NOT_STORED = 451 "4.3.0" "could not be stored, try again later";
     CANNOT_VERIFY_NOW = 451 "4.7.0" "the sender cannot be verified now, try again later";
     NO_ROOM = 452 "4.3.1" "no room for letters, try again later";

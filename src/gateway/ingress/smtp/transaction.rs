@@ -162,6 +162,7 @@ impl House {
         match (address.as_ref().map(|address| self.door.recipient(address)), recipient) {
             (Some(RecipientVerdict::Persona(_)), _) => address.ok_or(reply::NOBODY_HERE),
             (_, Recipient::Mailbox(mailbox)) if relay(mailbox) => Err(reply::NO_RELAY),
+            (Some(RecipientVerdict::OutOfService), _) => Err(reply::OUT_OF_SERVICE),
             _ => Err(reply::NOBODY_HERE),
         }
     }
@@ -183,6 +184,7 @@ fn refusal_reply(refusal: &Refusal) -> Reply {
         Refusal::Hostile(_) => reply::HOSTILE,
         Refusal::Denied | Refusal::Disowned => reply::SENDER_DENIED,
         Refusal::Unverifiable => reply::CANNOT_VERIFY_NOW,
+        Refusal::OutOfService => reply::OUT_OF_SERVICE,
         Refusal::NobodyAddressed => reply::NOBODY_HERE,
         Refusal::NotStored(_) => reply::NOT_STORED,
     }
