@@ -120,13 +120,14 @@ pub struct AutomaticSigns {
     /// The token of `Auto-Submitted` before any `;`, lower case; empty when the field has none. Of several fields one
     /// that is not `no`.
     pub auto_submitted: Option<String>,
-    /// `Precedence`, lower case.
+    /// `Precedence` or what some programs write instead, lower case. Of several fields one that says the letter is bulk
+    /// or automatic.
     pub precedence: Option<String>,
-    /// Some `List-*` header is present.
+    /// Some `List-*` header, or an older list manager's, is present.
     pub has_list_header: bool,
     /// `X-Auto-Response-Suppress`, lower case.
     pub auto_response_suppress: Option<String>,
-    /// `X-Autoreply`, `X-Autorespond` or `X-Loop` is present.
+    /// A field by which an autoresponder or a loop is known (`X-Autoreply`, `X-Loop`) is present.
     pub has_autoreply_header: bool,
     /// `multipart/report`, `message/delivery-status` or `message/disposition-notification` at the top.
     pub is_report: bool,
@@ -139,9 +140,9 @@ pub struct AutomaticSigns {
 }
 
 impl AutomaticSigns {
-    /// Whether a word of `Precedence` says that nobody wrote this to anybody in particular.
+    /// Whether a word of `Precedence` says that nobody wrote this to anybody in particular, or that a machine answers.
     pub fn is_bulk(word: &str) -> bool {
-        ["list", "bulk", "junk"].contains(&word)
+        ["list", "bulk", "junk", "auto_reply", "auto-reply", "autoreply"].contains(&word)
     }
 }
 

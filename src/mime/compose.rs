@@ -25,6 +25,10 @@ pub enum Automatic {
 /// The field by which we know our own mail again, and how many personas had a hand in it (see [`crate::domain::LoopKey`]).
 pub const LOOP_FIELD: &str = "Attache-Loop";
 
+/// What recipients' servers are asked not to send back (MS-OXCMAIL section 2.1.3.2.20). `All` would include `NDR`, the
+/// bounces that tell us what became of a mail.
+const SUPPRESSED: &str = "DR, RN, NRN, OOF, AutoReply";
+
 /// A file that goes with a mail. `message/*` and `multipart/*` are sent as `application/octet-stream`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutgoingAttachment {
@@ -114,7 +118,7 @@ fn headers(mail: &Outgoing) -> Result<String, ComposeError> {
         // One id per line: no fold can fall into an id, no line can grow too long.
         ("References", references.join("\r\n ")),
         ("Auto-Submitted", automatic.to_owned()),
-        ("X-Auto-Response-Suppress", "All".to_owned()),
+        ("X-Auto-Response-Suppress", SUPPRESSED.to_owned()),
         (LOOP_FIELD, mail.loop_token.clone().unwrap_or_default()),
         ("MIME-Version", "1.0".to_owned()),
     ];

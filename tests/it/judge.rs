@@ -261,7 +261,7 @@ fn mail_between_personas_is_told_from_forged_and_returned_mail_by_our_own_record
 
 #[test]
 fn the_marks_of_our_own_mail_hold_it_only_at_the_limit_of_hops() {
-    let marks = "Auto-Submitted: auto-replied\nX-Auto-Response-Suppress: All";
+    let marks = "Auto-Submitted: auto-replied\nX-Auto-Response-Suppress: DR, RN, NRN, OOF, AutoReply";
     let between = |hops, more: &str| {
         let email = read(&format!("{OURS}\n{marks}\n{more}"));
         judged(Some("bob@engine.test"), &email, &known(own_mail("bob", hops, "ada@engine.test")))

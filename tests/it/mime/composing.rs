@@ -93,7 +93,8 @@ fn an_answer_has_every_field_once_and_reads_back() {
     assert_eq!(email.in_reply_to, ["q1@guest.example"]);
     assert_eq!(email.references, ["q0@guest.example", "q1@guest.example"]);
     assert_eq!(email.automatic.auto_submitted.as_deref(), Some("auto-replied"));
-    assert_eq!(email.automatic.auto_response_suppress.as_deref(), Some("all"));
+    let suppressed = email.automatic.auto_response_suppress.as_deref();
+    assert_eq!(suppressed, Some("dr, rn, nrn, oof, autoreply"), "bounces (`NDR`, `All`) are wanted");
     assert_eq!(email.text, answer.body_markdown);
     assert!(
         email
