@@ -1,43 +1,87 @@
 //! The Markdown of an answer as the HTML alternative of a mail.
 //!
 //! Raw HTML is shown as it was typed, images become links, and links lead only to `http`, `https` and `mailto`: what a
-//! model writes can neither run nor fetch anything in the reader's mail program.
+//! model writes can neither run nor fetch anything in the reader's mail program. Nor can a link pretend to lead elsewhere.
 
+use super::links;
 use pulldown_cmark::{CowStr, Event, LinkType, Options, Parser, Tag, TagEnd, html};
 
-/// Renders Markdown as a whole HTML document.
+/// Renders Markdown as a whole HTML document. Its direction is that of its first letter: an Arabic answer begins right.
 pub(super) fn to_html(markdown: &str) -> String {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut kept_links = Vec::new();
-    let events = Parser::new_ext(markdown, options).filter_map(|event| harmless(event, &mut kept_links));
+    let mut harmless = Harmless::default();
+    for event in Parser::new_ext(markdown, options) {
+        harmless.take(event);
+    }
     let mut body = String::new();
-    html::push_html(&mut body, events);
+    html::push_html(&mut body, harmless.events.into_iter());
     format!(
-        "<!DOCTYPE html>\n<html>\n<head><meta charset=\"utf-8\"></head>\n<body>\n{body}</body>\n</html>\n"
+        "<!DOCTYPE html>\n<html>\n<head><meta charset=\"utf-8\"></head>\n<body dir=\"auto\">\n{body}</body>\n</html>\n"
     )
 }
 
-/// Replaces what may not be sent. `kept` remembers for every open link whether its start was written.
-fn harmless<'e>(event: Event<'e>, kept: &mut Vec<bool>) -> Option<Event<'e>> {
-    match event {
-        Event::Html(text) | Event::InlineHtml(text) => Some(Event::Text(text)),
-        // People press Enter where they want a new line; Markdown would join "Best," and the name.
-        Event::SoftBreak => Some(Event::HardBreak),
-        Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
-            // `<m@x.test>`: the renderer writes the `mailto:` itself.
-            let is_kept = link_type == LinkType::Email || is_allowed(&dest_url);
-            kept.push(is_kept);
-            is_kept.then_some(Event::Start(Tag::Link { link_type, dest_url, title, id }))
+/// What may be sent of the events so far.
+#[derive(Default)]
+struct Harmless<'e> {
+    events: Vec<Event<'e>>,
+    open: Vec<Link<'e>>,
+}
+
+/// A link or an image that has begun.
+struct Link<'e> {
+    /// Where its start was written; `None` when it may not be one, or stands in another.
+    start: Option<usize>,
+    target: CowStr<'e>,
+    text: String,
+}
+
+impl<'e> Harmless<'e> {
+    fn take(&mut self, event: Event<'e>) {
+        match event {
+            Event::Html(text) | Event::InlineHtml(text) => self.write(Event::Text(text)),
+            // People press Enter where they want a new line; Markdown would join "Best," and the name.
+            Event::SoftBreak => self.write(Event::HardBreak),
+            Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
+                self.begin(link_type, dest_url, title, id);
+            }
+            Event::Start(Tag::Image { dest_url, title, id, .. }) => {
+                self.begin(LinkType::Inline, dest_url, title, id);
+            }
+            Event::End(TagEnd::Link | TagEnd::Image) => self.end(),
+            other => self.write(other),
         }
-        Event::Start(Tag::Image { dest_url, title, id, .. }) => {
-            kept.push(is_allowed(&dest_url));
-            let link_type = LinkType::Inline;
-            is_allowed(&dest_url).then_some(Event::Start(Tag::Link { link_type, dest_url, title, id }))
+    }
+
+    fn write(&mut self, event: Event<'e>) {
+        if let Event::Text(text) | Event::Code(text) = &event {
+            self.open.iter_mut().for_each(|link| link.text.push_str(text));
         }
-        Event::End(TagEnd::Link | TagEnd::Image) => {
-            kept.pop().unwrap_or(false).then_some(Event::End(TagEnd::Link))
+        self.events.push(event);
+    }
+
+    fn begin(&mut self, link_type: LinkType, dest_url: CowStr<'e>, title: CowStr<'e>, id: CowStr<'e>) {
+        let target = dest_url.clone();
+        // `<m@x.test>`: the renderer writes the `mailto:` itself.
+        let is_kept = link_type == LinkType::Email || is_allowed(&dest_url);
+        let is_inside = self.open.iter().any(|link| link.start.is_some());
+        let start = (is_kept && !is_inside).then_some(self.events.len());
+        if start.is_some() {
+            self.events.push(Event::Start(Tag::Link { link_type, dest_url, title, id }));
         }
-        other => Some(other),
+        self.open.push(Link { start, target, text: String::new() });
+    }
+
+    fn end(&mut self) {
+        let Some(Link { start: Some(start), target, text }) = self.open.pop() else { return };
+        if text.trim().is_empty() {
+            // Nobody could see where it leads, and programs that look into links follow it all the same.
+            self.events[start] = Event::Text(CowStr::Borrowed(""));
+            return;
+        }
+        self.events.push(Event::End(TagEnd::Link));
+        if let Some(place) = links::hidden_place(&text, &target) {
+            self.events.push(Event::Text(format!(" ({place})").into()));
+        }
     }
 }
 
@@ -65,5 +109,22 @@ mod tests {
         assert!(html.contains("<a href=\"https://a.test/\">a</a> b <a href=\"http://c.test/p.png\">c</a> d"));
         assert!(html.contains("<a href=\"mailto:m@x.test\">"));
         assert!(!html.contains("<img") && !html.contains("javascript"));
+    }
+
+    #[test]
+    fn a_link_shows_where_it_leads_when_its_text_names_another_place() {
+        let html = to_html("[**bank.example**](https://evil.test/phish) [the bank](https://evil.test/)");
+        assert!(html.contains("<strong>bank.example</strong></a> (evil.test) <a"), "{html}");
+        assert!(html.contains(">the bank</a></p>"), "{html}");
+        let html = to_html("[![bank.example](https://c.test/p.png)](https://evil.test/)");
+        assert!(html.contains("<a href=\"https://evil.test/\">bank.example</a> (evil.test)"), "{html}");
+    }
+
+    #[test]
+    fn a_link_without_text_is_none_and_a_page_takes_its_direction_from_its_text() {
+        let html =
+            to_html("![][r]a [](https://evil.test/?d=1) [ ](https://evil.test/)\n\n[r]: https://evil.test/x");
+        assert!(!html.contains("evil") && !html.contains("<a"), "{html}");
+        assert!(html.contains("<body dir=\"auto\">"), "{html}");
     }
 }

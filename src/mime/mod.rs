@@ -17,6 +17,7 @@ mod filename;
 mod header;
 mod html;
 mod limits;
+mod links;
 mod markdown;
 mod parse;
 mod quotes;
