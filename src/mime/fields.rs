@@ -2,6 +2,7 @@
 //!
 //! The cutting is ours, so that it is linear and the same for every part; the grammar of a value is mail-parser's.
 
+use super::encoded_words;
 use crate::domain::{Mailbox, Timestamp};
 use mail_parser::parsers::MessageStream;
 use mail_parser::{ContentType, HeaderValue};
@@ -150,7 +151,7 @@ fn field_name(line: &[u8]) -> Option<usize> {
 }
 
 /// Whether the first line begins a field that mail has; a word and a colon may also begin a sentence.
-fn begins_known_field(bytes: &[u8]) -> bool {
+pub(super) fn begins_known_field(bytes: &[u8]) -> bool {
     const SHORT: [&str; 8] = ["from", "to", "cc", "subject", "date", "received", "sender", "references"];
     let line = trim_line_end(&bytes[..line_end(bytes, 0)]);
     field_name(line).is_some_and(|colon| {
@@ -168,20 +169,21 @@ fn field_end(bytes: &[u8], mut end: usize) -> usize {
     end
 }
 
-/// An unfolded copy that ends in a line feed, as the library's field parsers want it, and is no longer than `max`.
+/// A copy without line ends that is no longer than `max`.
+fn unfolded(value: &[u8], max: usize) -> Vec<u8> {
+    value.iter().take(max).filter(|b| !matches!(b, b'\r' | b'\n')).copied().collect()
+}
+
+/// An unfolded copy that ends in a line feed, as the library's field parsers want it.
 fn terminated(value: &[u8], max: usize) -> Vec<u8> {
-    let kept = value.iter().take(max).filter(|b| !matches!(b, b'\r' | b'\n'));
-    let mut copy: Vec<u8> = kept.copied().collect();
+    let mut copy = unfolded(value, max);
     copy.extend_from_slice(b"\r\n");
     copy
 }
 
 /// Decodes an unstructured value.
 pub(super) fn unstructured(value: &[u8]) -> String {
-    let value = terminated(value, STRUCTURED_BYTES_MAX);
-    let parsed = MessageStream::new(&value).parse_unstructured();
-    let text = parsed.as_text().unwrap_or_default();
-    one_line(text)
+    one_line(&encoded_words::decoded(&unfolded(value, STRUCTURED_BYTES_MAX)))
 }
 
 /// Control characters and line separators become blanks, ends are trimmed: what may stand on one line.
@@ -192,13 +194,20 @@ pub(super) fn one_line(text: &str) -> String {
 }
 
 fn mailboxes(value: &[u8]) -> Vec<Mailbox> {
-    let value = terminated(value, ADDRESSES_BYTES_MAX);
+    let value = unfolded(value, ADDRESSES_BYTES_MAX);
+    let (masked, words) = encoded_words::masked(&value);
+    let value = terminated(&masked, usize::MAX);
     let HeaderValue::Address(parsed) = MessageStream::new(&value).parse_address() else {
         return Vec::new();
     };
-    let mailbox = |addr: &mail_parser::Addr<'_>| Mailbox {
-        name: one_line(addr.name().unwrap_or_default()),
-        spec: one_line(addr.address().unwrap_or_default()),
+    let mailbox = |addr: &mail_parser::Addr<'_>| {
+        let (name, spec) = (addr.name().unwrap_or_default(), addr.address().unwrap_or_default());
+        // An address with an encoded word in it is none (RFC 2047 section 5): what it decodes to is somebody's name.
+        let (name, spec) = match words.are_in(spec) {
+            true => (format!("{name} {spec}"), ""),
+            false => (name.to_owned(), spec),
+        };
+        Mailbox { name: one_line(&words.revealed(&name)), spec: one_line(spec) }
     };
     parsed.iter().map(mailbox).filter(|m| !m.name.is_empty() || !m.spec.is_empty()).collect()
 }

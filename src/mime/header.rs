@@ -1,7 +1,17 @@
 //! A letter's own header by itself, for those who need an envelope before anything is parsed.
 
-use super::fields::Fields;
+use super::fields::{Fields, begins_known_field};
 use crate::domain::{Mailbox, Timestamp};
+
+/// A letter without what programs put before its first field: a byte-order mark, empty lines. Whoever reads a header reads
+/// it from here, so that nobody finds another letter in the same bytes.
+pub fn from_first_field(letter: &[u8]) -> &[u8] {
+    let letter = letter.strip_prefix(b"\xef\xbb\xbf").unwrap_or(letter);
+    let blank = letter.split_inclusive(|byte| *byte == b'\n').take_while(|line| line.trim_ascii().is_empty());
+    let rest = &letter[blank.map(<[u8]>::len).sum()..];
+    // A letter without a header begins with an empty line, too, and may say `Note: …` behind it.
+    if begins_known_field(rest) { rest } else { letter }
+}
 
 /// The header section at the front of a letter; the body is not looked at.
 #[derive(Debug)]
@@ -11,8 +21,7 @@ pub struct Header<'a> {
 
 impl<'a> Header<'a> {
     pub fn read(letter: &'a [u8]) -> Self {
-        let letter = letter.strip_prefix(b"\xef\xbb\xbf").unwrap_or(letter);
-        Self { fields: Fields::cut(letter).0 }
+        Self { fields: Fields::cut(from_first_field(letter)).0 }
     }
     /// Every field in its order: lower-case name, value with its folds.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &'a [u8])> {

@@ -1,7 +1,7 @@
 //! Letters to emails, emails to letter bytes.
 //!
-//! In: [`parse`] walks the MIME structure itself, within limits, and lets mail-parser read fields, charsets and
-//! transfer encodings. Out: [`compose`] writes the bytes of one mail and [`Signers`] sign them; the same arguments give
+//! In: [`parse`] walks the MIME structure itself, within limits, and lets mail-parser read fields and
+//! charsets. Out: [`compose`] writes the bytes of one mail and [`Signers`] sign them; the same arguments give
 //! the same bytes.
 //!
 //! Absent on purpose: sockets, clocks, configuration files, and every judgement about who may write.
@@ -9,8 +9,10 @@
 mod attachments;
 mod automatic;
 mod body;
+mod charsets;
 mod compose;
 mod dkim;
+mod encoded_words;
 mod entities;
 mod fields;
 mod filename;
@@ -31,7 +33,7 @@ mod wire;
 pub use compose::{Automatic, ComposeError, LOOP_FIELD, Outgoing, OutgoingAttachment, compose};
 pub use dkim::{KeyError, KeyRecord, SignError, Signer, Signers};
 pub use filename::safe_filename;
-pub use header::Header;
+pub use header::{Header, from_first_field};
 pub use html::html_to_text;
 pub use limits::ParseLimits;
 pub use parse::{ParseError, ParsedLetter, parse, parse_letter};

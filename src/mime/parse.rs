@@ -1,6 +1,7 @@
 //! From letter bytes to an [`Email`], with every guard before any library sees them.
 
 use super::fields::Fields;
+use super::header::from_first_field;
 use super::limits::ParseLimits;
 use super::structure::{self, Part};
 use super::{attachments, automatic, body, quotes, threading};
@@ -38,8 +39,7 @@ pub fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Email, ParseError> {
 
 /// As [`parse`], with the split into bodies kept.
 pub fn parse_letter(bytes: &[u8], limits: &ParseLimits) -> Result<ParsedLetter, ParseError> {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let parts = structure::walk(bytes, limits)?;
+    let parts = structure::walk(from_first_field(bytes), limits)?;
     let Some(letter) = parts.first().filter(|letter| !letter.fields.is_empty()) else {
         return Err(ParseError::NotAnEmail("no header field"));
     };
@@ -70,7 +70,8 @@ pub fn parse_letter(bytes: &[u8], limits: &ParseLimits) -> Result<ParsedLetter, 
 /// The fields of the letter's own header.
 fn headers(letter: &Part<'_>, limits: &ParseLimits) -> Email {
     let fields = &letter.fields;
-    let capped = |name| threading::keep_first_and_last(fields.ids(name), limits.references_max);
+    let capped =
+        |name| threading::keep_first_and_last(threading::unrepeated(fields.ids(name)), limits.references_max);
     Email {
         message_id: fields.ids("message-id").into_iter().next(),
         in_reply_to: capped("in-reply-to"),

@@ -1,5 +1,7 @@
 //! The fields that tie a reply to what it answers, and Message-IDs of our own.
 
+use std::collections::HashSet;
+
 /// Ids kept in a `References` field: RFC 5322 sets no bound, mail systems choke on long ones.
 const REFERENCES_MAX: usize = 100;
 
@@ -49,6 +51,13 @@ pub fn reply_references(original_refs: &[String], original_id: Option<&str>) -> 
         all.push(id.to_owned());
     }
     keep_first_and_last(all, REFERENCES_MAX)
+}
+
+/// Each id where it first stands: programs write the field twice, or the list twice into one field.
+pub(super) fn unrepeated(mut ids: Vec<String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    ids.retain(|id| seen.insert(id.clone()));
+    ids
 }
 
 /// At most `max` ids: the first one and the last ones.

@@ -1,8 +1,8 @@
-//! Transfer encodings and charsets: from a part's bytes to content, and from content to text.
+//! Transfer encodings: from a part's bytes to content, and to lines of text.
 
+use super::charsets;
 use super::structure::Part;
 use mail_parser::decoders::base64::base64_decode;
-use mail_parser::decoders::charsets::map::charset_decoder;
 use std::borrow::Cow;
 
 /// The decoded content of a part; what cannot be decoded is kept as far as it can.
@@ -15,7 +15,7 @@ pub(super) fn content<'a>(part: &Part<'a>) -> Cow<'a, [u8]> {
 }
 
 /// RFC 2045 section 6.8: characters outside the alphabet are ignored, the first padding ends the data.
-fn lenient_base64(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn lenient_base64(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len() / 4 * 3);
     let (mut bits, mut count) = (0_u32, 0_u32);
     for byte in bytes.iter().take_while(|b| **b != b'=') {
@@ -59,7 +59,8 @@ fn quoted_printable(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-fn decode_escapes(mut text: &[u8], out: &mut Vec<u8>) {
+/// `=XX` in a text without line ends.
+pub(super) fn decode_escapes(mut text: &[u8], out: &mut Vec<u8>) {
     let digit = |b: &u8| char::from(*b).to_digit(16);
     while let Some((first, rest)) = text.split_first() {
         text = rest;
@@ -74,22 +75,9 @@ fn decode_escapes(mut text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Text of a part by its declared charset; without one, UTF-8, else Windows-1252 as mail readers guess.
+/// Text of a part by its declared charset.
 pub(super) fn text(part: &Part<'_>) -> String {
-    let bytes = content(part);
-    let label = part.parameter("charset").unwrap_or_default().trim();
-    // Programs that never thought about charsets say ASCII, whatever they send.
-    let is_silent = label.eq_ignore_ascii_case("us-ascii") || label.eq_ignore_ascii_case("ascii");
-    let declared = if is_silent { None } else { charset_decoder(label.as_bytes()) };
-    let decoded = match (declared, std::str::from_utf8(&bytes)) {
-        (Some(decode), _) => decode(&bytes),
-        (None, Ok(utf8)) => utf8.to_owned(),
-        (None, Err(_)) => match charset_decoder(b"windows-1252") {
-            Some(decode) => decode(&bytes),
-            None => String::from_utf8_lossy(&bytes).into_owned(),
-        },
-    };
-    plain_lines(&decoded)
+    plain_lines(&charsets::decoded(part.parameter("charset").unwrap_or_default(), &content(part)))
 }
 
 /// Line ends become `\n`; control characters other than tab and line feed go. So does the byte-order mark wherever it

@@ -2,6 +2,7 @@
 
 mod composing;
 mod consensus;
+mod damaged;
 mod hostile;
 mod reading;
 mod replies;

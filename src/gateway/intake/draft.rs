@@ -10,6 +10,7 @@ use crate::domain::{
     NoticeId, RawLetterId, RunId, ThreadId, Timestamp, Trigger, Trust, Via, sha256_hex,
 };
 use crate::gateway::judge::{self, Records};
+use crate::mime::from_first_field;
 use crate::store::{Bounds, Content, NewAttachment, NewInbound, NewRun, Place, Quota};
 use serde_json::json;
 use std::sync::Arc;
@@ -62,6 +63,7 @@ impl Dedup {
 
 /// What follows the header: relays add header fields and leave the body alone.
 fn body_of(bytes: &[u8]) -> &[u8] {
+    let bytes = from_first_field(bytes);
     bytes.windows(4).position(|window| window == b"\r\n\r\n").map_or(bytes, |at| &bytes[at + 4..])
 }
 
