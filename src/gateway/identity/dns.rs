@@ -80,7 +80,7 @@ impl Resolver {
     /// Hosts of the mail exchangers, in no particular order.
     pub async fn exchangers(&self, name: &str) -> Result<Vec<String>, NoAnswer> {
         let host = |data: &RData| match data {
-            RData::MX(mx) => Some(bare(&mx.exchange)),
+            RData::MX(mx) => bare(&mx.exchange),
             _ => None,
         };
         self.ask(name, RecordType::MX, host).await
@@ -89,7 +89,7 @@ impl Resolver {
     /// Names that an address claims to have, in lower case.
     pub async fn pointers(&self, address: IpAddr) -> Result<Vec<String>, NoAnswer> {
         let host = |data: &RData| match data {
-            RData::PTR(name) => Some(bare(name)),
+            RData::PTR(name) => bare(name),
             _ => None,
         };
         self.ask_name(Name::from(address), RecordType::PTR, host).await
@@ -126,9 +126,14 @@ impl Resolver {
     }
 }
 
-/// A host name as text, in lower case, without its final dot.
-fn bare(name: &Name) -> String {
-    name.to_lowercase().to_ascii().trim_end_matches('.').to_owned()
+/// A host name as text, in lower case, without its final dot; `None` when a label could not be told from two, or from
+/// another. Octets stand for themselves: SPF allows any visible character (RFC 7208 section 7.1).
+fn bare(name: &Name) -> Option<String> {
+    let label = |label: &[u8]| {
+        std::str::from_utf8(label).ok().filter(|text| !text.contains('.')).map(str::to_ascii_lowercase)
+    };
+    let labels: Option<Vec<String>> = name.iter().map(label).collect();
+    labels.map(|labels| labels.join("."))
 }
 
 fn of_servers(servers: &[SocketAddr]) -> ResolverConfig {

@@ -7,16 +7,19 @@ mod claim;
 pub mod dns;
 mod from;
 mod policy;
+mod records;
 mod relays;
 mod results;
 mod sealers;
 mod signatures;
 pub mod spf;
+mod tags;
 mod trust;
 
 use crate::clock::Clock;
 use crate::config::{Access, Authentication, Config};
 use crate::domain::{Address, Email, Envelope, Identity};
+use crate::mime::from_first_field;
 use claim::Claim;
 use dns::Resolver;
 use mail_auth::AuthenticatedMessage;
@@ -75,6 +78,7 @@ impl Verifier {
         email: Option<&Email>,
         bytes: &[u8],
     ) -> Result<Identity, Stopping> {
+        let bytes = from_first_field(bytes);
         let sender = email.and_then(Email::sender);
         let arrived = envelope.arrival.arrived_at.unwrap_or_else(|| self.clock.now());
         let date = email.and_then(|email| email.date);
@@ -124,12 +128,12 @@ impl Verifier {
         let Some(mut message) = AuthenticatedMessage::parse(bytes) else { return evidence };
         signatures::select(&mut message, claim.from.domain());
         let message = &message;
-        let (spf, found) = {
+        let (spf, keys) = {
             let sender = policy::SpfSender::of(envelope, client);
             let checking = policy::spf(&self.resolver, sender.as_ref());
-            let verifying = signatures::verify(&self.resolver, message, claim, report);
-            tokio::join!(checking, verifying)
+            tokio::join!(checking, signatures::keys(&self.resolver, message))
         };
+        let found = signatures::verify(&self.resolver, (message, &keys), claim, report).await;
         let asked = policy::ask(&self.resolver, message, claim, &found, spf, report).await;
         evidence.is_signed = asked.is_aligned;
         evidence.policy = asked.policy;

@@ -3,13 +3,14 @@
 
 use super::claim::Claim;
 use super::dns::Resolver;
+use super::records::Records;
 use super::results::Report;
 use super::signatures::{Signatures, is_same_or_above};
 use super::spf::{self, SpfResult};
 use super::trust::Policy;
 use crate::domain::{Address, DomainPolicy, Envelope};
 use mail_auth::dmarc::verify::DmarcParameters;
-use mail_auth::{AuthenticatedMessage, DkimOutput, DmarcOutput, DmarcResult, SpfOutput};
+use mail_auth::{AuthenticatedMessage, DkimOutput, DmarcOutput, DmarcResult, Parameters, SpfOutput};
 use std::net::IpAddr;
 
 /// On whose behalf a client sends (RFC 7208 section 2.4).
@@ -69,7 +70,11 @@ pub async fn ask(
     if let Some(spf) = &spf {
         report.add("spf", spf.result.as_str(), "", &[(spf.property, &spf.domain)]);
     }
-    let strong = evaluate(resolver, message, &found.strong, spf.as_ref()).await;
+    let spf_domain = spf.iter().map(|spf| spf.domain.as_str());
+    let signer_domains =
+        found.right.iter().filter_map(DkimOutput::signature).map(|signature| signature.d.as_str());
+    let policies = Records::policies(resolver, from_domain, spf_domain.chain(signer_domains)).await;
+    let strong = evaluate(resolver, message, &found.strong, (spf.as_ref(), &policies)).await;
     let signers =
         || found.strong.iter().filter_map(DkimOutput::signature).map(|signature| signature.d.as_str());
     // The same domain is aligned under every policy, so a policy that cannot be fetched does not matter.
@@ -84,7 +89,7 @@ pub async fn ask(
     // or sent is disowned.
     let outcome = match found.right.len() == found.strong.len() {
         true => strong,
-        false => evaluate(resolver, message, &found.right, spf.as_ref()).await,
+        false => evaluate(resolver, message, &found.right, (spf.as_ref(), &policies)).await,
     };
     let spf_is_missing = spf.is_none();
     let failed = !is_aligned && matches!(outcome.result(), DmarcResult::Fail(_) | DmarcResult::None);
@@ -116,7 +121,7 @@ async fn evaluate(
     resolver: &Resolver,
     message: &AuthenticatedMessage<'_>,
     signatures: &[DkimOutput<'_>],
-    spf: Option<&SpfFinding>,
+    (spf, policies): (Option<&SpfFinding>, &Records),
 ) -> DmarcOutput {
     let domain = spf.map_or("", |spf| spf.domain.as_str());
     let result = match spf.map(|spf| spf.result) {
@@ -126,7 +131,7 @@ async fn evaluate(
     };
     let spf = SpfOutput::new(domain.to_owned()).with_result(result);
     let parameters = DmarcParameters::new(message, signatures, domain, &spf);
-    resolver.authenticator.verify_dmarc(parameters).await
+    resolver.authenticator.verify_dmarc(Parameters::new(parameters).with_txt_cache(policies)).await
 }
 
 /// A name server did not answer.

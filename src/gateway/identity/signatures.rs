@@ -4,12 +4,12 @@
 
 use super::claim::{Claim, Gap};
 use super::dns::Resolver;
+use super::records::Records;
 use super::results::Report;
-use mail_auth::common::cache::NoCache;
-use mail_auth::common::crypto::Algorithm;
-use mail_auth::common::verify::{DomainKey, VerifySignature};
-use mail_auth::dkim::DkimError;
-use mail_auth::{AuthenticatedMessage, DkimOutput, DkimResult, Error, Txt};
+use super::tags::Tags;
+use mail_auth::common::verify::VerifySignature;
+use mail_auth::dkim::{DkimError, Signature};
+use mail_auth::{AuthenticatedMessage, DkimOutput, DkimResult, Error, Parameters};
 
 /// Signatures of one letter that are verified.
 const SIGNATURES_MAX: usize = 10;
@@ -35,22 +35,38 @@ pub struct Signatures<'a> {
     pub is_ambiguous: bool,
 }
 
-/// Drops what is not worth a question: SHA-1 (RFC 8301), domains that cannot be aligned, the eleventh.
+/// Drops what is not worth a question: what is not well-formed (RFC 6376 section 6.1.1), SHA-1 (RFC 8301), domains that
+/// cannot be aligned, the eleventh.
 pub fn select(message: &mut AuthenticatedMessage<'_>, from_domain: &str) {
-    let is_worth = |signature: &mail_auth::dkim::Signature| {
-        signature.a != Algorithm::RsaSha1 && is_related(&signature.d, from_domain)
-    };
-    message.dkim_headers.retain(|header| is_worth(&header.header));
+    message
+        .dkim_headers
+        .retain(|field| is_well_formed(field.value) && is_related(&field.header.d, from_domain));
     message.dkim_headers.truncate(SIGNATURES_MAX);
     for header in &mut message.dkim_headers {
         // Reports to signers (RFC 6651) and third parties (RFC 6541) are not served here; both would cost questions.
         header.header.r = false;
         header.header.atps = None;
+        // Judged by the letter's arrival, which the library does not know.
+        header.header.x = 0;
     }
 }
 
+fn is_well_formed(value: &[u8]) -> bool {
+    Tags::parse(value).is_some_and(|tags| {
+        tags.get("v") == Some("1") && tags.has_sound_algorithm() && tags.have(&["b", "bh", "d", "h", "s"])
+    })
+}
+
+/// Whether a signature with these tags was to end before `arrived` or before it was made (RFC 6376 section 3.5, `x=`).
+pub fn is_expired(tags: &Tags<'_>, claim: &Claim<'_>) -> bool {
+    let Some(expires) = tags.get("x").map(|_| tags.number("x").unwrap_or(0)) else { return false };
+    let arrived = claim.arrived.as_millis() / 1000;
+    i64::try_from(expires).is_ok_and(|expires| expires < arrived)
+        || tags.number("t").is_some_and(|made| expires <= made)
+}
+
 /// Whether two domains may belong to one organisation, before anybody is asked.
-fn is_related(signer: &str, from_domain: &str) -> bool {
+pub fn is_related(signer: &str, from_domain: &str) -> bool {
     let last_two = |domain: &str| {
         let mut labels = domain.rsplit('.');
         (labels.next().map(str::to_ascii_lowercase), labels.next().map(str::to_ascii_lowercase))
@@ -64,9 +80,20 @@ pub fn is_same_or_above(signer: &str, from_domain: &str) -> bool {
     signer == from_domain || (signer.contains('.') && is_above())
 }
 
+/// The keys that the signatures of a letter were made with. One over another body is not worth a question.
+pub async fn keys(resolver: &Resolver, message: &AuthenticatedMessage<'_>) -> Records {
+    let is_over_body = |signature: &Signature| {
+        let hashes = message.body_hashes.iter().filter(|(form, ..)| *form == signature.cb);
+        hashes.into_iter().any(|(.., hash)| *hash == signature.bh)
+    };
+    let signatures = message.dkim_headers.iter().map(|field| &field.header);
+    let names = signatures.filter(|signature| is_over_body(signature)).map(VerifySignature::domain_key);
+    Records::keys(resolver, names).await
+}
+
 pub async fn verify<'a>(
     resolver: &Resolver,
-    message: &'a AuthenticatedMessage<'a>,
+    (message, keys): (&'a AuthenticatedMessage<'a>, &'a Records),
     claim: &Claim<'_>,
     report: &mut Report,
 ) -> Signatures<'a> {
@@ -81,7 +108,8 @@ pub async fn verify<'a>(
     if found.is_cut_short {
         report.add("dkim", "policy", "a signature covers only part of the body", &[]);
     }
-    let outputs = resolver.authenticator.verify_dkim(message).await;
+    let asked = Parameters::new(message).with_txt_cache(keys);
+    let outputs = resolver.authenticator.verify_dkim(asked).await;
     for output in outputs {
         let Some(signature) = output.signature() else {
             // Not to be read at all, which is no result of anybody's.
@@ -92,7 +120,7 @@ pub async fn verify<'a>(
         match output.result() {
             DkimResult::Pass => {
                 let gap = claim.uncovered(&signature.h, signature.t);
-                let weakness = weakness(resolver, signature, claim).await;
+                let weakness = weakness(message, keys, signature, claim);
                 let ambiguous = found.is_ambiguous.then_some(AMBIGUOUS);
                 reason = weakness.or(gap.map(Gap::as_str)).or(ambiguous).unwrap_or_default();
                 if weakness.is_none() {
@@ -123,18 +151,18 @@ fn is_ambiguous(message: &AuthenticatedMessage<'_>, claim: &Claim<'_>) -> bool {
 }
 
 /// What makes a right signature worthless whatever it covers.
-async fn weakness(
-    resolver: &Resolver,
-    signature: &mail_auth::dkim::Signature,
+fn weakness(
+    message: &AuthenticatedMessage<'_>,
+    keys: &Records,
+    signature: &Signature,
     claim: &Claim<'_>,
 ) -> Option<&'static str> {
-    let expires = i64::try_from(signature.x).unwrap_or(i64::MAX);
-    if expires > 0 && expires.saturating_mul(1000) < claim.arrived.as_millis() {
+    let field = message.dkim_headers.iter().find(|field| std::ptr::eq(&field.header, signature));
+    let tags = field.and_then(|field| Tags::parse(field.value));
+    if tags.is_none_or(|tags| is_expired(&tags, claim)) {
         return Some("expired");
     }
-    // Answered from the cache: the library has just asked.
-    let no_cache: Option<&NoCache<Box<str>, Txt>> = None;
-    let key = resolver.authenticator.txt_lookup::<DomainKey>(signature.domain_key(), no_cache).await.ok()?;
+    let Some(key) = keys.key(&signature.domain_key()) else { return Some("the key is not to be had") };
     if key.f & KEY_TESTING != 0 {
         return Some("the key is for testing only");
     }

@@ -41,6 +41,18 @@ async fn id02_two_from_fields_are_nobody_in_either_order() {
 }
 
 #[tokio::test]
+async fn an_empty_line_before_the_header_hides_it_from_nobody() {
+    let world = World::start().await;
+    for front in ["\r\n", "\r\n\r\n", "\u{feff}"] {
+        let id = format!("front{}", front.len());
+        let honest = world.signed("home.test", &world.plain(OWNER, &id, ""));
+        assert_eq!(world.found(&format!("{front}{honest}"), Some(STRANGER)).await.0, "owner", "{front:?}");
+        let forged = world.plain(OWNER, &format!("{id}f"), "");
+        assert_eq!(world.found(&format!("{front}{forged}"), Some(STRANGER)).await.0, "refused", "{front:?}");
+    }
+}
+
+#[tokio::test]
 async fn id03_two_mailboxes_are_nobody() {
     let world = World::start().await;
     for from in ["olga@home.test, mallory@evil.test", "mallory@evil.test, olga@home.test"] {

@@ -49,8 +49,6 @@ pub struct Mail {
     pub from: Option<Mailbox>,
     /// `SIZE=`, saturated.
     pub declared_bytes: Option<usize>,
-    /// `SMTPUTF8`.
-    pub utf8: bool,
     /// `AUTH=` was there; what it says is believed of nobody (RFC 4954 section 5).
     pub has_auth: bool,
 }
@@ -158,7 +156,7 @@ fn mail(rest: &str) -> Result<Mail, Reply> {
         "" => None,
         path => Some(mailbox(path).ok_or(reply::BAD_SENDER_SYNTAX)?),
     };
-    let mut mail = Mail { from, declared_bytes: None, utf8: false, has_auth: false };
+    let mut mail = Mail { from, declared_bytes: None, has_auth: false };
     let mut seen: Vec<String> = Vec::new();
     for parameter in parameters.split(' ').filter(|p| !p.is_empty()) {
         let (key, value) = match parameter.split_once('=') {
@@ -172,15 +170,14 @@ fn mail(rest: &str) -> Result<Mail, Reply> {
             ("SIZE", Some(digits)) => mail.declared_bytes = Some(size(digits)?),
             // RFC 6152; a 7BIT letter with 8-bit bytes is stored as it is, like everywhere else.
             ("BODY", Some(body)) if ["7BIT", "8BITMIME"].iter().any(|b| body.eq_ignore_ascii_case(b)) => {}
-            ("SMTPUTF8", None) => mail.utf8 = true,
             ("AUTH", Some(value)) if is_xtext(value) => mail.has_auth = true,
-            ("SIZE" | "BODY" | "SMTPUTF8" | "AUTH", _) => return Err(reply::BAD_PARAMETER),
+            ("SIZE" | "BODY" | "AUTH", _) => return Err(reply::BAD_PARAMETER),
             _ => return Err(reply::UNKNOWN_PARAMETER),
         }
         seen.push(key);
     }
-    if !mail.utf8 && mail.from.as_ref().is_some_and(|from| !from.is_ascii()) {
-        return Err(reply::NOT_ASCII); // RFC 6531 section 3.4: needs the parameter
+    if mail.from.as_ref().is_some_and(|from| !from.is_ascii()) {
+        return Err(reply::NOT_ASCII);
     }
     Ok(mail)
 }

@@ -1,4 +1,4 @@
-//! The mail server: SMTP (RFC 5321) and LMTP (RFC 2033) with PIPELINING, SIZE, 8BITMIME, SMTPUTF8,
+//! The mail server: SMTP (RFC 5321) and LMTP (RFC 2033) with PIPELINING, SIZE, 8BITMIME,
 //! ENHANCEDSTATUSCODES, STARTTLS and AUTH.
 //!
 //! `listener` accepts connections on a `socket`; `proxy` tells whom they are from; `lobby` counts them; `memory` shares

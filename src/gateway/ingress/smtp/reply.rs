@@ -58,10 +58,11 @@ pub struct Offer {
     pub auth: bool,
 }
 
-/// The answer to EHLO or LHLO. CHUNKING is not in it: a letter has one way to end.
+/// The answer to EHLO or LHLO. CHUNKING is not in it: a letter has one way to end. Nor is SMTPUTF8, because no address
+/// beyond ASCII is served (decision D-51); a client then tells its sender at once (RFC 6531 section 3.5).
 pub fn write_ehlo(host_name: &str, offer: Offer, out: &mut Vec<u8>) {
     let lines = format!(
-        "250-{host_name}\r\n250-PIPELINING\r\n250-SIZE {}\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n{}{}\
+        "250-{host_name}\r\n250-PIPELINING\r\n250-SIZE {}\r\n250-8BITMIME\r\n{}{}\
          250 ENHANCEDSTATUSCODES\r\n",
         offer.letter_bytes_max,
         if offer.starttls { "250-STARTTLS\r\n" } else { "" },

@@ -1,0 +1,131 @@
+//! Keys and policies that the library is going to ask for, looked up beforehand and read as strictly as they are defined:
+//! it takes the first record that it can read, where there may be only one or where the record is for something else.
+
+use super::dns::{NoAnswer, Resolver};
+use super::signatures::is_related;
+use super::tags::Tags;
+use futures_util::future::join_all;
+use mail_auth::common::parse::TxtRecordParser;
+use mail_auth::common::verify::DomainKey;
+use mail_auth::dmarc::Dmarc;
+use mail_auth::{DnsError, Error, ResolverCache, Txt};
+use std::borrow::Borrow;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Longest name whose policy is asked for in one walk (RFC 9989 section 4.10): above it, the walk goes on with seven labels.
+const WALK_LABELS_MAX: usize = 8;
+
+/// Records by name, in lower case and with a final dot.
+pub struct Records(HashMap<Box<str>, Txt>);
+
+impl Records {
+    /// Keys by the names under which signatures ask for them.
+    pub async fn keys(resolver: &Resolver, names: impl Iterator<Item = String>) -> Self {
+        Self::look_up(resolver, names, key).await
+    }
+
+    /// DMARC policies of domains and of the names above them, as far as they can belong to the organisation of `from_domain`.
+    pub async fn policies<'d>(
+        resolver: &Resolver,
+        from_domain: &'d str,
+        others: impl Iterator<Item = &'d str>,
+    ) -> Self {
+        let related = others.filter(|domain| is_related(domain, from_domain));
+        let domains = std::iter::once(from_domain).chain(related);
+        let names = domains.flat_map(|domain| walk(&domain.to_ascii_lowercase()));
+        Self::look_up(resolver, names, policy).await
+    }
+
+    async fn look_up(
+        resolver: &Resolver,
+        names: impl Iterator<Item = String>,
+        read: fn(&[Vec<u8>]) -> Txt,
+    ) -> Self {
+        let names: BTreeSet<String> = names.map(|name| name.to_lowercase()).collect();
+        let looking = names.into_iter().map(async |name| {
+            let record = match resolver.txt(&name).await {
+                Ok(records) => read(&records),
+                Err(NoAnswer::NoRecords) => none(),
+                Err(NoAnswer::Temporary) => Txt::Error(Error::Dns(DnsError::Resolver(String::new()))),
+            };
+            (name.into_boxed_str(), record)
+        });
+        Self(join_all(looking).await.into_iter().collect())
+    }
+
+    /// The key of that name, if it is there and can be used.
+    pub fn key(&self, name: &str) -> Option<Arc<DomainKey>> {
+        match self.0.get(name.to_lowercase().as_str()) {
+            Some(Txt::DomainKey(key)) => Some(key.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// The names at which the policy of a domain may stand.
+fn walk(domain: &str) -> Vec<String> {
+    let labels: Vec<&str> = domain.split('.').filter(|label| !label.is_empty()).collect();
+    let above = labels.len().saturating_sub(WALK_LABELS_MAX - 1).max(1);
+    let starts = std::iter::once(0).chain(above..labels.len());
+    starts.map(|start| format!("_dmarc.{}.", labels[start..].join("."))).collect()
+}
+
+/// No record, or none that is what was asked for.
+fn none() -> Txt {
+    Txt::Error(Error::Dns(DnsError::InvalidRecordType))
+}
+
+fn key(records: &[Vec<u8>]) -> Txt {
+    let is_usable = |record: &&Vec<u8>| Tags::parse(record).is_some_and(|tags| tags.is_mail_key());
+    let found = records.iter().find(is_usable).map(|record| DomainKey::parse(record));
+    match found {
+        Some(Ok(key)) => Txt::DomainKey(Arc::new(key)),
+        Some(Err(error)) => Txt::Error(error),
+        None => none(),
+    }
+}
+
+/// Two policies under one name are none (RFC 9989 section 4.10, RFC 7489 section 6.6.3): nobody can know which is meant.
+fn policy(records: &[Vec<u8>]) -> Txt {
+    let read = records.iter().map(|record| Dmarc::parse(record));
+    let mut policies = read.filter(|read| !matches!(read, Err(Error::Dns(DnsError::InvalidRecordType))));
+    match (policies.next(), policies.next()) {
+        (Some(Ok(policy)), None) => Txt::Dmarc(Arc::new(policy)),
+        (Some(Err(error)), None) => Txt::Error(error),
+        _ => none(),
+    }
+}
+
+impl ResolverCache<Box<str>, Txt> for Records {
+    fn get<Q: Hash + Eq + ?Sized>(&self, name: &Q) -> Option<Txt>
+    where
+        Box<str>: Borrow<Q>,
+    {
+        self.0.get(name).cloned()
+    }
+    fn remove<Q: Hash + Eq + ?Sized>(&self, _: &Q) -> Option<Txt>
+    where
+        Box<str>: Borrow<Q>,
+    {
+        None
+    }
+    fn insert(&self, _: Box<str>, _: Txt, _: Instant) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_goes_up_to_the_top_and_asks_eight_questions_at_most() {
+        assert_eq!(walk("a.b.test"), ["_dmarc.a.b.test.", "_dmarc.b.test.", "_dmarc.test."]);
+        let long = walk("1.2.3.4.5.6.7.8.9.test");
+        assert_eq!(
+            (long.len(), long[0].as_str(), long[1].as_str()),
+            (8, "_dmarc.1.2.3.4.5.6.7.8.9.test.", "_dmarc.4.5.6.7.8.9.test.")
+        );
+    }
+}
