@@ -86,11 +86,12 @@ impl<'a> Sweep<'a> {
         Self { store, configs, changes, changed: Mutex::default() }
     }
 
-    /// Judges one run. Errors: those of the store; what the record does not say is [`Effect::Unknown`].
+    /// Judges one run. Errors: those of the store; what the record does not say, or a row that cannot be
+    /// read, is [`Effect::Unknown`].
     pub async fn judge(&self, run: &RunId) -> Result<Judgement, StoreError> {
         match self.compare(run).await {
             Ok(judgement) => Ok(judgement),
-            Err(AsOfError::Store(error)) => Err(error),
+            Err(AsOfError::Store(error)) if !error.is_of_one_row() => Err(error),
             Err(other) => Ok(judgement(run, Effect::Unknown, "", "", other.to_string())),
         }
     }

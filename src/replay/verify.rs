@@ -126,7 +126,7 @@ impl Verifier {
     /// Executes one run again. Errors: the database cannot be read.
     pub async fn verify(&self, run: &RunId) -> Result<Verified, StoreError> {
         let summary = match self.store.run_summary(run).await {
-            Err(error @ StoreError::Unreadable { .. }) => {
+            Err(error) if error.is_of_one_row() => {
                 let (run, state) = (run.to_string(), "unreadable".to_owned());
                 return Ok(Verified {
                     run,
@@ -151,7 +151,7 @@ impl Verifier {
                 None => Outcome::NotVerifiable { reason },
             },
             // A row that is wrong is one run's, and the others are looked at all the same.
-            Err(Fault::Store(error @ (StoreError::Unreadable { .. } | StoreError::Missing { .. }))) => {
+            Err(Fault::Store(error)) if error.is_of_one_row() => {
                 Outcome::Unreadable { reason: error.to_string() }
             }
             Err(Fault::Store(error)) => return Err(error),

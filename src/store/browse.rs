@@ -174,8 +174,14 @@ impl Store {
         rows.iter().map(thread_summary).collect()
     }
 
-    /// Runs, the newest first.
+    /// Runs, the newest first. Errors: [`StoreError::Unreadable`] when one of them cannot be read.
     pub async fn list_runs(&self, filter: &RunFilter) -> Result<Vec<RunSummary>> {
+        let ids = self.run_ids(filter).await?;
+        self.run_summaries(&ids).await
+    }
+
+    /// The ids of these runs alone, the newest first, for whoever must get past a run whose row cannot be read.
+    pub async fn run_ids(&self, filter: &RunFilter) -> Result<Vec<RunId>> {
         let sql = if filter.persona.is_some() { LATEST_RUNS_OF } else { LATEST_RUNS };
         let states = json_list(filter.states.iter().map(|state| state.as_str()));
         let instant = |at: Option<Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
@@ -186,17 +192,17 @@ impl Store {
             None => page,
         };
         let ids: Vec<String> = page.fetch_all(self.readers()).await?;
-        self.run_summaries(&ids).await
+        Ok(ids.into_iter().map(RunId::new).collect())
     }
 
     /// Errors: [`StoreError::Missing`].
     pub async fn run_summary(&self, id: &RunId) -> Result<RunSummary> {
-        let found = self.run_summaries(&[id.to_string()]).await?.pop();
+        let found = self.run_summaries(std::slice::from_ref(id)).await?.pop();
         found.ok_or_else(|| StoreError::Missing { kind: "run", id: id.to_string() })
     }
 
-    async fn run_summaries(&self, ids: &[String]) -> Result<Vec<RunSummary>> {
-        let ids = json_list(ids.iter().map(String::as_str));
+    async fn run_summaries(&self, ids: &[RunId]) -> Result<Vec<RunSummary>> {
+        let ids = json_list(ids.iter().map(RunId::as_str));
         let rows = sqlx::query(RUN_SUMMARIES).bind(ids).fetch_all(self.readers()).await?;
         rows.iter().map(run_summary).collect()
     }
@@ -299,6 +305,7 @@ impl PersonaStore {
     pub async fn thread_runs(&self, thread: &ThreadId, limit: u32) -> Result<Vec<RunSummary>> {
         let ids = sqlx::query_scalar(RUNS_OF_THREAD).bind(thread.as_str()).bind(self.persona.as_str());
         let ids: Vec<String> = ids.bind(limit).fetch_all(self.store.readers()).await?;
+        let ids: Vec<RunId> = ids.into_iter().map(RunId::new).collect();
         let mut runs = self.store.run_summaries(&ids).await?;
         runs.reverse();
         Ok(runs)

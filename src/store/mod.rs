@@ -151,6 +151,13 @@ pub enum StoreError {
     Sql(#[from] sqlx::Error),
 }
 
+impl StoreError {
+    /// Whether one row is wrong and the others can still be read, so that a look at many goes on with the next.
+    pub fn is_of_one_row(&self) -> bool {
+        matches!(self, StoreError::Unreadable { .. } | StoreError::Missing { .. })
+    }
+}
+
 pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// The store as one persona may see it.

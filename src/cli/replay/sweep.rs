@@ -7,7 +7,7 @@ use crate::config::{self, Config, ConfigErrors, Problem};
 use crate::harness::as_of::Configs;
 use crate::replay::sweep::{Change, Effect, Judgement, Sweep, is_config};
 use crate::replay::timeline::plural;
-use crate::store::RunFilter;
+use crate::store::{RunFilter, RunSummary};
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde_json::json;
@@ -80,42 +80,45 @@ async fn sweep(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let (mut judged, mut offset) = (Vec::new(), 0);
     loop {
         let page = RunFilter { since, limit: PAGE, offset, ..RunFilter::default() };
-        let runs = store.list_runs(&page).await?;
+        let runs = store.run_ids(&page).await?;
         for run in &runs {
-            judged.push((run.created_at, run.persona.clone(), sweep.judge(&run.id).await?));
+            let summary = match store.run_summary(run).await {
+                Err(error) if error.is_of_one_row() => None,
+                summary => Some(summary?),
+            };
+            judged.push((summary, sweep.judge(run).await?));
         }
         offset += PAGE;
         if runs.len() < PAGE as usize {
             break;
         }
     }
-    let count = |effect| judged.iter().filter(|(_, _, of)| of.effect == effect).count();
+    let count = |effect| judged.iter().filter(|(_, of)| of.effect == effect).count();
     let (all, same, unknown) = (judged.len(), count(Effect::Same), count(Effect::Unknown));
-    judged.retain(|(_, _, of)| args.get_flag("all") || of.effect != Effect::Same);
+    judged.retain(|(_, of)| args.get_flag("all") || of.effect != Effect::Same);
     if context.json() {
         context.screen.json(&json!({
             "runs": all, "changed": all - same - unknown, "unknown": unknown, "same": same,
-            "judgements": judged.iter().map(|(_, _, judgement)| judgement).collect::<Vec<_>>(),
+            "judgements": judged.iter().map(|(_, judgement)| judgement).collect::<Vec<_>>(),
         }))?;
         return Ok(Exit::Ok);
     }
     if !judged.is_empty() {
-        let row =
-            |(at, persona, judgement): &(crate::domain::Timestamp, crate::domain::PersonaId, Judgement)| {
-                let by = match judgement.source.is_empty() {
-                    true => judgement.by.clone(),
-                    false => format!("{} ({})", judgement.by, judgement.source),
-                };
-                let effect = judgement.effect.as_str().to_owned();
-                vec![
-                    judgement.run.to_string(),
-                    at.to_string(),
-                    persona.to_string(),
-                    effect,
-                    by,
-                    judgement.why.clone(),
-                ]
+        let row = |(summary, judgement): &(Option<RunSummary>, Judgement)| {
+            let by = match judgement.source.is_empty() {
+                true => judgement.by.clone(),
+                false => format!("{} ({})", judgement.by, judgement.source),
             };
+            let of_run = |column: fn(&RunSummary) -> String| summary.as_ref().map(column).unwrap_or_default();
+            vec![
+                judgement.run.to_string(),
+                of_run(|run| run.created_at.to_string()),
+                of_run(|run| run.persona.to_string()),
+                judgement.effect.as_str().to_owned(),
+                by,
+                judgement.why.clone(),
+            ]
+        };
         let headings = ["ID", "QUEUED", "PERSONA", "EFFECT", "BY", "WHY"];
         context.screen.table(&headings, &judged.iter().map(row).collect::<Vec<_>>())?;
     }

@@ -123,7 +123,7 @@ impl Command for Verify {
 
 async fn page(store: &Store, since: Option<Timestamp>, offset: u32) -> Result<Vec<RunId>, StoreError> {
     let filter = RunFilter { since, limit: PAGE, offset, ..RunFilter::default() };
-    Ok(store.list_runs(&filter).await?.into_iter().map(|run| run.id).collect())
+    store.run_ids(&filter).await
 }
 
 /// Verifies runs side by side, and says what there is to say in their order: at once to people, under `--json` in the end.

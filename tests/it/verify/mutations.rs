@@ -1,8 +1,9 @@
 //! One byte of a record changed: the first request that cannot be the same any more is named, and who made it differ.
 
 use crate::app::{TestApp, note};
+use crate::replay::attache;
 use attache::replay::verify::{Difference, Outcome};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::process::Command;
 
 async fn app() -> (TestApp, String) {
@@ -41,6 +42,40 @@ async fn a_row_that_cannot_be_read_is_one_runs_and_the_others_are_verified() {
     let outcome = |id: &str| &verified.iter().find(|one| one.run == id).expect("a verdict").outcome;
     assert!(matches!(outcome(&run), Outcome::Unreadable { .. }), "{:?}", outcome(&run));
     assert!(matches!(outcome(&other), Outcome::Identical { .. }), "{:?}", outcome(&other));
+}
+
+/// What a person does: `--all` over a database in which the row of a run itself, and not only of its record, is spoiled.
+#[tokio::test]
+async fn verify_all_and_sweep_get_past_a_run_whose_own_row_cannot_be_read() {
+    let spoils = [
+        "UPDATE runs SET created_at = 'yesterday' WHERE id = $1",
+        "UPDATE runs SET persona_id = 'No One' WHERE id = $1",
+        "DELETE FROM messages WHERE id = (SELECT trigger_message_id FROM runs WHERE id = $1)",
+    ];
+    for spoil in spoils {
+        let (app, run) = app().await;
+        app.run_of(&note("q2@guest.example", "", "And supper?")).await;
+        app.drain().await;
+        let mut rows = app.workspace.rows().await;
+        sqlx::query("PRAGMA foreign_keys = OFF").execute(&mut rows).await.expect("unguarded");
+        sqlx::query(spoil).bind(&run).execute(&mut rows).await.expect("changed");
+        drop(rows);
+        let (code, out, err) = attache(app.workspace.path(), &["replay", "verify", "--all", "--json"]);
+        let told: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{spoil}: {out}{err}"));
+        assert_eq!(
+            (code, &told["runs"], &told["unreadable"]),
+            (1, &json!(2), &json!(1)),
+            "{spoil}: {out}{err}"
+        );
+        let spoiled = told["verdicts"].as_array().expect("verdicts").iter().find(|one| one["run"] == *run);
+        assert_eq!(spoiled.expect("its verdict")["verdict"], "unreadable", "{spoil}: {out}");
+        let (code, out, err) = attache(
+            app.workspace.path(),
+            &["replay", "sweep", "--change", "configs/context.json", "--since", "2020-01-01", "--json"],
+        );
+        let told: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{spoil}: {out}{err}"));
+        assert_eq!((code, &told["runs"]), (0, &json!(2)), "{spoil}: {out}{err}");
+    }
 }
 
 #[tokio::test]
