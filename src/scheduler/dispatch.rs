@@ -279,6 +279,7 @@ impl Scheduler {
             file: row.file.clone(),
             seen: Some(row.version),
             new_id: row.id.clone(),
+            renamed_from: None,
             to: FileState::Unusable { error },
             mark: None,
             lapsed: None,

@@ -155,7 +155,8 @@ impl Scheduler {
             match row.filter(|row| is_same(row, &to)) {
                 None => {
                     let to = self.unless_served(key, to, found.ok(), scan).await?;
-                    changes.push(self.change(key, row, to, mark));
+                    let renamed_from = former(key, row, &to, &rows, scan).map(|former| former.id.clone());
+                    changes.push(FileChange { renamed_from, ..self.change(key, row, to, mark) });
                 }
                 Some(row) => {
                     if row.mark != mark && row.error.is_none() {
@@ -165,11 +166,8 @@ impl Scheduler {
                 }
             }
         }
-        for (key, row) in &by_key {
-            let is_gone = !scan.stamps.contains_key(key) && !scan.unreadable.contains_key(&row.persona);
-            if is_gone && row.removed_at.is_none() {
-                changes.push(self.change(key, Some(row), FileState::Removed, None));
-            }
+        for row in rows.iter().filter(|row| is_gone(row, scan)) {
+            changes.push(self.change(&key_of(row), Some(row), FileState::Removed, None));
         }
         let mut settled = true;
         for changes in changes.chunks(CHANGES_PER_COMMIT) {
@@ -247,6 +245,7 @@ impl Scheduler {
             file: key.1.clone(),
             seen: row.map(|row| row.version),
             new_id,
+            renamed_from: None,
             to,
             mark,
             lapsed: row.and_then(|row| lapsed(row, cursor)),
@@ -311,6 +310,32 @@ fn duty(found: &Found, now: Timestamp) -> Duty {
 fn overslept(found: &Found, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
     let Timing::At(instant) = found.responsibility.timing else { return None };
     found.modified_at.filter(|written| *written < instant && instant <= now).map(|written| (instant, written))
+}
+
+/// Whether the file of a row that was in force is no longer there.
+fn is_gone(row: &StoredResponsibility, scan: &Scan) -> bool {
+    let key = (row.persona.clone(), row.file.clone());
+    row.removed_at.is_none() && !scan.stamps.contains_key(&key) && !scan.unreadable.contains_key(&row.persona)
+}
+
+/// The row under whose name a file was until now: it appears in the look in which another of its persona goes that has the
+/// same name in its front matter or the same prompt. Paused ones come first: what somebody paused must not fire because its
+/// file was renamed.
+fn former<'a>(
+    (persona, _): &Key,
+    row: Option<&StoredResponsibility>,
+    to: &FileState,
+    rows: &'a [StoredResponsibility],
+    scan: &Scan,
+) -> Option<&'a StoredResponsibility> {
+    let FileState::InForce(duty) = to else { return None };
+    if row.is_some_and(|row| row.removed_at.is_none()) {
+        return None;
+    }
+    let likeness = |row: &StoredResponsibility| [row.name == duty.name, row.prompt == duty.prompt];
+    rows.iter()
+        .filter(|row| row.persona == *persona && is_gone(row, scan) && likeness(row).contains(&true))
+        .max_by_key(|row| (row.paused.is_some(), likeness(row)))
 }
 
 /// Whether a file was gone before.

@@ -99,6 +99,8 @@ pub struct FileChange {
     /// The row that was seen; `None` when there was none, and then `new_id` names the new one.
     pub seen: Option<Version>,
     pub new_id: ResponsibilityId,
+    /// The row of the file's former name: its pause and its failures go on.
+    pub renamed_from: Option<ResponsibilityId>,
     pub to: FileState,
     /// How the file looked when it was read; `None`: it is read again after the next start.
     pub mark: Option<String>,
@@ -181,6 +183,10 @@ pub(super) const REMOVE_RESPONSIBILITY: &str = "
     UPDATE responsibilities SET removed_at = $5, mark = NULL, next_slot_at = NULL, fire_at = NULL, error = NULL,
       revision = revision + 1, cursor_at = $5, updated_at = $5
     WHERE persona_id = $1 AND file = $2 AND revision = $3 AND cursor_at = $4 RETURNING id, paused_at IS NOT NULL";
+pub(super) const INHERIT_PAUSE: &str = "
+    UPDATE responsibilities SET (paused_at, paused_by, failures) =
+      (SELECT f.paused_at, f.paused_by, f.failures FROM responsibilities f WHERE f.id = $3)
+    WHERE persona_id = $1 AND file = $2";
 pub(super) const SET_MARKS: &str = "
     UPDATE responsibilities SET mark = m.value ->> 1 FROM json_each($1) AS m
     WHERE responsibilities.id = m.value ->> 0";
@@ -215,7 +221,12 @@ impl Store {
             Box::pin(async move {
                 let mut done = Vec::with_capacity(changes.len());
                 for change in &changes {
-                    done.push(apply(conn, change, clock.as_ref()).await?);
+                    let is_done = apply(conn, change, clock.as_ref()).await?;
+                    if let Some(former) = change.renamed_from.as_ref().filter(|_| is_done) {
+                        let inherit = sqlx::query(INHERIT_PAUSE).bind(change.persona.as_str());
+                        inherit.bind(&change.file).bind(former.as_str()).execute(&mut *conn).await?;
+                    }
+                    done.push(is_done);
                 }
                 Ok(done)
             })

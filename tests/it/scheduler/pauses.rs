@@ -111,6 +111,53 @@ async fn a_pause_by_a_person_ends_what_waits_and_tells_nobody() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_renamed_stays_paused_and_keeps_its_failures() {
+    let text = |name: &str, prompt: &str| {
+        format!("---\nname: {name}\nschedule: 0 * * * *\ntimezone: UTC\n---\n{prompt}")
+    };
+    // What the file is called and says after it was renamed, and whether it is the one that was paused.
+    let cases = [
+        ("renamed", "R", "Go.", true),
+        ("renamed, with another prompt", "R", "Go now.", true),
+        ("renamed, with another name", "S", "Go.", true),
+        ("another one", "S", "Stay.", false),
+    ];
+    for (case, name, prompt, is_the_paused_one) in cases {
+        let world = hourly("catch_up: latest").await;
+        fail(&world, 2).await;
+        assert!(world.scheduler.pause(&world.row("r.md").await.id).await.expect("an answer"));
+        std::fs::remove_file(world.path("r.md")).expect("a file that goes");
+        world.write("anew.md", &text(name, prompt));
+        world.sync().await;
+        let row = world.row("anew.md").await;
+        let inherited = if is_the_paused_one { (true, 2) } else { (false, 0) };
+        assert_eq!((row.paused.is_some(), row.failures), inherited, "{case}");
+        let fired = world.tick_at("2026-06-01T06:00:00Z").await.fired.len();
+        assert_eq!(fired, usize::from(!is_the_paused_one), "{case}");
+        world.audit().await;
+    }
+}
+
+#[tokio::test]
+async fn a_pause_goes_to_and_fro_with_a_file_and_does_not_outlive_its_resumption() {
+    let world = hourly("catch_up: latest").await;
+    assert!(world.scheduler.pause(&world.row("r.md").await.id).await.expect("an answer"));
+    std::fs::rename(world.path("r.md"), world.path("anew.md")).expect("a file that moves");
+    world.sync().await;
+    let row = world.row("anew.md").await;
+    assert!(row.paused.is_some() && world.scheduler.resume(&row).await.expect("an answer"));
+    std::fs::rename(world.path("anew.md"), world.path("r.md")).expect("a file that moves back");
+    world.sync().await;
+    assert_eq!(world.row("r.md").await.paused, None, "it was resumed under its other name");
+    // A new file beside it begins anew.
+    assert!(world.scheduler.pause(&world.row("r.md").await.id).await.expect("an answer"));
+    std::fs::copy(world.path("r.md"), world.path("copy.md")).expect("a copy");
+    world.sync().await;
+    assert_eq!(world.row("copy.md").await.paused, None, "nothing went");
+    world.audit().await;
+}
+
+#[tokio::test]
 async fn a_slot_that_does_not_end_within_its_grace_time_is_told_once() {
     let world = hourly("grace: 10m\noverlap: buffer_one").await;
     assert_eq!(world.tick_at("2026-06-01T01:00:00Z").await.fired.len(), 1);
