@@ -265,7 +265,7 @@ impl Engine {
     pub fn mailbox_watch(&self, mailbox: ImapMailbox) -> MailboxWatch {
         let fallback = self.address_of(mailbox.fallback.as_ref());
         MailboxWatch::new(mailbox, fallback, self.door(), self.store.clone(), &self.config.limits)
-            .with_doorstep(&self.config.workspace)
+            .in_workspace(&self.config.workspace)
     }
 
     /// Of a persona that is out of service, an address by which its letters wait.

@@ -143,7 +143,8 @@ async fn check(context: &Context, name: Option<&String>) -> anyhow::Result<Exit>
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let (mut values, mut exit) = (Vec::new(), Exit::Ok);
     for mailbox in mailboxes {
-        let probed = imap::probe(mailbox, clock.clone()).await.map_err(|error| error.in_words());
+        let probed = imap::probe(mailbox, &context.workspace, clock.clone()).await;
+        let probed = probed.map_err(|error| error.in_words());
         if probed.is_err() {
             exit = Exit::Unavailable;
         }

@@ -10,6 +10,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use secrecy::SecretString;
 use serde_json::json;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
@@ -138,6 +139,69 @@ async fn a_token_near_its_end_is_not_used_again() {
     assert_eq!(server.count("AUTHENTICATE"), 2, "no login was wasted on the old one");
 }
 
+/// The endpoint takes each refresh token once, as servers do that rotate them.
+#[tokio::test]
+async fn a_rotated_refresh_token_outlives_the_engine_and_yields_to_a_configured_one() {
+    let (app, server) = (app().await, Server::start().await);
+    server.state().tokens = ["first", "second", "third", "anew"].map(str::to_owned).to_vec();
+    let endpoint = endpoint(&["first", "second", "third"], 3600).await;
+    let reused = json!({ "error": "invalid_grant" });
+    let refuse = |status| ResponseTemplate::new(status).set_body_json(&reused);
+    Mock::given(method("POST")).respond_with(refuse(400)).with_priority(9).mount(&endpoint).await;
+    let once_each = async |used: usize| {
+        let asked = endpoint.received_requests().await.expect("recorded");
+        assert_eq!(asked.len(), used, "each refresh token is used once");
+    };
+    // Two lives of an engine, and a person who looks at the mailbox between them.
+    let session = || watch(&app, by_token(&server, &endpoint));
+    session().sweep_once().await.expect("refresh-0 is good");
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    imap::probe(&by_token(&server, &endpoint), app.workspace.path(), clock).await.expect("refresh-1 is good");
+    session().sweep_once().await.expect("refresh-2 is good");
+    once_each(3).await;
+    let kept = std::fs::read_dir(app.workspace.path().join("data/tokens")).expect("kept").flatten();
+    let modes: Vec<u32> =
+        kept.map(|file| file.metadata().expect("a file").permissions().mode() & 0o777).collect();
+    assert_eq!(modes, [0o600]);
+    // The operator puts another one into `.secrets`.
+    let granted = json!({ "access_token": "anew", "token_type": "Bearer" });
+    Mock::given(method("POST"))
+        .and(body_string_contains("refresh_token=of-the-operator&"))
+        .respond_with(ResponseTemplate::new(200).set_body_json(granted))
+        .mount(&endpoint)
+        .await;
+    let mut anew = by_token(&server, &endpoint);
+    let MailboxLogin::OAuth(settings) = &mut anew.login else { panic!("by token") };
+    settings.refresh_token = SecretString::from("of-the-operator");
+    watch(&app, anew).sweep_once().await.expect("the configured one is good");
+    once_each(4).await;
+}
+
+#[tokio::test]
+async fn a_refused_refresh_token_gives_way_to_the_one_that_another_process_was_given() {
+    let (app, server) = (app().await, Server::start().await);
+    server.state().tokens = ["first", "second", "third"].map(str::to_owned).to_vec();
+    let endpoint = endpoint(&["first", "second", "third"], 61).await;
+    let stop = CancellationToken::new();
+    let engine = watch(&app, by_token(&server, &endpoint));
+    let acting = async {
+        server.until(|state| state.count("IDLE") == 1).await;
+        // The access token is spent, and a person looked at the mailbox: `refresh-1` is no longer good.
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        imap::probe(&by_token(&server, &endpoint), app.workspace.path(), clock).await.expect("probed");
+        let used = ResponseTemplate::new(400).set_body_json(json!({ "error": "invalid_grant" }));
+        let again = Mock::given(method("POST")).and(body_string_contains("refresh_token=refresh-1&"));
+        again.respond_with(used).with_priority(1).mount(&endpoint).await;
+        app.workspace.clock.advance(std::time::Duration::from_secs(1));
+        let next = server.state().answers + 1;
+        server.state().fault = Some((next, super::server::Fault::HangUp));
+        server.deliver(&numbered(1));
+        server.until(|state| state.marked == [1]).await;
+        stop.cancel();
+    };
+    tokio::join!(imap::watch(engine, stop.clone()), acting);
+}
+
 #[tokio::test]
 async fn a_refused_refresh_token_is_the_operators_to_mend_and_a_broken_endpoint_is_not() {
     let (app, server) = (app().await, Server::start().await);
@@ -224,10 +288,10 @@ async fn without_starttls_or_with_preauth_no_password_is_sent() {
 
 #[tokio::test]
 async fn a_probe_changes_nothing() {
-    let server = Server::start().await;
+    let (app, server) = (app().await, Server::start().await);
     server.deliver(&numbered(1));
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let probe = imap::probe(&mailbox(&server), clock).await.expect("probed");
+    let probe = imap::probe(&mailbox(&server), app.workspace.path(), clock).await.expect("probed");
     assert_eq!((probe.letters, probe.uid_validity), (1, 7));
     assert!(probe.capabilities.contains(&"IDLE".to_owned()));
     let state = server.state();

@@ -6,6 +6,7 @@
 
 mod dial;
 mod error;
+mod kept_token;
 mod nesting;
 mod patience;
 mod session;
@@ -19,11 +20,13 @@ pub use patience::Patience;
 pub use sweep::SweepReport;
 pub use token::TokenError;
 
+use crate::clock::Clock;
 use crate::config::{ImapMailbox, Limits, MailboxLogin};
 use crate::domain::Address;
 use crate::gateway::door::Door;
 use crate::gateway::ingress::doorstep::Doorstep;
 use crate::store::{MailboxTrouble, Store};
+use kept_token::KeptToken;
 use session::{Session, Woken};
 use std::path::Path;
 use std::sync::Arc;
@@ -51,6 +54,7 @@ pub struct MailboxWatch {
     /// An answer was too long, or an engine died: letters are fetched one by one, so that the one that it is about is known.
     one_by_one: AtomicBool,
     doorstep: Option<Doorstep>,
+    kept_token: KeptToken,
 }
 
 /// Attends to a mailbox until `stop`.
@@ -76,13 +80,26 @@ impl MailboxWatch {
     ) -> Self {
         let letter_bytes_max = limits.letter_bytes_max;
         let (patience, one_by_one) = (Patience::default(), AtomicBool::new(false));
-        Self { mailbox, fallback, door, store, letter_bytes_max, patience, one_by_one, doorstep: None }
+        let kept_token = KeptToken::nowhere();
+        Self {
+            mailbox,
+            fallback,
+            door,
+            store,
+            letter_bytes_max,
+            patience,
+            one_by_one,
+            doorstep: None,
+            kept_token,
+        }
     }
 
-    /// With a place to write down which letter is being taken.
+    /// With a workspace in which to write down what must outlive the process: which letter is being taken, and the newest
+    /// refresh token.
     #[must_use]
-    pub fn with_doorstep(mut self, workspace: &Path) -> Self {
-        let doorstep = Doorstep::open(self.store.clone(), workspace, &self.source());
+    pub fn in_workspace(mut self, workspace: &Path) -> Self {
+        self.kept_token = KeptToken::of(workspace, &source(&self.mailbox));
+        let doorstep = Doorstep::open(self.store.clone(), workspace, &source(&self.mailbox));
         self.one_by_one.store(doorstep.is_marked(), Ordering::Relaxed);
         self.doorstep = Some(doorstep);
         self
@@ -194,27 +211,18 @@ impl MailboxWatch {
     }
 
     fn tokens(&self) -> Option<Tokens> {
-        match &self.mailbox.login {
-            MailboxLogin::OAuth(settings) => Some(Tokens::new(settings.clone(), self.store.clock().clone())),
-            MailboxLogin::Password(_) => None,
-        }
+        tokens(&self.mailbox, self.store.clock(), &self.kept_token)
     }
 
     fn batch_letters_max(&self) -> usize {
         if self.one_by_one.load(Ordering::Relaxed) { 1 } else { BATCH_LETTERS_MAX }
     }
 
-    /// What makes a mailbox another one, whatever it is called.
-    fn source(&self) -> String {
-        let ImapMailbox { user, host, folder, .. } = &self.mailbox;
-        format!("{user} at {}, {folder}", host.to_ascii_lowercase())
-    }
-
     /// Says what is wrong, in the log, where `attache mailboxes list` finds it, and to the owner if it lasts.
     async fn complain(&self, error: &MailboxError) {
         let words = error.in_words();
         tracing::warn!(mailbox = self.mailbox.name, error = words, "a mailbox has to wait");
-        let (mailbox, source) = (self.mailbox.name.clone(), self.source());
+        let (mailbox, source) = (self.mailbox.name.clone(), source(&self.mailbox));
         let trouble = MailboxTrouble { mailbox, source, error: words, cause: error.cause() };
         if let Err(unnoted) = self.store.note_mailbox_trouble(trouble).await {
             tracing::warn!(error = %unnoted, "cannot note what is wrong with a mailbox");
@@ -232,15 +240,26 @@ pub struct Probe {
     pub uid_validity: u32,
 }
 
-/// Connects, logs in and looks at the folder; changes nothing.
+/// What makes a mailbox another one, whatever it is called.
+fn source(ImapMailbox { user, host, folder, .. }: &ImapMailbox) -> String {
+    format!("{user} at {}, {folder}", host.to_ascii_lowercase())
+}
+
+fn tokens(mailbox: &ImapMailbox, clock: &Arc<dyn Clock>, kept: &KeptToken) -> Option<Tokens> {
+    match &mailbox.login {
+        MailboxLogin::OAuth(settings) => Some(Tokens::new(settings.clone(), clock.clone(), kept.clone())),
+        MailboxLogin::Password(_) => None,
+    }
+}
+
+/// Connects, logs in and looks at the folder; changes nothing there. A refresh token that the server gives for the one it
+/// was asked with is kept, as an engine keeps it.
 pub async fn probe(
     mailbox: &ImapMailbox,
-    clock: Arc<dyn crate::clock::Clock>,
+    workspace: &Path,
+    clock: Arc<dyn Clock>,
 ) -> Result<Probe, MailboxError> {
-    let mut tokens = match &mailbox.login {
-        MailboxLogin::OAuth(settings) => Some(Tokens::new(settings.clone(), clock)),
-        MailboxLogin::Password(_) => None,
-    };
+    let mut tokens = tokens(mailbox, &clock, &KeptToken::of(workspace, &source(mailbox)));
     let limits = Limits::default();
     let mut session =
         dial::dial(mailbox, limits.letter_bytes_max, &Patience::default(), tokens.as_mut()).await?;

@@ -64,7 +64,7 @@ pub(super) async fn sweep(
     let newest_uid = session.newest_uid(&selected).await?;
     let contact = MailboxContact {
         name: mailbox.name.clone(),
-        source: watch.source(),
+        source: super::source(&watch.mailbox),
         uid_validity: selected.uid_validity,
         newest_uid,
         from_now_on: mailbox.from_now_on,

@@ -1,5 +1,6 @@
 //! Access tokens for XOAUTH2: one POST to the token endpoint (RFC 6749 section 6), kept until shortly before they end.
 
+use super::kept_token::KeptToken;
 use crate::clock::Clock;
 use crate::config::OAuth;
 use futures_util::StreamExt;
@@ -35,6 +36,8 @@ pub(super) struct Tokens {
     clock: Arc<dyn Clock>,
     /// Some servers give a new refresh token with each access token.
     refresh_token: SecretString,
+    /// Where the newest one outlives this process.
+    kept: KeptToken,
     access: Option<Access>,
 }
 
@@ -57,17 +60,39 @@ struct Denied {
 }
 
 impl Tokens {
-    pub fn new(settings: OAuth, clock: Arc<dyn Clock>) -> Self {
-        let refresh_token = settings.refresh_token.clone();
-        Self { settings, clock, refresh_token, access: None }
+    pub fn new(settings: OAuth, clock: Arc<dyn Clock>, kept: KeptToken) -> Self {
+        let refresh_token = kept.load(&settings.refresh_token);
+        let refresh_token = refresh_token.unwrap_or_else(|| settings.refresh_token.clone());
+        Self { settings, clock, refresh_token, kept, access: None }
     }
 
     /// A token that should be good now.
     pub async fn access(&mut self) -> Result<SecretString, TokenError> {
         match &self.access {
             Some(access) if self.clock.monotonic() < access.good_until => Ok(access.token.clone()),
-            _ => self.refresh().await,
+            _ => self.renew().await,
         }
+    }
+
+    /// A new access token. A refresh token that is refused may not be the newest: another process was given a newer one
+    /// since (`attache mailboxes check`), or the folder with the kept one was restored from a copy.
+    async fn renew(&mut self) -> Result<SecretString, TokenError> {
+        let first = self.refresh().await;
+        if !matches!(first, Err(TokenError::Refused { .. })) {
+            return first;
+        }
+        let refused = self.refresh_token.clone();
+        let configured = self.settings.refresh_token.clone();
+        let others = [self.kept.load(&configured), Some(configured)].into_iter().flatten();
+        for other in others.filter(|other| other.expose_secret() != refused.expose_secret()) {
+            self.refresh_token = other;
+            let granted = self.refresh().await;
+            if granted.is_ok() {
+                return granted;
+            }
+        }
+        self.refresh_token = refused;
+        first
     }
 
     /// The server did not like the token.
@@ -104,8 +129,19 @@ impl Tokens {
         self.access = Some(Access { token: token.clone(), good_until });
         if let Some(next) = granted.refresh_token.filter(|next| !next.is_empty()) {
             self.refresh_token = SecretString::from(next);
+            self.keep().await;
         }
         Ok(token)
+    }
+
+    /// Brings the newest refresh token to the disk before anything is done with its access token.
+    async fn keep(&self) {
+        let (kept, configured, token) =
+            (self.kept.clone(), self.settings.refresh_token.clone(), self.refresh_token.clone());
+        let done = tokio::task::spawn_blocking(move || kept.keep(&configured, &token)).await;
+        if let Err(error) = done.map_err(std::io::Error::other).flatten() {
+            tracing::error!(%error, "cannot keep a refresh token: after a restart the mailbox may need a new one in `.secrets`");
+        }
     }
 
     /// The request's body. `Url` has the percent encoding of forms.
