@@ -85,7 +85,7 @@ async fn ingest(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
             .because(errors)
     })?;
     let config = Arc::new(config);
-    let store = context.store_beside().await.map_err(|error| {
+    let store = context.store_of_engine().await.map_err(|error| {
         Failure::new(Exit::TryAgain, "the database cannot be used, so no letter can be taken").because(error)
     })?;
     // Nobody in this process waits for runs; a serving engine looks at its table every second.

@@ -38,7 +38,7 @@ pub use vocabulary::vocabulary;
 
 use crate::clock::SystemClock;
 use crate::config::{Config, ConfigErrors};
-use crate::store::Store;
+use crate::store::{OpenError, Store};
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use output::{Screen, Unwritten};
@@ -128,6 +128,17 @@ impl Context {
     pub async fn store_beside(&self) -> anyhow::Result<Store> {
         let workspace = self.require_workspace()?;
         Ok(Store::open_beside(workspace, Arc::new(SystemClock::new())).await?)
+    }
+
+    /// The same, to leave work in it that only an engine can do.
+    ///
+    /// Errors: [`OpenError::Archive`] where no engine ever works, so that nothing is accepted that nobody will do.
+    pub async fn store_of_engine(&self) -> anyhow::Result<Store> {
+        let store = self.store_beside().await?;
+        match store.archive_header().await? {
+            Some(_) => Err(OpenError::Archive.into()),
+            None => Ok(store),
+        }
     }
 }
 

@@ -62,7 +62,10 @@ impl Command for RunsCommand {
             if command == "list" {
                 return list(context, args).await;
             }
-            let store = context.store_beside().await?;
+            let store = match command {
+                "answer" | "retry" => context.store_of_engine().await?,
+                _ => context.store_beside().await?,
+            };
             if command == "retry" && args.get_flag("failed") {
                 return retry_failed(context, &store, args).await;
             }

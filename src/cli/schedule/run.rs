@@ -15,6 +15,7 @@ impl Command for Run {
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
+            context.store_of_engine().await?;
             let desk = Desk::open(context).await?;
             let row = desk.named(args).await?;
             let run = desk.scheduler.start(&row).await.map_err(|error| match error {

@@ -167,6 +167,22 @@ async fn no_engine_works_on_what_was_imported() {
         assert_eq!(said.0, 78, "{said:?}");
         assert!(said.2.contains("no engine works there"), "{}", said.2);
     }
+    // Nor is anything taken that no engine will ever do. A mail server that pipes letters in keeps them (75).
+    let letter = there.join("letter.eml");
+    std::fs::write(&letter, note("q2@guest.example", "", "And supper?")).expect("written");
+    let [letter, message] =
+        [letter.to_str().expect("UTF-8"), record["trigger"]["id"].as_str().expect("an id")];
+    for (command, code) in [
+        (vec!["ingest", letter], 75),
+        (vec!["runs", "answer", message], 78),
+        (vec!["runs", "retry", &run], 78),
+        (vec!["schedule", "run", "digest"], 78),
+    ] {
+        let said = attache(&there, &command);
+        assert_eq!(said.0, code, "{command:?}: {said:?}");
+        assert!(said.2.contains("no engine works there"), "{command:?}: {}", said.2);
+    }
+    assert_eq!(attache(&there, &["threads", "list"]).1.lines().count(), 1, "no letter came in");
     let opened = Store::open(&there, Arc::new(SystemClock::new())).await;
     assert!(matches!(opened.err(), Some(OpenError::Archive)));
     let state = attache(&there, &["replay", &run, "--json"]);
