@@ -55,6 +55,24 @@ impl Inference {
         self.choices_under(&RunTerms::default(), persona)
     }
 
+    /// Where one of them is said: a file below the workspace, and a JSON pointer.
+    pub fn place_of(&self, persona: &Persona, choice: &ModelChoice) -> (String, String) {
+        let file = |is_own| match is_own {
+            true => format!("personas/{}/persona.json", persona.id),
+            false => "configs/inference.json".to_owned(),
+        };
+        if self.choices_for(persona).first() == Some(choice) {
+            return match (&persona.model, &persona.provider) {
+                (Some(_), _) => (file(true), "/model".to_owned()),
+                (None, Some(_)) => (file(true), "/provider".to_owned()),
+                (None, None) => (file(false), "/model".to_owned()),
+            };
+        }
+        let fallbacks = persona.fallback.as_ref().unwrap_or(&self.fallback);
+        let at = fallbacks.iter().position(|other| other == choice).unwrap_or_default();
+        (file(persona.fallback.is_some()), format!("/fallback/{at}/model"))
+    }
+
     /// The same for a run that is held to these terms: its own model comes first, the persona's fallbacks stay behind it.
     pub fn choices_under(&self, terms: &RunTerms, persona: &Persona) -> Vec<ModelChoice> {
         let said = |of_run: &Option<String>, of_persona: &Option<String>, of_house: &String| {

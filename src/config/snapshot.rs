@@ -3,6 +3,8 @@
 //! Absent on purpose: secrets. They are in no configuration file (`check.rs` refuses those that look like one), and
 //! `.secrets`, keys and the environment are not read from here.
 
+use super::document::{Document, Spot};
+use super::problem::Problem;
 use crate::domain::sha256_hex;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -77,6 +79,15 @@ impl Snapshot {
             }
         }
         if missing.is_empty() { Ok(Self::read_by(&engine, found)) } else { Err(missing) }
+    }
+
+    /// A problem at a JSON pointer of one of the files; of the file as a whole where it has no such place.
+    pub fn problem_at(&self, file: &str, pointer: &str, message: String) -> Problem {
+        let text = self.files.get(file).map(|text| text.strip_prefix('\u{feff}').unwrap_or(text));
+        match text.and_then(|text| Document::parse(file, text).ok()) {
+            Some(document) => document.blame(pointer, Spot::Value, message),
+            None => Problem::of_file(file, message),
+        }
     }
 
     /// The same with another text for one file.

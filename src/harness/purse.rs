@@ -114,7 +114,8 @@ fn most(work: &Work<'_>, request: &Request, wire: &str, counts: bool) -> Result<
         Some(micros) => Ok((micros, tokens)),
         None if !counts => Ok((0, tokens)),
         None => {
-            let message = format!("{}; {}", no_price(&route.name, &request.model), WHAT_TO_WRITE);
+            let (name, model) = (&route.name, &request.model);
+            let message = format!("{}; {}", no_price(name, model), what_to_write(name, model));
             Err(RunError::Fatal { class: ErrorClass::Config, message })
         }
     }
@@ -129,17 +130,29 @@ fn no_price(provider: &str, model: &str) -> String {
     format!("nobody knows what `{model}` of `{provider}` costs, and there is a budget in dollars")
 }
 
-const WHAT_TO_WRITE: &str = "give it a price in `configs/prices.json` (0 if it costs nothing); if the provider says \
-    itself what a call cost, `budget.reserve_usd_per_call` in `configs/inference.json` will do";
+fn what_to_write(provider: &str, model: &str) -> String {
+    let line = format!(r#"{{"provider": "{provider}", "model": "{model}", "input": …, "output": …}}"#);
+    format!(
+        "add `{line}` to `prices` in `configs/prices.json`, in dollars per million tokens (0 if it costs nothing); if the \
+         provider says itself what a call cost, `budget.reserve_usd_per_call` in `configs/inference.json` will do"
+    )
+}
 
 /// Models in use that have no price although money is counted, as problems of the configuration. `reports_cost` says of a
 /// provider and a model whether calls come back with their cost.
 pub fn unpriced(config: &Config, now: Timestamp, reports_cost: impl Fn(&str, &str) -> bool) -> Vec<Problem> {
     let counts = |persona: &&Persona| counts_money(config, persona, None, now);
-    let used = config.personas.iter().filter(counts);
-    let used = used.flat_map(|persona| config.inference.choices_for(persona));
-    let unpriced = used.filter(|choice| is_unpriced(config, choice, now, &reports_cost));
-    unpriced.map(|choice| without_price("configs/prices.json", &choice)).collect()
+    let mut problems = Vec::new();
+    for persona in config.personas.iter().filter(counts) {
+        let choices = config.inference.choices_for(persona);
+        for choice in choices.iter().filter(|choice| is_unpriced(config, choice, now, &reports_cost)) {
+            let (file, pointer) = config.inference.place_of(persona, choice);
+            let message = no_price(&choice.provider, &choice.model);
+            let problem = config.snapshot.problem_at(&file, &pointer, message);
+            problems.push(problem.hint(what_to_write(&choice.provider, &choice.model)));
+        }
+    }
+    problems
 }
 
 /// The same of the model that a responsibility asks first; `file` is its own.
@@ -153,7 +166,10 @@ pub fn unpriced_duty(
     let choice = config.inference.choices_under(terms, persona).into_iter().next()?;
     let is_unpriced =
         counts_money(config, persona, budget_micros, now) && is_unpriced(config, &choice, now, &reports_cost);
-    is_unpriced.then(|| without_price(file, &choice))
+    is_unpriced.then(|| {
+        let problem = Problem::of_file(file, no_price(&choice.provider, &choice.model));
+        problem.hint(what_to_write(&choice.provider, &choice.model))
+    })
 }
 
 fn counts_money(config: &Config, persona: &Persona, budget_micros: Option<i64>, now: Timestamp) -> bool {
@@ -171,10 +187,6 @@ fn is_unpriced(
     let has_reserve = config.inference.budgets.reserve_micros_per_call.is_some();
     let is_bounded = has_reserve && reports_cost(provider, model);
     !is_bounded && rates(config, provider, model, now).is_none()
-}
-
-fn without_price(file: &str, choice: &ModelChoice) -> Problem {
-    Problem::of_file(file, no_price(&choice.provider, &choice.model)).hint(WHAT_TO_WRITE)
 }
 
 /// Commits the beginning of a call as soon as every purse can pay it. What others hold is waited for a while.

@@ -43,6 +43,62 @@ fn the_most_specific_name_that_has_begun_prices_a_model() {
     }
 }
 
+/// What the sample prices know, by the day of the sample.
+fn shipped() -> Prices {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/configs/prices.json");
+    let text = std::fs::read_to_string(file).expect("the sample");
+    table(&serde_json::from_str::<Value>(&text).expect("JSON")["prices"])
+}
+
+#[test]
+fn the_sample_prices_know_the_models_of_the_readme_and_every_current_family() {
+    let prices = shipped();
+    let found = |provider: &str, model: &str| {
+        let rates = prices.find(provider, model, day("2026-11-22"));
+        rates.map(|rates| (rates.input / 10_000, rates.output / 10_000))
+    };
+    // Cents per million tokens.
+    for (model, cents) in [
+        ("claude-sonnet-4-5", (300, 1500)),
+        ("claude-sonnet-4-5-20250929", (300, 1500)),
+        ("claude-sonnet-4-20250514", (300, 1500)),
+        ("claude-sonnet-5", (200, 1000)),
+        ("claude-opus-4-20250514", (1500, 7500)),
+        ("claude-opus-4-1-20250805", (1500, 7500)),
+        ("claude-opus-4-8", (500, 2500)),
+        ("claude-opus-5", (500, 2500)),
+        ("claude-opus-5-5", (400, 2000)),
+        ("claude-haiku-4-5-20251001", (100, 500)),
+        ("claude-haiku-5-5", (10, 50)),
+        ("claude-fable-5-1", (1000, 5000)),
+    ] {
+        assert_eq!(found("anthropic", model), Some(cents), "{model}");
+    }
+    for (model, cents) in [
+        ("gpt-5", (125, 1000)),
+        ("gpt-5-mini", (25, 200)),
+        ("gpt-5-nano-2025-08-07", (5, 40)),
+        ("gpt-5.1", (125, 1000)),
+        ("gpt-4.1-2025-04-14", (200, 800)),
+        ("gpt-4.1-nano", (10, 40)),
+    ] {
+        assert_eq!(found("openai", model), Some(cents), "{model}");
+    }
+    // A name that no family covers is unknown, not what a cheaper one costs.
+    assert_eq!((found("openai", "gpt-5-pro"), found("openai", "gpt-4o-2024-05-13")), (None, None));
+    let readme =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).expect("it is there");
+    let models: Vec<&str> = readme
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("\"model\": \"")?.split('"').next())
+        .filter(|model| model.starts_with("claude-"))
+        .collect();
+    assert!(!models.is_empty(), "README names no model");
+    for model in models {
+        assert!(found("anthropic", model).is_some(), "{model} of README has no price");
+    }
+}
+
 #[test]
 fn costs_are_whole_micro_dollars_rounded_up_and_never_overflow() {
     let rates = Rates { input: 75_000, output: 300_000, cache_read: 18_750, cache_write: 93_750 };

@@ -196,6 +196,14 @@ async fn a_model_without_a_price_is_refused_at_the_start_and_never_free() {
     {
         assert!(said.contains(words), "{said}");
     }
+    // Where the model is named, and the line to write.
+    let inference =
+        std::fs::read_to_string(workspace.path().join("configs/inference.json")).expect("it is there");
+    let line = 1 + inference.lines().position(|line| line.contains("\"model\"")).expect("a model");
+    let place = format!("configs/inference.json:{line}:");
+    for words in [place.as_str(), r#"{"provider": "scripted", "model": "test", "input": "#] {
+        assert!(said.contains(words), "{said}");
+    }
     let check = Command::new(env!("CARGO_BIN_EXE_attache"))
         .args(["config", "check"])
         .current_dir(workspace.path())
