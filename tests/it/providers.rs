@@ -12,6 +12,7 @@ mod judged;
 mod http;
 mod judged_natives;
 mod ollama;
+mod recordings;
 mod retry;
 mod scripted;
 pub mod server;

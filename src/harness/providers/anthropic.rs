@@ -210,6 +210,11 @@ impl StreamDecoder {
         set("output_tokens", |u| &mut u.output_tokens);
         set("cache_read_input_tokens", |u| &mut u.cache_read_tokens);
         set("cache_creation_input_tokens", |u| &mut u.cache_write_tokens);
+        // Part of `output_tokens`.
+        let details = usage.get("output_tokens_details");
+        if let Some(count) = details.and_then(|details| token_count(details.get("thinking_tokens"))) {
+            self.usage.reasoning_tokens = count;
+        }
     }
 
     fn open(&mut self, index: u64, block: &Value) -> Result<Vec<Event>, ProviderError> {

@@ -39,14 +39,34 @@ const NO_CREDIT: &[&str] = &[
     "enable billing",
     "billing to be enabled",
     "billing hard limit",
+    "doesn't have any credits",
+    "does not have any credits",
 ];
+/// Said with the status of a rate limit, these are about the account all the same: z.ai's sentence, and Gemini's of a plan
+/// that has none of what was asked for.
+const NOTHING_LEFT: &[&str] = &["insufficient balance", "insufficient credits", "limit: 0,"];
 const QUOTA_CODES: &[&str] = &[
     "insufficient_quota",
     "credit_balance_exhausted",
     "organization_spend_limit_exceeded",
     "project_spend_limit_exceeded",
     "organization_usage_limit_exceeded",
+    // Moonshot's.
+    "exceeded_current_quota_error",
 ];
+/// A model that the server does not have or has no longer, where that is said with 400.
+const NO_MODEL_CODES: &[&str] = &["model_not_found", "invalid_model", "model_decommissioned"];
+/// The same in words: OpenRouter, LiteLLM, DeepSeek, Mistral; lower case.
+const NO_MODEL: &[&str] = &[
+    "is not a valid model id",
+    "invalid model id",
+    "invalid model name",
+    "supported api model names are",
+    "invalid model:",
+    "has been decommissioned",
+];
+/// What this server cannot do as it was started: Ollama's of a model that its machine cannot hold, llama.cpp's of tools.
+const UNABLE: &[&str] = &["requires more system memory", "requires --jinja"];
 /// Ollama's.
 const QUEUE_FULL: &[&str] = &["server busy"];
 const FILTER_CODES: &[&str] = &["content_filter", "content_policy_violation"];
@@ -106,6 +126,7 @@ fn with_particulars(error: ProviderError, vendor: &VendorError) -> ProviderError
 fn status_of_name(name: &str) -> Option<u16> {
     match name {
         "invalid_request_error" | "context_length_exceeded" | "content_filter" => Some(400),
+        name if NO_MODEL_CODES.contains(&name) && name != "model_not_found" => Some(400),
         "INVALID_ARGUMENT" | "FAILED_PRECONDITION" => Some(400),
         "authentication_error" | "invalid_api_key" | "UNAUTHENTICATED" => Some(401),
         "billing_error" => Some(402),
@@ -135,11 +156,13 @@ fn by_status(family: Family, status: u16, vendor: &VendorError) -> ErrorClass {
         408 | 504 => ErrorClass::Timeout,
         409 | 498 | 499 => ErrorClass::Transient,
         413 if vendor.is_silent && family == Family::OpenAi => ErrorClass::ContextOverflow,
+        413 | 429 if overflow::is_above_rate_limit(vendor) => ErrorClass::ContextOverflow,
         413 => ErrorClass::RequestTooLarge,
-        429 if vendor.is_named(QUOTA_CODES) => ErrorClass::Billing,
+        429 if vendor.is_named(QUOTA_CODES) || vendor.says(NOTHING_LEFT) => ErrorClass::Billing,
         429 => ErrorClass::RateLimited,
         503 | 529 => ErrorClass::Overloaded,
         500 if overflow::is_overflow(vendor) => ErrorClass::ContextOverflow,
+        500 if vendor.says(UNABLE) => ErrorClass::Unsupported,
         500..=599 => ErrorClass::Transient,
         // We follow no redirect, because that would hand the key to another host.
         300..=399 => ErrorClass::Config,
@@ -157,7 +180,7 @@ fn bad_request(family: Family, status: u16, vendor: &VendorError) -> ErrorClass 
     if vendor.is_named(FILTER_CODES) || vendor.has_reasons {
         return ErrorClass::ContentFilter;
     }
-    if vendor.is_named(&["model_not_found"]) {
+    if vendor.is_named(NO_MODEL_CODES) || vendor.says(NO_MODEL) {
         return ErrorClass::ModelNotFound;
     }
     // xAI and Gemini refuse a wrong key with 400.

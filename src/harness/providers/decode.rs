@@ -3,12 +3,11 @@
 use super::accumulate::{broken, ended_early};
 use super::contract::{Event, ProviderError};
 use super::lines::{Lines, OutputLimits};
+use super::sse;
 use crate::domain::ErrorClass;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
-use sse_stream::{Sse, SseStream};
 use std::collections::VecDeque;
-use std::io::Cursor;
 use std::time::Duration;
 
 /// Pieces of a body, of any size.
@@ -35,6 +34,15 @@ pub enum Framing {
 /// After the answer is complete, how long to read on so that the connection can be used again.
 const DRAIN_MAX: Duration = Duration::from_millis(100);
 
+impl Framing {
+    /// Of a body whose content type says nothing, by its first byte that is no space; `None` without one. Whole documents of
+    /// JSON begin with a bracket, and no field of an event stream does.
+    pub fn of_first_byte(body: &[u8]) -> Option<Framing> {
+        let first = body.iter().find(|byte| !byte.is_ascii_whitespace())?;
+        Some(if matches!(first, b'{' | b'[') { Framing::Whole } else { Framing::ServerSent })
+    }
+}
+
 /// The events of one response: they end with `Finished` or with the first error.
 pub fn events<'a>(
     body: Pieces<'a>,
@@ -43,8 +51,7 @@ pub fn events<'a>(
 ) -> BoxStream<'a, Result<Event, ProviderError>> {
     let source = match framing {
         Framing::ServerSent => {
-            let body = body.map(|piece| piece.map(Cursor::new));
-            Source::Frames(SseStream::from_bytes_stream(body).boxed())
+            Source::Frames(Frames { body: body.fuse().boxed(), events: sse::Events::default() })
         }
         Framing::Lines => {
             let limits = OutputLimits { total_bytes_max: usize::MAX, ..OutputLimits::default() };
@@ -57,10 +64,31 @@ pub fn events<'a>(
 }
 
 enum Source<'a> {
-    Frames(BoxStream<'a, Result<Sse, sse_stream::Error>>),
+    Frames(Frames<'a>),
     Lines(LinedBody<'a>),
     Document(Pieces<'a>),
     Ended,
+}
+
+/// A body of server-sent events.
+struct Frames<'a> {
+    body: Pieces<'a>,
+    events: sse::Events,
+}
+
+impl Frames<'_> {
+    /// The next event; `None` at the end of the body.
+    async fn next(&mut self) -> Result<Option<sse::Event>, ProviderError> {
+        loop {
+            if let Some(event) = self.events.take() {
+                return Ok(Some(event));
+            }
+            match self.body.next().await {
+                Some(piece) => self.events.push(&piece?),
+                None => return Ok(self.events.rest()),
+            }
+        }
+    }
 }
 
 /// A body read line by line.
@@ -119,12 +147,10 @@ impl Reading<'_> {
     /// The events of the next frame; more than none, or another frame will come, or an error.
     async fn read(&mut self) -> Result<Vec<Event>, ProviderError> {
         match &mut self.source {
-            Source::Frames(frames) => match frames.next().await {
-                Some(frame) => {
-                    let Sse { event, data, .. } = frame.map_err(unreadable)?;
-                    let Some(data) = data else { return Ok(Vec::new()) };
-                    self.decoder.feed(event.as_deref().unwrap_or_default(), &data)
-                }
+            Source::Frames(frames) => match frames.next().await? {
+                // Some servers keep the connection alive with it.
+                Some(event) if matches!(event.data.trim(), "" | "null") => Ok(Vec::new()),
+                Some(event) => self.decoder.feed(&event.name, &event.data),
                 None => {
                     self.source = Source::Ended;
                     self.decoder.finish()
@@ -159,23 +185,12 @@ impl Reading<'_> {
     async fn drain(&mut self) {
         let rest = async {
             match &mut self.source {
-                Source::Frames(frames) => while let Some(Ok(_)) = frames.next().await {},
+                Source::Frames(frames) => while let Some(Ok(_)) = frames.body.next().await {},
                 Source::Lines(lines) => while let Some(Ok(_)) = lines.body.next().await {},
                 Source::Document(_) | Source::Ended => {}
             }
         };
         // A server that keeps the stream open loses the connection, nothing else.
         let _timed_out = tokio::time::timeout(DRAIN_MAX, rest).await;
-    }
-}
-
-/// Our own errors travel through the framing unchanged.
-fn unreadable(error: sse_stream::Error) -> ProviderError {
-    match error {
-        sse_stream::Error::Body(source) => match source.downcast::<ProviderError>() {
-            Ok(own) => *own,
-            Err(other) => broken(format!("the answer could not be read: {other}")),
-        },
-        other => broken(format!("the answer is not a stream of server-sent events: {other}")),
     }
 }

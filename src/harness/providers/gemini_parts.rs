@@ -5,9 +5,12 @@
 
 use super::accumulate::{broken, call_id, ended_early, token_count};
 use super::classify::{Family, stream_failure};
-use super::contract::{Block, Event, ProviderError, ProviderState, Response, Stop, TokenUsage, ToolArgs};
+use super::contract::{
+    Block, Event, Phase, ProviderError, ProviderState, Response, Stop, TokenUsage, ToolArgs,
+};
 use super::decode::Decoder;
 use super::{estimate, gemini};
+use crate::domain::ErrorClass;
 use serde_json::{Map, Value, json};
 
 /// Reads one stream of responses, one response, or an array of them (a server that ignored `alt=sse`).
@@ -169,6 +172,11 @@ impl PartsDecoder {
     fn end(&mut self) -> Result<Vec<Event>, ProviderError> {
         self.close_all();
         let stop = match (self.finish_reason.take(), self.blocked) {
+            // The request lacked a signature, which no other try of it would have.
+            (Some(reason), _) if reason == "MISSING_THOUGHT_SIGNATURE" => {
+                let message = "the vendor misses a thought's signature in the request";
+                return Err(ProviderError::new(ErrorClass::BadRequest, Phase::MidStream, message));
+            }
             (Some(reason), _) => stop_of(&reason, self.calls > 0),
             (None, true) => Stop::Refused,
             (None, false) => return Err(ended_early()),
@@ -256,10 +264,13 @@ fn stop_of(reason: &str, has_calls: bool) -> Stop {
         | "BLOCKLIST"
         | "PROHIBITED_CONTENT"
         | "SPII"
+        | "MODEL_ARMOR"
         | "IMAGE_SAFETY"
         | "IMAGE_PROHIBITED_CONTENT"
         | "IMAGE_RECITATION" => Stop::Refused,
-        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" => Stop::MalformedCall,
+        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS" | "MALFORMED_RESPONSE" => {
+            Stop::MalformedCall
+        }
         other => Stop::Other(other.to_owned()),
     }
 }

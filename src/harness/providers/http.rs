@@ -213,11 +213,16 @@ impl Endpoint {
         let sent = guard.wait(Phase::BeforeFirstByte, request.send()).await?;
         let response = self.accepted(sent, &mut guard, capture.as_deref()).await?;
         let request_id = ["request-id", "x-request-id"].iter().find_map(|name| header(&response, name));
-        let framing = framing(response.headers())?;
+        let said = framing(response.headers())?;
+        let body = pieces(response, guard, capture.clone());
+        let (framing, body) = match said {
+            Some(framing @ (Framing::Lines | Framing::Whole)) => (framing, body),
+            said => begun(said, body).await?,
+        };
         if let Some(capture) = &capture {
             capture.answering(framing.into());
         }
-        Ok(decode::events(pieces(response, guard, capture), framing, decoder(request_id)))
+        Ok(decode::events(body, framing, decoder(request_id)))
     }
 
     /// A response of status 200; any other is an error in the vendor's words.
@@ -312,21 +317,40 @@ fn header(response: &Response, name: &str) -> Option<String> {
     response.headers().get(name)?.to_str().ok().map(str::to_owned)
 }
 
+const WEB_PAGE: &str = "the provider answered with a web page: is `base_url` right?";
+
 /// Servers that ignore `stream` say JSON; proxies that answer instead of the model say HTML, or compress what nobody asked
-/// them to (we send no Accept-Encoding).
-fn framing(headers: &HeaderMap) -> Result<Framing, ProviderError> {
+/// them to (we send no Accept-Encoding). `None`: the header is missing, or names nothing that we know.
+fn framing(headers: &HeaderMap) -> Result<Option<Framing>, ProviderError> {
     let word = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let broken = |message| Err(ProviderError::new(ErrorClass::Protocol, Phase::BeforeFirstByte, message));
     if !matches!(word(CONTENT_ENCODING), "" | "identity") {
         return broken("the provider answered in a compressed form that was not asked for");
     }
     let media = word(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    match media.as_str() {
-        "text/html" => broken("the provider answered with a web page: is `base_url` right?"),
-        "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Ok(Framing::Lines),
-        media if media.ends_with("/json") || media.ends_with("+json") => Ok(Framing::Whole),
-        _ => Ok(Framing::ServerSent),
+    Ok(match media.as_str() {
+        "text/html" => return broken(WEB_PAGE),
+        "text/event-stream" => Some(Framing::ServerSent),
+        "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Some(Framing::Lines),
+        media if media.ends_with("/json") || media.ends_with("+json") => Some(Framing::Whole),
+        _ => None,
+    })
+}
+
+/// Reads a body up to the byte that tells its framing where nothing is said of it, or that it is a page whatever is said;
+/// gives it back whole.
+async fn begun(said: Option<Framing>, mut body: Pieces<'_>) -> Result<(Framing, Pieces<'_>), ProviderError> {
+    let (mut first, mut seen) = (Vec::new(), None);
+    while seen.is_none() {
+        let Some(piece) = body.next().await else { break };
+        first.extend_from_slice(&piece?);
+        seen = Framing::of_first_byte(&first);
     }
+    if first.trim_ascii_start().starts_with(b"<") {
+        return Err(ProviderError::new(ErrorClass::Protocol, Phase::MidStream, WEB_PAGE));
+    }
+    let whole = stream::iter([Ok(first)]).chain(body).boxed();
+    Ok((said.or(seen).unwrap_or(Framing::ServerSent), whole))
 }
 
 /// The body, watched by its guard and cut at the size limit.

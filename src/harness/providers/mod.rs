@@ -18,6 +18,7 @@ mod vendor_error;
 mod overflow;
 mod refusal;
 pub mod classify;
+mod sse;
 pub mod decode;
 mod http;
 mod script;

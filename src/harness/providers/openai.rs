@@ -2,22 +2,25 @@
 //!
 //! A vendor of this dialect is a [`Dialect`] value beside its `ADAPTER`; `grok.rs` is one to copy. What differs between
 //! servers of one vendor is a switch in its block of the configuration. Reasoning that servers send beside the answer is
-//! kept apart from the text and only sent back where the vendor asks for it: OpenAI has no place for it and DeepSeek
-//! refuses it. Absent on purpose: the responses API, images.
+//! kept apart from the text. With a call it goes back to the model that thought it, in the member that it came in: DeepSeek and
+//! Moonshot refuse the call without it. Without a call it does not, because DeepSeek's older model refuses that. Absent on
+//! purpose: the responses API, images.
 
 use super::Adapter;
 use super::classify::Family;
 use super::contract::{
-    CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError, Request, Structured, Wire,
+    CallContext, Capabilities, Event, Health, Phase, Provider, ProviderError, Request, Response, Stop,
+    Structured, TokenUsage, Wire,
 };
 use super::estimate;
 use super::http::{self, Endpoint, EndpointSpec};
 use super::openai_body;
-use super::openai_chunks::ChunkDecoder;
+use super::openai_chunks::{ChunkDecoder, is_unread_call};
 use crate::config::{ChatSwitches, ProviderSettings, StructuredOutput};
 use crate::domain::ErrorClass;
+use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use futures_util::stream::BoxStream;
+use futures_util::stream::{self, BoxStream};
 use reqwest::header::AUTHORIZATION;
 use serde_json::{Map, Value, json};
 
@@ -176,10 +179,33 @@ impl Provider for ChatCompletions {
     ) -> BoxStream<'a, Result<Event, ProviderError>> {
         // Within a string the quotation marks would be escaped, so this is the member itself.
         let usage_expected = wire.contains(&format!("\"stream_options\":{}", json!({"include_usage": true})));
-        let family = self.dialect.family;
+        let (family, adapter, model) = (self.dialect.family, self.dialect.adapter.id, context.model.clone());
         let decoder = move |request_id| -> Box<dyn super::decode::Decoder + 'a> {
-            Box::new(ChunkDecoder::new(request_id, family, usage_expected, estimate::tokens(wire)))
+            let decoder = ChunkDecoder::new(request_id, family, usage_expected, estimate::tokens(wire));
+            Box::new(decoder.returning_reasoning_by(adapter))
         };
-        self.endpoint.call(wire, context, Box::new(decoder))
+        let events = self.endpoint.call(wire, context, Box::new(decoder));
+        let unread = move |event: Result<Event, ProviderError>| match event {
+            Err(error) if is_unread_call(&error) => stream::iter(unread_call(&model, wire)).left_stream(),
+            other => stream::iter([other]).right_stream(),
+        };
+        events.flat_map(unread).boxed()
     }
+}
+
+/// The answer of a vendor that refuses what its own model wrote, before the stream: an answer with a call that cannot be read.
+/// It was paid, and its count is not said.
+fn unread_call(model: &str, wire: &str) -> Vec<Result<Event, ProviderError>> {
+    let usage = TokenUsage { input_tokens: estimate::tokens(wire), estimated: true, ..TokenUsage::default() };
+    let response = Response {
+        blocks: Vec::new(),
+        stop: Stop::MalformedCall,
+        usage,
+        model_served: model.to_owned(),
+        provider_request_id: None,
+        breakdown: Vec::new(),
+        session_usage: None,
+    };
+    let started = Event::Started { provider_request_id: None, model: model.to_owned() };
+    vec![Ok(started), Ok(Event::Finished(response))]
 }

@@ -87,7 +87,8 @@ fn tools<'a>(
         ToolChoice::Auto => "auto",
         ToolChoice::None => "none",
     };
-    (Some(request.tools.iter().map(|spec| tool(spec, strict)).collect()), Some(choice))
+    let choice = (!request.without.contains(&Parameter::ToolChoice)).then_some(choice);
+    (Some(request.tools.iter().map(|spec| tool(spec, strict)).collect()), choice)
 }
 
 fn tool(tool: &ToolSpec, strict: bool) -> Value {
@@ -124,7 +125,7 @@ fn messages(request: &Request, switches: &ChatSwitches) -> Vec<Value> {
     for message in &request.messages {
         match message.role {
             Role::User => user(message, switches, &mut messages),
-            Role::Assistant => messages.push(assistant(message)),
+            Role::Assistant => messages.push(assistant(message, &request.without)),
         }
     }
     messages
@@ -149,17 +150,44 @@ fn user(message: &Message, switches: &ChatSwitches, messages: &mut Vec<Value>) {
     messages.push(json!({"role": "user", "content": text}));
 }
 
-fn assistant(message: &Message) -> Value {
+fn assistant(message: &Message, without: &[Parameter]) -> Value {
     let calls: Vec<Value> = message.blocks.iter().filter_map(call).collect();
     let details: Vec<Value> = message.blocks.iter().flat_map(reasoning).cloned().collect();
     let mut wire = json!({"role": "assistant", "content": joined(message)});
     if !calls.is_empty() {
         wire["tool_calls"] = Value::Array(calls);
+        with_reasoning(&mut wire, message, without);
     }
     if !details.is_empty() {
         wire["reasoning_details"] = Value::Array(details);
     }
     wire
+}
+
+/// Puts what was thought before calls into the member that it came in. DeepSeek takes no `content: null` beside it.
+fn with_reasoning(wire: &mut Value, message: &Message, without: &[Parameter]) {
+    if without.contains(&Parameter::SentReasoning) {
+        return;
+    }
+    let member = |block: &'_ Block| match block {
+        Block::Thinking { text, provider_state: Some(state) } => {
+            Some((state.state.get("member")?.as_str()?.to_owned(), text.clone()))
+        }
+        _ => None,
+    };
+    let thoughts: Vec<(String, String)> = message.blocks.iter().filter_map(member).collect();
+    if let Some((name, _)) = thoughts.first() {
+        let texts: Vec<&str> = thoughts.iter().map(|(_, text)| text.as_str()).collect();
+        wire[name.as_str()] = json!(texts.join("\n\n"));
+    } else if without.contains(&Parameter::BareCalls) {
+        // An empty text counts as none.
+        wire["reasoning_content"] = json!(" ");
+    } else {
+        return;
+    }
+    if wire["content"].is_null() {
+        wire["content"] = json!("");
+    }
 }
 
 /// What OpenRouter wants back unchanged. The normaliser left nothing of another vendor's, and only the decoder of

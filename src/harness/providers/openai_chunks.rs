@@ -8,24 +8,34 @@ use super::contract::{
 use super::decode::Decoder;
 use super::estimate;
 use crate::domain::ErrorClass;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The keys under which servers send reasoning: DeepSeek, xAI and vLLM; OpenRouter; some proxies.
 const REASONING_KEYS: &[&str] = &["reasoning_content", "reasoning", "reasoning_text"];
+
+/// The members of [`REASONING_KEYS`] that a server may want back with a call: DeepSeek and Moonshot refuse a call without
+/// its `reasoning_content`, and Groq takes its `reasoning`.
+const RETURNED_KEYS: &[&str] = &["reasoning_content", "reasoning"];
 
 /// Reads one stream of chunks, or one whole completion.
 pub struct ChunkDecoder {
     request_id: Option<String>,
     family: Family,
+    /// The adapter that sends reasoning back; `None` where nobody does.
+    returns_by: Option<&'static str>,
     input_estimate: u64,
     /// We asked for usage, so a stream without it and without `[DONE]` was cut.
     usage_expected: bool,
     model: Option<String>,
     text: String,
     reasoning: String,
+    /// Where the reasoning stood.
+    reasoning_key: Option<&'static str>,
     /// OpenRouter's `reasoning_details`, which it wants back as they came.
     details: Vec<Value>,
     refused: bool,
+    /// Some choice came.
+    has_choice: bool,
     calls: Vec<Call>,
     finish_reason: Option<String>,
     /// The reason of the vendor behind OpenRouter.
@@ -53,13 +63,16 @@ impl ChunkDecoder {
         Self {
             request_id,
             family,
+            returns_by: None,
             input_estimate,
             usage_expected,
             model: None,
             text: String::new(),
             reasoning: String::new(),
+            reasoning_key: None,
             details: Vec::new(),
             refused: false,
+            has_choice: false,
             calls: Vec::new(),
             finish_reason: None,
             native_reason: None,
@@ -67,14 +80,22 @@ impl ChunkDecoder {
         }
     }
 
-    fn chunk(&mut self, chunk: &Value) -> Result<Vec<Event>, ProviderError> {
+    /// Reasoning goes back by the adapter of that name, in the member that it came in.
+    #[must_use]
+    pub fn returning_reasoning_by(self, adapter: &'static str) -> Self {
+        Self { returns_by: Some(adapter), ..self }
+    }
+
+    /// `spoken`: the member of a choice that holds what is new, before the other that it may have.
+    fn chunk(&mut self, chunk: &Value, spoken: [&str; 2]) -> Result<Vec<Event>, ProviderError> {
         let choices = chunk.get("choices").and_then(Value::as_array);
         // We ask for one answer; others, were they to come, are not ours.
         let ours = |choice: &&Value| choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0;
         let choice = choices.and_then(|choices| choices.iter().find(ours));
         let inside = |key: &str| [chunk.get(key), choice.and_then(|choice| choice.get(key))];
         if let Some(error) = inside("error").into_iter().flatten().find(|error| !error.is_null()) {
-            return Err(stream_failure(self.family, error));
+            let failure = stream_failure(self.family, error);
+            return if is_unread_call(&failure) { Ok(self.unread_call()) } else { Err(failure) };
         }
         // Moonshot has the usage inside the choice.
         let usage = inside("usage").into_iter().flatten().find(|usage| usage.is_object());
@@ -86,9 +107,11 @@ impl ChunkDecoder {
             self.usage = Some(usage_of(usage, self.family));
         }
         if let Some(choice) = choice {
-            let delta = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Value::Null);
+            self.has_choice = true;
+            let delta = spoken.into_iter().find_map(|key| choice.get(key)).unwrap_or(&Value::Null);
             events.extend(self.delta(delta));
-            if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) {
+            let reason = choice.get("finish_reason").and_then(Value::as_str);
+            if let Some(reason) = reason.filter(|reason| !reason.is_empty()) {
                 self.finish_reason = Some(reason.to_owned());
             }
             if let Some(reason) = choice.get("native_finish_reason").and_then(Value::as_str) {
@@ -98,15 +121,22 @@ impl ChunkDecoder {
         Ok(events)
     }
 
+    /// Azure's first chunk is about the prompt: it names neither the model nor the request, so that later ones are asked, too.
     fn start(&mut self, chunk: &Value) -> Vec<Event> {
-        if self.model.is_some() {
-            return Vec::new();
-        }
-        let text = |key: &str| chunk.get(key).and_then(Value::as_str).map(str::to_owned);
-        let model = text("model").unwrap_or_default();
+        let text = |key: &str| {
+            let text = chunk.get(key).and_then(Value::as_str);
+            text.filter(|text| !text.is_empty()).map(str::to_owned)
+        };
         self.request_id = self.request_id.take().or_else(|| text("id"));
-        self.model = Some(model.clone());
-        vec![Event::Started { provider_request_id: self.request_id.clone(), model }]
+        let is_first = self.model.is_none();
+        if self.model.as_ref().is_none_or(String::is_empty) {
+            self.model = Some(text("model").unwrap_or_default());
+        }
+        let model = self.model.clone().unwrap_or_default();
+        is_first
+            .then(|| Event::Started { provider_request_id: self.request_id.clone(), model })
+            .into_iter()
+            .collect()
     }
 
     fn delta(&mut self, delta: &Value) -> Vec<Event> {
@@ -116,9 +146,15 @@ impl ChunkDecoder {
             let details = delta.get("reasoning_details").and_then(Value::as_array).into_iter().flatten();
             details.for_each(|detail| add_detail(&mut self.details, detail));
         }
-        if let Some(piece) = REASONING_KEYS.iter().find_map(|key| text(key)) {
+        if let Some((key, piece)) = REASONING_KEYS.iter().find_map(|key| Some((*key, text(key)?))) {
+            self.reasoning_key.get_or_insert(key);
             self.reasoning.push_str(piece);
             events.push(Event::ThinkingDelta(piece.to_owned()));
+        }
+        let thought = delta.get("content").map(thought_of_content).unwrap_or_default();
+        if !thought.is_empty() {
+            self.reasoning.push_str(&thought);
+            events.push(Event::ThinkingDelta(thought));
         }
         if let Some(piece) = text("refusal") {
             self.refused = true;
@@ -133,7 +169,10 @@ impl ChunkDecoder {
         for fragment in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
             self.call(fragment);
         }
-        if let Some(function) = delta.get("function_call").filter(|function| function.is_object()) {
+        // Snowflake sends the older form, empty, beside every answer.
+        let is_said =
+            |function: &&Value| ["name", "arguments"].iter().any(|key| is_filled(function.get(*key)));
+        if let Some(function) = delta.get("function_call").filter(is_said) {
             // The older form: one call, without an id.
             let index = Some(0);
             let at = self.calls.iter().position(|call| call.index == index);
@@ -169,25 +208,17 @@ impl ChunkDecoder {
 
     /// The end of the answer.
     fn end(&mut self) -> Result<Vec<Event>, ProviderError> {
-        let (Some(model), Some(reason)) = (self.model.clone(), self.finish_reason.take()) else {
-            return Err(broken("the answer ended without a finish reason"));
+        let Some(model) = self.model.clone().filter(|_| self.has_choice) else {
+            return Err(broken("the answer ended before it began"));
         };
-        if reason == "error" {
+        // Some gateways give no reason (Novita behind OpenRouter, Snowflake); then what there is tells.
+        let reason = self.finish_reason.take().unwrap_or_else(|| "stop".to_owned());
+        let native = self.native_reason.take().unwrap_or_default();
+        if reason == "error" || [reason.as_str(), native.as_str()].contains(&"network_error") {
             let message = "the provider gave up in the middle of the answer";
             return Err(ProviderError::new(ErrorClass::Transient, Phase::MidStream, message));
         }
-        let mut blocks = Vec::new();
-        if !self.reasoning.is_empty() || !self.details.is_empty() {
-            let text = std::mem::take(&mut self.reasoning);
-            let state = Value::Array(std::mem::take(&mut self.details));
-            let kept = state.as_array().is_some_and(|details| !details.is_empty());
-            let family = super::openrouter::ADAPTER.id.to_owned();
-            let provider_state = kept.then_some(ProviderState { family, model: String::new(), state });
-            blocks.push(Block::Thinking { text, provider_state });
-        }
-        if !self.text.is_empty() {
-            blocks.push(Block::text(std::mem::take(&mut self.text)));
-        }
+        let mut blocks = self.spoken();
         let mut events = Vec::new();
         for (position, call) in (0..).zip(std::mem::take(&mut self.calls)) {
             if call.name.is_empty() {
@@ -200,20 +231,59 @@ impl ChunkDecoder {
             events.push(Event::ToolCall { id: id.clone(), name: name.clone(), args: args.clone() });
             blocks.push(Block::ToolCall { id, name, args, provider_state: None });
         }
-        events.push(Event::Finished(Response {
-            stop: stop_of(&reason, self.native_reason.as_deref(), !events.is_empty(), self.refused),
-            usage: self.usage.unwrap_or_else(|| self.estimate(&blocks)),
-            blocks,
-            model_served: model,
-            provider_request_id: self.request_id.clone(),
-            breakdown: Vec::new(),
-            session_usage: None,
-        }));
+        let stop = stop_of(&reason, &native, !events.is_empty(), self.refused);
+        events.push(self.finished(blocks, stop, model));
         Ok(events)
     }
 }
 
 impl ChunkDecoder {
+    /// What was thought and said, without calls.
+    fn spoken(&mut self) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        if !self.reasoning.is_empty() || !self.details.is_empty() {
+            let text = std::mem::take(&mut self.reasoning);
+            let details = std::mem::take(&mut self.details);
+            let returned = self.reasoning_key.filter(|key| RETURNED_KEYS.contains(key));
+            let kept = match (details.is_empty(), self.returns_by, returned) {
+                (false, ..) => Some((super::openrouter::ADAPTER.id, Value::Array(details))),
+                (true, Some(adapter), Some(key)) => Some((adapter, json!({ "member": key }))),
+                _ => None,
+            };
+            let provider_state = kept.map(|(family, state)| ProviderState {
+                family: family.to_owned(),
+                model: String::new(),
+                state,
+            });
+            blocks.push(Block::Thinking { text, provider_state });
+        }
+        if !self.text.is_empty() {
+            blocks.push(Block::text(std::mem::take(&mut self.text)));
+        }
+        blocks
+    }
+
+    fn finished(&self, blocks: Vec<Block>, stop: Stop, model_served: String) -> Event {
+        Event::Finished(Response {
+            stop,
+            usage: self.usage.unwrap_or_else(|| self.estimate(&blocks)),
+            blocks,
+            model_served,
+            provider_request_id: self.request_id.clone(),
+            breakdown: Vec::new(),
+            session_usage: None,
+        })
+    }
+
+    /// The end of an answer whose call the vendor could not read: what was said before it, and no call.
+    fn unread_call(&mut self) -> Vec<Event> {
+        let mut events = self.start(&Value::Null);
+        self.calls.clear();
+        let (blocks, model) = (self.spoken(), self.model.clone().unwrap_or_default());
+        events.push(self.finished(blocks, Stop::MalformedCall, model));
+        events
+    }
+
     fn estimate(&self, blocks: &[Block]) -> TokenUsage {
         let (input_tokens, output_tokens) = (self.input_estimate, estimate::answer(blocks));
         TokenUsage { input_tokens, output_tokens, estimated: true, ..TokenUsage::default() }
@@ -227,14 +297,17 @@ impl Decoder for ChunkDecoder {
         }
         let chunk: Value =
             serde_json::from_str(data).map_err(|e| broken(format!("a chunk is not JSON: {e}")))?;
-        self.chunk(&chunk)
+        // Perplexity repeats in `message` what was said so far.
+        self.chunk(&chunk, ["delta", "message"])
     }
 
     fn whole(&mut self, body: &str) -> Result<Vec<Event>, ProviderError> {
         let completion: Value =
             serde_json::from_str(body).map_err(|e| broken(format!("the answer is not JSON: {e}")))?;
-        let mut events = self.chunk(&completion)?;
-        events.extend(self.end()?);
+        let mut events = self.chunk(&completion, ["message", "delta"])?;
+        if !events.iter().any(|event| matches!(event, Event::Finished(_))) {
+            events.extend(self.end()?);
+        }
         Ok(events)
     }
 
@@ -270,26 +343,46 @@ impl Call {
     /// Whether a named fragment begins another call although it has this call's place.
     fn is_succeeded_by(&self, id: Option<&str>, function: &Value) -> bool {
         let other_id = id.is_some_and(|id| !self.id.is_empty() && self.id != id);
-        let brings_arguments = match function.get("arguments") {
-            Some(Value::String(text)) => !text.is_empty(),
-            Some(Value::Object(_)) => true,
-            _ => false,
-        };
+        let brings_arguments = is_filled(function.get("arguments"));
         let complete =
             !self.arguments.is_empty() && matches!(ToolArgs::parse(&self.arguments), ToolArgs::Object(_));
         other_id && brings_arguments && complete
     }
 }
 
-/// A string, or the parts that Mistral sends.
+/// Groq's code for a call that its model wrote and it could not read.
+const UNREAD_CALL: &str = "tool_use_failed";
+
+/// Whether a failure says that the model's call could not be read, which the model can mend.
+pub fn is_unread_call(failure: &ProviderError) -> bool {
+    failure.provider_code.as_deref() == Some(UNREAD_CALL)
+}
+
+fn is_filled(value: Option<&Value>) -> bool {
+    match value {
+        Some(Value::String(text)) => !text.is_empty(),
+        Some(Value::Object(_)) => true,
+        _ => false,
+    }
+}
+
+/// A string, the parts that Mistral sends, or the object that Cloudflare's JSON mode gives.
 fn text_of_content(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Array(parts) => {
             parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect()
         }
+        Value::Object(_) => content.to_string(),
         _ => String::new(),
     }
+}
+
+/// Mistral's reasoning: parts of the content, whose `thinking` is a text or parts again.
+fn thought_of_content(content: &Value) -> String {
+    let parts = content.as_array().into_iter().flatten();
+    let thoughts = parts.filter(|part| part.get("type").and_then(Value::as_str) == Some("thinking"));
+    thoughts.filter_map(|part| part.get("thinking")).map(text_of_content).collect()
 }
 
 /// Adds one of OpenRouter's details. A stream brings them in pieces: text that goes on the last one is joined to it, so
@@ -324,20 +417,29 @@ fn usage_of(usage: &Value, family: Family) -> TokenUsage {
     let count = |value: Option<&Value>| token_count(value).unwrap_or(0);
     let detail = |group: &str, name: &str| usage.get(group).and_then(|details| details.get(name));
     let prompt = count(usage.get("prompt_tokens"));
-    // DeepSeek and Moonshot have names of their own.
-    let cached = detail("prompt_tokens_details", "cached_tokens").or(usage.get("prompt_cache_hit_tokens"));
-    let cached = count(cached.or(usage.get("cached_tokens")));
+    // DeepSeek, Moonshot and Mistral have names of their own.
+    let own_names = ["prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens"];
+    let own_name = || own_names.iter().find_map(|name| usage.get(name));
+    let cached = count(detail("prompt_tokens_details", "cached_tokens").or_else(own_name));
     let written = count(detail("prompt_tokens_details", "cache_write_tokens"));
     let completion = count(usage.get("completion_tokens"));
-    let reasoning = count(detail("completion_tokens_details", "reasoning_tokens"));
-    // xAI counts reasoning beside the completion, all others within it; the total tells which.
-    let beside =
-        count(usage.get("total_tokens")) == prompt.saturating_add(completion).saturating_add(reasoning);
+    let stated = count(detail("completion_tokens_details", "reasoning_tokens"));
+    // xAI counts reasoning beside the completion, Gemini's gateway only in the total, all others within the completion; the
+    // total tells which.
+    // Mistral counts audio beside the prompt.
+    let heard = prompt.saturating_add(count(detail("prompt_tokens_details", "audio_tokens")));
+    let unsaid = count(usage.get("total_tokens")).saturating_sub(heard.saturating_add(completion));
+    let (reasoning, beside) = match stated {
+        0 => (unsaid, unsaid),
+        stated if stated == unsaid => (stated, stated),
+        stated => (stated, 0),
+    };
     TokenUsage {
         input_tokens: prompt.saturating_sub(cached).saturating_sub(written),
         cache_read_tokens: cached,
         cache_write_tokens: written,
-        output_tokens: if beside { completion.saturating_add(reasoning) } else { completion },
+        // Never more than an SQLite integer holds, like each of them.
+        output_tokens: completion.saturating_add(beside).min(i64::MAX.unsigned_abs()),
         reasoning_tokens: reasoning,
         cost_micros: usage.get("cost").filter(|_| family == Family::OpenRouter).and_then(micros),
         estimated: false,
@@ -354,15 +456,16 @@ fn micros(dollars: &Value) -> Option<i64> {
 
 /// Some gateways say `stop` although there are calls; a length that was reached cuts the last call's arguments. The
 /// reason of the vendor behind a gateway says more than the gateway's own few words.
-fn stop_of(reason: &str, native: Option<&str>, has_calls: bool, refused: bool) -> Stop {
-    match (reason, native.unwrap_or_default()) {
+fn stop_of(reason: &str, native: &str, has_calls: bool, refused: bool) -> Stop {
+    match (reason, native) {
         (_, "MALFORMED_FUNCTION_CALL") => Stop::MalformedCall,
         (_, "model_context_window_exceeded") => Stop::ContextExhausted,
         (_, "refusal" | "SAFETY" | "PROHIBITED_CONTENT" | "BLOCKLIST" | "RECITATION" | "SPII") => {
             Stop::Refused
         }
         ("length", _) => Stop::MaxTokens,
-        ("content_filter", _) => Stop::Refused,
+        // `sensitive` is z.ai's word.
+        ("content_filter" | "sensitive", _) | (_, "sensitive") => Stop::Refused,
         _ if refused => Stop::Refused,
         _ if has_calls => Stop::ToolUse,
         ("stop", "stop_sequence") => Stop::StopSequence,

@@ -28,11 +28,23 @@ const PHRASES: &[&str] = &[
     "too many tokens",
     "token limit exceeded",
     "request entity too large",
+    // LiteLLM's own class, where the vendor's sentence is missing.
+    "contextwindowexceedederror",
+    // Anthropic, of texts that are too long to be counted in tokens.
+    "too many total text bytes",
 ];
-const CODES: &[&str] =
-    &["context_length_exceeded", "model_context_window_exceeded", "exceed_context_size_error"];
+const CODES: &[&str] = &[
+    "context_length_exceeded",
+    "model_context_window_exceeded",
+    "exceed_context_size_error",
+    "too_many_prompt_tokens",
+];
 /// Groq and OpenAI word a rate limit as something too large.
 const NOT_OVERFLOW: &[&str] = &["tokens per min", "tpm", "rate limit"];
+/// Their sentence about a request that alone is larger than the limit, so that no waiting helps.
+const ABOVE_LIMIT: &str = "request too large for";
+const LIMIT_MARK: &str = "limit ";
+const REQUESTED_MARK: &str = "requested ";
 /// What stands before the number of tokens that the model takes.
 const WINDOW_MARKS: &[&str] = &[
     "tokens > ",
@@ -62,13 +74,31 @@ const GAP_LEN_MAX: usize = 6;
 
 /// Whether this failure is about the length of the input.
 pub fn is_overflow(error: &VendorError) -> bool {
-    error.is_named(CODES) || (error.says(PHRASES) && !error.says(NOT_OVERFLOW))
+    error.is_named(CODES) || (error.says(PHRASES) && !error.says(NOT_OVERFLOW)) || is_above_rate_limit(error)
+}
+
+/// Whether the request alone is larger than what a whole period allows.
+pub fn is_above_rate_limit(error: &VendorError) -> bool {
+    above_rate_limit(&error.words()).is_some()
+}
+
+/// The tokens of a whole period that a request alone exceeds; `None` where waiting may help.
+fn above_rate_limit(words: &str) -> Option<u64> {
+    let (_, rest) = words.split_once(ABOVE_LIMIT)?;
+    let (limit, requested) = (number_after(rest, LIMIT_MARK)?, number_after(rest, REQUESTED_MARK)?);
+    (requested > limit).then_some(limit)
 }
 
 /// Tokens that the model takes, where the vendor said so. A number that is not below the one that was asked for is no
 /// bound that we exceeded, so it was read wrongly.
 pub fn window_tokens(error: &VendorError) -> Option<u64> {
     let words = error.words();
+    if words.contains("bytes") {
+        return None;
+    }
+    if let Some(limit) = above_rate_limit(&words) {
+        return Some(limit);
+    }
     let stated = WINDOW_MARKS.iter().find_map(|mark| number_after(&words, mark));
     let window = error.window_tokens.or(stated).filter(|tokens| *tokens > 0)?;
     let asked = ASKED_BEFORE.iter().find_map(|mark| number_after(&words, mark));
@@ -122,6 +152,12 @@ mod tests {
             ("the request exceeds the available context size (4,096 tokens)", Some(4096)),
             ("Prompt contains 99 tokens, too large for model with 10 maximum context length", Some(10)),
             ("Your request exceeded model token limit: 8", Some(8)),
+            (
+                "Request too large for m on tokens per minute (TPM): Limit 6,000, Requested 7214, please",
+                Some(6000),
+            ),
+            ("Request too large for m on tokens per min (TPM): Limit 30000, Requested 2044.", None),
+            ("messages: too many total text bytes: 10000002 > 9000000", None),
             // The smaller number is the bound, or nothing is known.
             ("This model's maximum context length is 9000 tokens. However, you requested 8192 tokens", None),
             ("Your input exceeds the context window of this model", None),

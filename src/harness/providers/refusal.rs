@@ -49,6 +49,8 @@ const NAMES: &[(&str, Parameter)] = &[
     ("responsejsonschema", Parameter::OutputSchema),
     // Gemini before version 3, of a schema beside tools.
     ("response mime type", Parameter::OutputSchema),
+    ("tool_choice", Parameter::ToolChoice),
+    ("reasoning_content", Parameter::SentReasoning),
     ("reasoning_effort", Parameter::Reasoning),
     ("reasoningeffort", Parameter::Reasoning),
     ("reasoning", Parameter::Reasoning),
@@ -58,13 +60,24 @@ const NAMES: &[(&str, Parameter)] = &[
     ("temperature", Parameter::Temperature),
 ];
 
+/// DeepSeek and Moonshot, of a call that comes back without its reasoning; lower case.
+const MISSES_REASONING: &[&str] = &["must be passed back", "missing", "must include"];
+
 /// What a bad request was refused for. The vendor's `param` and `code` decide where it sends them; its sentence only
 /// where it does not.
 pub fn refused(error: &VendorError) -> Option<Parameter> {
     let words = error.words();
+    if words.contains("reasoning_content") && MISSES_REASONING.iter().any(|word| words.contains(word)) {
+        return Some(Parameter::BareCalls);
+    }
     let has_word = WORDS.iter().any(|word| words.contains(word));
     if !(error.is_named(CODES) || has_word) {
         return None;
+    }
+    // Groq: "('messages.2' : property 'reasoning' is unsupported)".
+    let place = format!("{} {words}", error.param.as_deref().unwrap_or_default().to_lowercase());
+    if place.contains("messages") && holds_word(&place, "reasoning") {
+        return Some(Parameter::SentReasoning);
     }
     let named = |text: &str| NAMES.iter().find(|(name, _)| holds_word(text, name)).map(|(_, what)| *what);
     let strictness = || words.contains("invalid schema for").then_some(Parameter::Strict);
@@ -73,6 +86,10 @@ pub fn refused(error: &VendorError) -> Option<Parameter> {
         // In a sentence the thing that is complained about comes first: "`temperature` … when thinking is on".
         None => {
             let place = |entry: &&(&str, Parameter)| word_at(&words, entry.0);
+            // DeepSeek: "Thinking mode does not support this tool_choice".
+            if holds_word(&words, "tool_choice") {
+                return Some(Parameter::ToolChoice);
+            }
             let first = NAMES.iter().filter(|entry| place(entry).is_some()).min_by_key(place);
             first.map(|(_, what)| *what)
         }

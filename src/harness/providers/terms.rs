@@ -37,6 +37,12 @@ pub enum Parameter {
     OutputSchema,
     /// How hard to think.
     Reasoning,
+    /// Whether tools may be called (`tool_choice`).
+    ToolChoice,
+    /// What was thought before a call, sent back with it.
+    SentReasoning,
+    /// Calls without what was thought before them, as another model made them: a blank stands for it.
+    BareCalls,
 }
 
 /// How an agent may work.

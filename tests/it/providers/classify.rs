@@ -3,7 +3,8 @@
 use super::fixture;
 use attache::domain::ErrorClass::{self, *};
 use attache::harness::providers::Parameter::{
-    MaxCompletionTokens, OutputSchema, Reasoning, StreamUsage, Strict, Temperature,
+    BareCalls, MaxCompletionTokens, OutputSchema, Reasoning, SentReasoning, StreamUsage, Strict, Temperature,
+    ToolChoice,
 };
 use attache::harness::providers::classify::Family::{
     self, Anthropic, Gemini, Grok, Ollama, OpenAi, OpenRouter,
@@ -181,6 +182,29 @@ fn a_bad_request_says_which_parameter_it_was_refused_for() {
     // Only a bad request can be mended so.
     let limited = with("temperature", "unsupported_value", "x");
     assert_eq!(http_failure(OpenAi, 500, &HeaderMap::new(), &limited).refused, None);
+}
+
+#[test]
+fn a_bad_request_over_reasoning_says_whether_it_was_too_much_or_missed() {
+    let table = [
+        ("Thinking mode does not support this tool_choice", ToolChoice),
+        // What was thought before a call: DeepSeek, Moonshot, and those who want none of it.
+        ("The `reasoning_content` in the thinking mode must be passed back to the API.", BareCalls),
+        (
+            "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2",
+            BareCalls,
+        ),
+        ("messages.2.reasoning_content: Extra inputs are not permitted", SentReasoning),
+        (
+            "'messages.2' : for 'role:assistant' ... ('messages.2' : property 'reasoning' is unsupported)",
+            SentReasoning,
+        ),
+    ];
+    for (said, refused) in table {
+        let body = json!({ "error": { "message": said } }).to_string();
+        let failure = http_failure(OpenAi, 400, &HeaderMap::new(), &body);
+        assert_eq!((failure.class, failure.refused), (BadRequest, Some(refused)), "{said}");
+    }
 }
 
 #[test]
