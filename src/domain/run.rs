@@ -108,6 +108,10 @@ word_enum!(
         Timeout = "timeout",
         ContextOverflow = "context_overflow",
         RequestTooLarge = "request_too_large",
+        /// The answer came to its length limit before its first word.
+        OutputLimit = "output_limit",
+        /// The answer is longer than a mail can be; it is kept.
+        AnswerTooLarge = "answer_too_large",
         BadRequest = "bad_request",
         ContentFilter = "content_filter",
         /// The provider's answer could not be understood, or ended too early.

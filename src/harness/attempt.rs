@@ -110,6 +110,10 @@ fn usable(work: &Work<'_>, response: Response) -> Result<Response, ProviderError
     let is_empty = response.text().trim().is_empty() && response.calls().next().is_none();
     let fault = match response.stop {
         Stop::ContextExhausted => Some((ErrorClass::ContextOverflow, "the answer did not fit the window")),
+        // The room went into thinking. With a call there is something to go on with.
+        Stop::MaxTokens if is_empty => {
+            Some((ErrorClass::OutputLimit, "the answer came to its length limit before its first word"))
+        }
         Stop::Refused if work.takes_refusals_elsewhere() => {
             Some((ErrorClass::ContentFilter, "the model refused to answer"))
         }

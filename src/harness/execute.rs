@@ -7,7 +7,7 @@ use super::calls;
 use super::desk::{Bench, RunError};
 use super::ledger::Moment;
 use super::meter;
-use super::providers::{Message, Response, Role, Stop, ToolChoice};
+use super::providers::{Block, Message, Response, Role, Stop, ToolChoice};
 use super::structured;
 use super::work::Work;
 use super::{purse, reply, supervisor, turn};
@@ -75,11 +75,11 @@ async fn converse(work: &mut Work<'_>) -> Result<(String, StopReason), RunError>
                 form.is_cut = response.stop == Stop::MaxTokens;
                 return Ok(answered(response.text()));
             }
-            let text = match response.stop == Stop::MaxTokens && !response.text().trim().is_empty() {
+            let text = match response.stop == Stop::MaxTokens {
                 true => complete(work, response).await?,
                 false => response.text(),
             };
-            return Ok(answered(text));
+            return Ok(answered(or_words_before(work, text)));
         }
     }
 }
@@ -92,11 +92,31 @@ async fn complete(work: &mut Work<'_>, response: Response) -> Result<String, Run
     let (rest, is_cut) = match has_room {
         true => match turn::ask(work, ToolChoice::None, Some(CONTINUE.to_owned())).await {
             Err(RunError::Purse(empty)) if purse::ends(work, &empty).await? => (String::new(), true),
+            // It only thought on: the beginning is not lost for that.
+            Err(RunError::Provider { source, .. }) if source.class == ErrorClass::OutputLimit => {
+                (String::new(), true)
+            }
             rest => rest.map(|rest| (rest.text(), rest.stop == Stop::MaxTokens))?,
         },
         false => (String::new(), true),
     };
     Ok(format!("{beginning}{rest}{}", if is_cut { CUT_OFF } else { "" }))
+}
+
+/// What was said beside the last call that had words, when the end has none: models write their answer, call a tool to
+/// note something down, and take the turn for over. Nothing more is said to a sender who has an answer already.
+fn or_words_before(work: &Work<'_>, text: String) -> String {
+    if !text.trim().is_empty() || work.replied {
+        return text;
+    }
+    let words = |message: &Message| {
+        let texts = message.blocks.iter().filter_map(|block| match block {
+            Block::Text { text } if message.role == Role::Assistant => Some(text.as_str()),
+            _ => None,
+        });
+        Some(texts.collect::<String>()).filter(|text| !text.trim().is_empty())
+    };
+    work.said.iter().rev().find_map(words).unwrap_or(text)
 }
 
 fn answered(text: String) -> (String, StopReason) {
@@ -110,7 +130,18 @@ async fn last_words(work: &mut Work<'_>, limit: StopReason) -> Result<(String, S
         Err(RunError::Purse(empty)) if purse::ends(work, &empty).await? => {
             Ok((purse::NOTHING_LEFT.to_owned(), limit))
         }
-        asked => asked.map(|response| (response.text(), limit)),
+        asked => {
+            let text = match asked {
+                Err(RunError::Provider { source, .. }) if source.class == ErrorClass::OutputLimit => {
+                    String::new()
+                }
+                asked => asked?.text(),
+            };
+            if !text.trim().is_empty() || work.replied {
+                return Ok((text, limit));
+            }
+            Ok((supervisor::honest(&or_words_before(work, text), limit), limit))
+        }
     }
 }
 
@@ -123,7 +154,14 @@ async fn finish(work: &mut Work<'_>, text: &str, stop: StopReason) -> Result<(),
         }
         StopReason::Failed => (RunState::Failed, structured::failure(work)),
         _ => {
-            let mail = reply::final_reply(work, text).await?;
+            let mail = match reply::final_reply(work, text).await {
+                Ok(mail) => mail,
+                Err(error) => {
+                    // What was paid is kept, whatever becomes of the mail.
+                    work.commit(None).await?;
+                    return Err(error);
+                }
+            };
             let undeliverable = mail.as_ref().and_then(|mail| undeliverable(&mail.fate));
             work.pending.extend(mail.map(|mail| Entry::Mail(Box::new(mail))));
             match undeliverable {

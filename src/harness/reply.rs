@@ -9,7 +9,7 @@ use crate::config::BounceAddress;
 use crate::domain::{
     Address, ConversationId, DeliveryId, ErrorClass, MessageId, ThreadId, Trigger, Withheld, bounce_address,
 };
-use crate::mime::{self, Automatic, Outgoing, OutgoingAttachment};
+use crate::mime::{self, Automatic, ComposeError, Outgoing, OutgoingAttachment};
 use crate::store::{Content, DeliveryKind, Fate, NewDelivery, NewOutbound, Place};
 use crate::tools::{Answered, DraftAttachment, MailDraft, MailPolicy};
 use serde_json::json;
@@ -109,11 +109,10 @@ fn freeze(
     let fate = match withheld {
         Some(rule) => Fate::Withhold(rule),
         None => {
-            let unmailable = |why: String| RunError::Fatal {
-                class: ErrorClass::BadRequest,
-                message: format!("the answer cannot be made a mail: {why}"),
-            };
-            let bytes = mime::compose(&outgoing).map_err(|error| unmailable(error.to_string()))?;
+            let bytes = mime::compose(&outgoing).map_err(|error| match error {
+                ComposeError::TextTooLarge { .. } => unmailable(ErrorClass::AnswerTooLarge, &error),
+                _ => unmailable(ErrorClass::BadRequest, &error),
+            })?;
             let sealed = gate.desk.config.gateway.signers.seal(bytes, &outgoing.from, outgoing.date);
             let delivery = NewDelivery {
                 id: DeliveryId::new(clock.new_id()),
@@ -122,12 +121,16 @@ fn freeze(
                 kind: DeliveryKind::Mail,
                 envelope_from: envelope_from(gate).to_string(),
                 recipients,
-                bytes: sealed.map_err(|error| unmailable(error.to_string()))?,
+                bytes: sealed.map_err(|error| unmailable(ErrorClass::BadRequest, &error))?,
             };
             Fate::Send { delivery: Box::new(delivery), reservation }
         }
     };
     Ok(NewOutbound { id, place, participants, content: content(&outgoing), hops, fate })
+}
+
+fn unmailable(class: ErrorClass, why: &dyn std::fmt::Display) -> RunError {
+    RunError::Fatal { class, message: format!("the answer cannot be made a mail: {why}") }
 }
 
 /// Where the mail systems of the world report to when this mail does not arrive.

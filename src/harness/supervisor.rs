@@ -420,6 +420,8 @@ pub fn honest(text: &str, limit: StopReason) -> String {
         StopReason::LimitTurns => "turns",
         StopReason::LimitCost => "money",
         StopReason::LimitToolFailures => "failed tool calls",
+        StopReason::LimitTokens => "tokens",
+        StopReason::LimitTime => "time",
         _ => "tool calls",
     };
     let sentence = format!("[This answer is incomplete: its run had used up the {what} it may use.]");

@@ -4,8 +4,9 @@
 use super::attempt::{self, Question};
 use super::circumstances::{Failure, Hindrance};
 use super::desk::RunError;
+use super::providers::retry::longer_output_tokens;
 use super::providers::{
-    Patience, ProviderError, Response, RetryDecision, Size, ToolChoice, Tried, retry_decision,
+    Patience, ProviderError, Request, Response, RetryDecision, Size, ToolChoice, Tried, retry_decision,
 };
 use super::work::Work;
 use super::{sessions, trim};
@@ -20,6 +21,8 @@ const FAREWELL_DURATION_MAX: Duration = Duration::from_secs(60);
 struct Tries {
     calls: u32,
     trimmed: bool,
+    /// Why an answer was given more room.
+    lengthened: Option<ProviderError>,
 }
 
 /// Asks the model until it answers. The answer is pending, not yet committed: it commits with what follows from it.
@@ -37,7 +40,7 @@ pub async fn ask(
     loop {
         let error = match call_or_rest(work, &question, &mut tries).await? {
             Ok(response) => return Ok(response),
-            Err(error) => error,
+            Err(error) => tries.of_more_room(error),
         };
         if sessions::starts_anew(work, &error).await? {
             continue;
@@ -46,6 +49,11 @@ pub async fn ask(
         match decide(work, &question, &mut tries, &error).await? {
             RetryDecision::RetryNow(wait) => pause(work, wait).await?,
             RetryDecision::TrimAndRetry { .. } => {}
+            RetryDecision::Lengthen { max_output_tokens } => {
+                tracing::info!(run = %work.run.id, route = %work.route, max_output_tokens, "the answer gets more room");
+                work.lengthen(max_output_tokens);
+                tries.lengthened = Some(error);
+            }
             RetryDecision::Downgrade(parameter) => {
                 tries.calls -= 1;
                 tracing::info!(run = %work.run.id, route = %work.route, ?parameter, "refused; left out from now on");
@@ -58,6 +66,19 @@ pub async fn ask(
             }
             RetryDecision::Reschedule(wait) => return Err(give_up(work, error, Some(wait)).await?),
             RetryDecision::Fail => return Err(give_up(work, error, None).await?),
+        }
+    }
+}
+
+impl Tries {
+    /// The failure that counts: a vendor that refuses more room for an answer refuses only the mend of what was wrong.
+    fn of_more_room(&self, error: ProviderError) -> ProviderError {
+        match &self.lengthened {
+            Some(cut) if error.class == ErrorClass::BadRequest && error.refused.is_none() => {
+                let message = format!("{}; with more room: {}", cut.message, error.message);
+                ProviderError { message, ..cut.clone() }
+            }
+            _ => error,
         }
     }
 }
@@ -113,6 +134,7 @@ fn decision(
     let size = Size {
         used_tokens: trim::tokens(&request),
         max_output_tokens: u64::from(request.max_output_tokens),
+        longer_output_tokens: longer(work, &request, tries),
         window_tokens: work.route.window_tokens(),
     };
     let tried = Tried {
@@ -129,6 +151,19 @@ fn decision(
         jitter_seed: u64::from(work.attempts_of(work.meter.turns)) ^ stable_seed(work.run.id.as_str()),
     };
     retry_decision(error, tried, patience, size)
+}
+
+/// More room for the answer: once in a turn, within the window and what the run may still use. Of an agent we set none.
+fn longer(work: &Work<'_>, request: &Request, tries: &Tries) -> Option<u32> {
+    if request.agent.is_some() || tries.lengthened.is_some() {
+        return None;
+    }
+    let used = trim::tokens(request);
+    let of_run = work.budget().tokens_max.saturating_sub(work.meter.usage.total_tokens());
+    // Less a tenth, because we only estimate.
+    let window = work.route.window_tokens().map(|window| window - window / 10);
+    let left = window.map_or(of_run, |window| window.min(of_run)).saturating_sub(used);
+    longer_output_tokens(request.max_output_tokens, left)
 }
 
 /// When the run might come back to this provider, if nobody else answers.

@@ -79,6 +79,8 @@ pub struct Work<'a> {
     budget: Budget,
     began: Duration,
     elapsed: Duration,
+    /// Room for an answer, where an answer of this route needed more than is configured.
+    output_tokens_max: Option<u32>,
     /// What the last request to be made leaves out.
     without: Vec<Parameter>,
     /// What kept calls from being made since the last one that was.
@@ -133,6 +135,7 @@ impl<'a> Work<'a> {
             budget,
             began: desk.clock.monotonic(),
             elapsed: run.worked,
+            output_tokens_max: None,
             without: Vec::new(),
             hindrances: Vec::new(),
             is_config_kept: false,
@@ -307,7 +310,13 @@ impl<'a> Work<'a> {
         if let Some(next) = self.chain.advance(&self.route, error, retry_in) {
             tracing::warn!(%run, %from, to = %next, %class, error = message, "falling back to another provider");
             self.route = next;
+            self.output_tokens_max = None;
         }
+    }
+
+    /// Gives the answers of this route that much room, for the rest of the run.
+    pub fn lengthen(&mut self, max_output_tokens: u32) {
+        self.output_tokens_max = Some(max_output_tokens);
     }
 
     /// How the next call comes to be made.
@@ -348,6 +357,7 @@ impl<'a> Work<'a> {
         let mut request = self.first.clone();
         request.model.clone_from(&self.route.model);
         request.agent = self.agent.terms.clone();
+        request.max_output_tokens = self.output_tokens_max.unwrap_or(request.max_output_tokens);
         request.tool_choice = tool_choice;
         request.without.clone_from(&self.without);
         request.messages.extend(self.said_for_model());

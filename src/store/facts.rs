@@ -104,6 +104,11 @@ pub(super) async fn step_recorded(
 
 /// What the owner can do about runs that failed with this class.
 fn after_run(class: Option<ErrorClass>, persona: &PersonaId, run: &str) -> String {
+    if class == Some(ErrorClass::AnswerTooLarge) {
+        return format!(
+            "`attache runs show {run}` has the answer, which is paid; send what is wanted of it yourself"
+        );
+    }
     let first = match class {
         Some(ErrorClass::Auth | ErrorClass::Permission) => {
             "give the provider a key that it accepts, in the environment or in `.secrets`, and start the engine again"
@@ -114,6 +119,9 @@ fn after_run(class: Option<ErrorClass>, persona: &PersonaId, run: &str) -> Strin
         }
         Some(ErrorClass::ContextOverflow | ErrorClass::RequestTooLarge) => {
             "lower `context_tokens_max` in `configs/inference.json`, or choose a model that takes more"
+        }
+        Some(ErrorClass::OutputLimit) => {
+            "raise `max_output_tokens` in `configs/inference.json`, or let the model think less"
         }
         Some(ErrorClass::Config) => "put right what `attache config check` names",
         Some(ErrorClass::OutboundNotConfigured) => "configure `outbound` in `configs/gateway.json`",

@@ -23,6 +23,7 @@ mod fallback;
 mod hostile;
 mod breaker;
 mod overflow;
+mod answers;
 mod endings;
 mod out_of_service;
 mod road;

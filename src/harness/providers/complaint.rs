@@ -30,6 +30,8 @@ const PHRASES: &[(ErrorClass, &[&str])] = &[
             "input is too long",
         ],
     ),
+    // Codex: "Incomplete response returned, reason: max_output_tokens".
+    (ErrorClass::OutputLimit, &["reason: max_output_tokens"]),
     (
         ErrorClass::Billing,
         &[
@@ -195,6 +197,8 @@ mod tests {
             ("Claude AI usage limit reached|1900000060", Some(ErrorClass::RateLimited)),
             ("API Error: 529 {\"type\":\"overloaded_error\"}", Some(ErrorClass::Overloaded)),
             ("line 15290", None),
+            ("Incomplete response returned, reason: max_output_tokens", Some(ErrorClass::OutputLimit)),
+            ("Incomplete response returned, reason: content_filter", Some(ErrorClass::ContentFilter)),
             ("No conversation found with session ID: x", Some(ErrorClass::SessionMissing)),
             ("Error: Session ID 1 is already in use.", Some(ErrorClass::SessionBusy)),
             ("connect ECONNREFUSED 127.0.0.1:9", Some(ErrorClass::Transient)),

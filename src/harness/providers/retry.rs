@@ -18,6 +18,11 @@ const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 /// A provider that answers nonsense twice will do so again.
 const PROTOCOL_ATTEMPTS_MAX: u32 = 2;
 
+/// Reasoning models are known to think for a few times what an answer has.
+const LONGER_TIMES: u32 = 4;
+/// What today's models may write at most, reasoning included; many refuse more.
+const OUTPUT_TOKENS_MAX: u32 = 64_000;
+
 /// What becomes of the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryDecision {
@@ -27,6 +32,8 @@ pub enum RetryDecision {
     Reschedule(Duration),
     /// Make the input at most this long, in tokens as we estimate them, and call again.
     TrimAndRetry { target_tokens: u64 },
+    /// Give the answer this much room, in tokens, and call again.
+    Lengthen { max_output_tokens: u32 },
     /// Leave this out, and call again.
     Downgrade(Parameter),
     /// Ask the next provider of the chain.
@@ -69,12 +76,14 @@ pub struct Size {
     /// Input, as we estimate it.
     pub used_tokens: u64,
     pub max_output_tokens: u64,
+    /// More room that an answer may be given; `None`: it was given already, or there is none.
+    pub longer_output_tokens: Option<u32>,
     /// Input and output together that the model takes, where that is known beforehand.
     pub window_tokens: Option<u64>,
 }
 
-/// Decides what is done about a failure: what passes by itself is tried again, a long input is made shorter once, a
-/// parameter is left out once, and then the chain goes on. The provider's own word and its own wait come before ours;
+/// Decides what is done about a failure: what passes by itself is tried again, a long input is made shorter once, an answer
+/// that did not come to a word is given more room once, a parameter is left out once, and then the chain goes on. The provider's own word and its own wait come before ours;
 /// our waits grow exponentially with full jitter. No wait within a run passes the end of its time.
 ///
 /// Whatever an agent did before it failed is done: then a person decides.
@@ -84,7 +93,7 @@ pub fn retry_decision(
     patience: Patience,
     size: Size,
 ) -> RetryDecision {
-    use RetryDecision::{Downgrade, Fail, Fallback, Reschedule, RetryNow, TrimAndRetry};
+    use RetryDecision::{Downgrade, Fail, Fallback, Lengthen, Reschedule, RetryNow, TrimAndRetry};
     let class = error.class;
     if class == ErrorClass::Cancelled || error.acted {
         return Fail;
@@ -92,7 +101,12 @@ pub fn retry_decision(
     if let Some(parameter) = error.refused.filter(|parameter| !tried.without.contains(parameter)) {
         return Downgrade(parameter);
     }
-    if class == ErrorClass::ContextOverflow {
+    if class == ErrorClass::OutputLimit
+        && let Some(max_output_tokens) = size.longer_output_tokens
+    {
+        return Lengthen { max_output_tokens };
+    }
+    if matches!(class, ErrorClass::ContextOverflow | ErrorClass::RequestTooLarge) {
         return match (tried.trimmed, tried.has_fallback) {
             (false, _) => TrimAndRetry { target_tokens: target(size, error.window_tokens) },
             (true, true) => Fallback,
@@ -133,6 +147,7 @@ fn falls_back(class: ErrorClass, fallback_on_refusal: bool) -> bool {
         | ErrorClass::Timeout
         | ErrorClass::Protocol
         | ErrorClass::BinaryMissing
+        | ErrorClass::OutputLimit
         | ErrorClass::Unsupported => true,
         ErrorClass::ContentFilter => fallback_on_refusal,
         _ => false,
@@ -148,6 +163,14 @@ fn target(size: Size, said: Option<u64>) -> u64 {
         Some(target) if target < size.used_tokens => target,
         _ => size.used_tokens * 7 / 10,
     }
+}
+
+/// How much room an answer is given that used up `now` tokens before its first word; `None` where `left` leaves none that is
+/// worth it.
+pub fn longer_output_tokens(now: u32, left: u64) -> Option<u32> {
+    let left = u32::try_from(left).unwrap_or(u32::MAX);
+    let longer = now.saturating_mul(LONGER_TIMES).min(OUTPUT_TOKENS_MAX).min(left);
+    (longer >= now.saturating_mul(2)).then_some(longer)
 }
 
 /// Tokens of input that fit a window beside the answer, less a tenth of the window; `None` where nothing would.

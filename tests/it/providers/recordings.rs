@@ -4,6 +4,7 @@
 
 use super::server::{Reply, Server};
 use super::{KEY, context, fixture, request};
+use crate::app::{Workspace, note};
 use crate::corpora::corpus;
 use attache::config::ProviderSettings;
 use attache::harness::providers::{
@@ -171,4 +172,93 @@ async fn every_habit_of_a_vendor_that_was_once_misread_is_read() {
         }
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), lines.lines().count(), wrong.join("\n"));
+}
+
+/// A workspace whose letters are answered by that server, asked once a turn.
+fn house(dialect: &str, url: &str) -> Workspace {
+    let workspace = Workspace::new(&json!({ "turns": [] })).talkative();
+    let provider = if dialect == "compat" { "compat:house" } else { dialect };
+    let block = json!({ "base_url": url, "api_key_variable": "HOUSE_KEY" });
+    workspace.write_json(
+        "configs/inference.json",
+        &json!({
+            "provider": provider, "model": "model-x", "retry": { "call_attempts_max": 1 },
+            "providers": { provider: block },
+        }),
+    );
+    workspace.write(".secrets", &format!("HOUSE_KEY={KEY}\n"));
+    super::threads::restrict(&workspace.path().join(".secrets"));
+    workspace
+}
+
+/// What must become of a letter that is answered so: the state of its run, and a class where it fails.
+fn fate(expected: &Value) -> (&'static [&'static str], Vec<String>) {
+    let has_text = expected["text"].as_str().is_some_and(|text| !text.trim().is_empty());
+    let classes = |classes: &[&str]| classes.iter().map(|class| (*class).to_owned()).collect();
+    match (expected.get("error"), expected["stop"].as_str()) {
+        (Some(_), _) => {
+            let wanted = expected["class"].as_array().into_iter().flatten();
+            (&["failed", "waiting_retry"], wanted.filter_map(|c| c.as_str().map(str::to_owned)).collect())
+        }
+        (None, Some("refused")) => (&["failed"], classes(&["content_filter"])),
+        (None, _) if has_text => (&["succeeded"], Vec::new()),
+        (None, Some("max_tokens")) => (&["failed"], classes(&["output_limit"])),
+        (None, _) => (&["failed"], classes(&["protocol", "content_filter"])),
+    }
+}
+
+/// Letters and digits: what marks and line breaks of Markdown leave.
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).collect()
+}
+
+#[tokio::test]
+async fn a_letter_that_is_answered_with_a_recording_ends_with_a_mail_or_with_a_class_and_a_notice() {
+    let explained: Vec<&str> = EXPLAINED.iter().map(|(id, _)| *id).collect();
+    let (mut total, mut wrong) = (BTreeMap::<&str, u32>::new(), Vec::new());
+    for dialect in DIALECTS {
+        let Some(recordings) = recordings(dialect) else { return };
+        let ends = |recording: &&Value| {
+            let expected = &recording["expected"];
+            let calls = expected["calls"].as_array().is_some_and(|calls| !calls.is_empty());
+            !calls && !explained.contains(&recording["id"].as_str().expect("an id"))
+        };
+        let is_silent = |r: &Value| fate(&r["expected"]).1.contains(&"output_limit".to_owned());
+        // Every answer that used up its length, and a sample of the others.
+        let chosen = recordings.iter().filter(ends).enumerate().filter(|(at, r)| at % 9 == 0 || is_silent(r));
+        for (_, recording) in chosen {
+            let expected = &recording["expected"];
+            let server = Server::start(vec![reply(recording)]).await;
+            let app = house(dialect, &server.url).start().await;
+            let run = app.run_of(&note("q@guest.example", "", "When is breakfast?")).await;
+            app.drain().await;
+            let (state, stop, class) = app.outcome(&run).await;
+            let (states, classes) = fate(expected);
+            let is_class = match &class {
+                Some(class) => classes.is_empty() && state != "succeeded" || classes.contains(class),
+                None => state == "succeeded",
+            };
+            let wanted = plain(expected["text"].as_str().unwrap_or_default());
+            let mails = app.sent();
+            let is_mailed = match state.as_str() {
+                "succeeded" => mails.iter().any(|mail| {
+                    let beginning: String = wanted.chars().take(40).collect();
+                    plain(&mail.text).contains(&beginning)
+                }),
+                _ => mails.is_empty(),
+            };
+            let facts = app.row("SELECT CAST(count(*) AS TEXT) FROM notices WHERE $1 = $1", "").await;
+            let is_told = state != "failed" || facts[0].as_deref() == Some("1");
+            if !(states.contains(&state.as_str()) && is_class && is_mailed && is_told) {
+                let id = &recording["id"];
+                wrong.push(format!(
+                    "{id}: {state} {stop:?} {class:?}, {} mails, told: {is_told}",
+                    mails.len()
+                ));
+            }
+            *total.entry(dialect).or_default() += 1;
+        }
+    }
+    println!("letters by dialect: {total:?}; {} went another way", wrong.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -1,8 +1,9 @@
 //! What is done about a failed call: every class, in every phase, at the first and at the last try, with and without
 //! somebody to fall back to, before and after an agent has acted.
 
-use RetryDecision::{Downgrade, Fail, Fallback, Reschedule, RetryNow, TrimAndRetry};
+use RetryDecision::{Downgrade, Fail, Fallback, Lengthen, Reschedule, RetryNow, TrimAndRetry};
 use attache::domain::ErrorClass;
+use attache::harness::providers::retry::longer_output_tokens;
 use attache::harness::providers::{
     Parameter, Patience, Phase, ProviderError, RetryDecision, Size, Tried, retry_decision,
 };
@@ -31,7 +32,7 @@ fn failed(class: ErrorClass) -> ProviderError {
 }
 
 fn size() -> Size {
-    Size { used_tokens: 10_000, max_output_tokens: 1000, window_tokens: None }
+    Size { used_tokens: 10_000, max_output_tokens: 1000, ..Size::default() }
 }
 
 fn tried(calls: u32, has_fallback: bool) -> Tried<'static> {
@@ -52,10 +53,14 @@ fn expected(class: ErrorClass) -> [RetryDecision; 3] {
         // What cannot be understood twice is not understood by waiting.
         C::Protocol => [RetryNow(secs(1)), Fail, Fallback],
         C::Store => [RetryNow(secs(1)), later, later],
-        C::ContextOverflow => [TrimAndRetry { target_tokens: 7000 }; 3],
-        C::Auth | C::Billing | C::Permission | C::ModelNotFound | C::BinaryMissing | C::Unsupported => {
-            [Fail, Fail, Fallback]
-        }
+        C::ContextOverflow | C::RequestTooLarge => [TrimAndRetry { target_tokens: 7000 }; 3],
+        C::Auth
+        | C::Billing
+        | C::Permission
+        | C::ModelNotFound
+        | C::BinaryMissing
+        | C::Unsupported
+        | C::OutputLimit => [Fail, Fail, Fallback],
         _ => [Fail; 3],
     }
 }
@@ -161,11 +166,34 @@ fn an_input_is_made_shorter_once_to_what_the_window_leaves() {
         (Some(900), None, 10_000, 7000),
     ] {
         let error = ProviderError { window_tokens: said, ..failed(ErrorClass::ContextOverflow) };
-        let size = Size { used_tokens: used, max_output_tokens: 1000, window_tokens: known };
+        let size =
+            Size { used_tokens: used, max_output_tokens: 1000, window_tokens: known, ..Size::default() };
         let at = |tried| retry_decision(&error, tried, patience(), size);
         assert_eq!(at(tried(1, true)), TrimAndRetry { target_tokens: target }, "{said:?} {known:?} {used}");
         let trimmed = |has_fallback| Tried { trimmed: true, ..tried(2, has_fallback) };
         assert_eq!((at(trimmed(true)), at(trimmed(false))), (Fallback, Fail));
+    }
+}
+
+#[test]
+fn an_answer_that_came_to_no_word_is_given_more_room_while_there_is_some() {
+    let error = failed(ErrorClass::OutputLimit);
+    let with = |longer_output_tokens, has_fallback| {
+        let size = Size { longer_output_tokens, ..size() };
+        retry_decision(&error, tried(9, has_fallback), patience(), size)
+    };
+    assert_eq!(with(Some(16_384), true), Lengthen { max_output_tokens: 16_384 });
+    assert_eq!((with(None, true), with(None, false)), (Fallback, Fail));
+    // Room now, tokens left, room then.
+    for (now, left, then) in [
+        (4096, 100_000, Some(16_384)),
+        (4096, 9000, Some(9000)),
+        (4096, 8191, None),
+        (20_000, 100_000, Some(64_000)),
+        (40_000, 100_000, None),
+        (64_000, u64::MAX, None),
+    ] {
+        assert_eq!(longer_output_tokens(now, left), then, "{now} of {left}");
     }
 }
 

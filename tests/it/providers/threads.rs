@@ -68,7 +68,7 @@ fn serve_by(workspace: &Workspace, provider: &str) {
     );
 }
 
-fn restrict(path: &std::path::Path) {
+pub fn restrict(path: &std::path::Path) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).expect("our own file");
 }
