@@ -18,6 +18,8 @@ const TOP_LEVEL: &[&str] = &[
     "personas",
     "tests",
     "benches",
+    "docs",
+    "packaging",
     "README.md",
     "LICENSE-MIT",
     "LICENSE-APACHE",
