@@ -1,8 +1,8 @@
 //! `attache ingest FILE…|-`: letters from files, through the same door as any other. Works beside a running engine.
 
-use super::{Command, Context, Exit, Failure};
+use super::{Command, Context, Exit, Failure, output};
 use crate::config::Config;
-use crate::domain::{Address, Letter, Via};
+use crate::domain::{Address, Letter, Via, filed};
 use crate::gateway::door::{Accepted, CopyOutcome, Door, Refusal};
 use crate::gateway::ingress::folder::{envelope_for_file, letters_of_mbox, with_crlf};
 use crate::gateway::intake::Intake;
@@ -73,6 +73,9 @@ struct CopyReport {
     /// Why no run was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<String>,
+    /// What has a filed letter answered all the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
 }
 
 async fn ingest(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
@@ -108,6 +111,8 @@ async fn ingest(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
         // Every letter is taken, also when nobody reads what became of the first.
         if !context.json() && told.is_ok() {
             told = bar.suspend(|| context.screen.line(report.sentence()));
+            let remedies = report.copies.iter().filter_map(|copy| copy.remedy.as_ref());
+            bar.suspend(|| remedies.for_each(|remedy| output::hint(remedy)));
         }
         bar.inc(1);
         reports.push(report);
@@ -177,6 +182,7 @@ async fn take(file: &str, door: &Intake, config: &Config, overrides: &Overrides)
     };
     if !overrides.rcpt_to.is_empty() {
         envelope.rcpt_to.clone_from(&overrides.rcpt_to);
+        envelope.arrival.names_recipients = true;
     }
     if let Some(mail_from) = &overrides.mail_from {
         envelope.mail_from.clone_from(mail_from);
@@ -215,13 +221,16 @@ fn read(file: &str, bytes_max: usize) -> Result<Vec<u8>, String> {
 }
 
 fn copies(accepted: Accepted) -> Vec<CopyReport> {
+    let sender = accepted.sender;
     let report = |copy: crate::gateway::door::Copy| {
         let (outcome, run, rule) = match copy.outcome {
             CopyOutcome::Run(run) => ("run", Some(run.to_string()), None),
             CopyOutcome::Filed(rule) => ("filed", None, Some(rule)),
             CopyOutcome::Duplicate => ("duplicate", None, None),
         };
+        let remedy = rule.as_ref().map(|rule| filed::remedy(rule, copy.message.as_str(), sender.as_ref()));
         CopyReport {
+            remedy,
             persona: copy.persona.to_string(),
             message: copy.message.to_string(),
             outcome,
@@ -236,7 +245,9 @@ impl Report {
     fn sentence(&self) -> String {
         let copy = |copy: &CopyReport| match (&copy.run, &copy.rule) {
             (Some(run), _) => format!("{}: run {run}", copy.persona),
-            (None, Some(rule)) => format!("{}: filed without a run ({rule})", copy.persona),
+            (None, Some(rule)) => {
+                format!("{}: filed without a run ({rule}): {}", copy.persona, filed::why(rule))
+            }
             (None, None) => format!("{}: here already, as message {}", copy.persona, copy.message),
         };
         let what = match &self.why {

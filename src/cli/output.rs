@@ -229,6 +229,12 @@ fn to_stderr(text: String) {
     }
 }
 
+/// Prints to stderr what can be done next, as after an error.
+pub fn hint(text: &str) {
+    let line = format!("{HINT}hint:{HINT:#} {}\n", printable(text));
+    let _unheard = anstream::stderr().lock().write_all(line.as_bytes());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! `attache runs list|show|cancel|retry|answer`: what personas did, and what an operator may do about it.
 
 use super::output::Screen;
-use super::replay::{find_run, not_found};
+use super::replay::{find_letter, find_run, no_such_run};
 use super::threads::{id_arg, number, page_args, persona_of};
 use super::{Command, Context, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
@@ -49,11 +49,11 @@ impl Command for RunsCommand {
             )
             .subcommand(named("show", "Show what is known of a run, in tables; `replay` tells it as a story"))
             .subcommand(named("cancel", "End a run that has not ended"))
-            .subcommand(
-                clap::Command::new("answer")
-                    .about("Answer a letter that a rule has filed")
-                    .arg(id_arg().help("The letter's id, or the first characters of it")),
-            )
+            .subcommand(clap::Command::new("answer").about("Answer a letter that a rule has filed").arg(
+                id_arg().help(
+                    "The letter's id, the first characters of it, or `last` for the newest that is filed",
+                ),
+            ))
             .subcommand(retry_command())
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
@@ -71,12 +71,14 @@ impl Command for RunsCommand {
             }
             let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
             if command == "answer" {
-                let found = store.find_message(id).await;
-                let message = found.map_err(|error| not_found(error, "`attache threads show`"))?;
+                let message = find_letter(&store, id).await?;
                 answer(context, &store, &message).await?;
                 return Ok(Exit::Ok);
             }
-            let run = find_run(&store, id).await.map_err(|error| not_found(error, "`attache runs list`"))?;
+            let run = match find_run(&store, id).await {
+                Ok(run) => run,
+                Err(error) => return Err(no_such_run(&store, error).await),
+            };
             match command {
                 "show" => show(context, &load_run(&store, &run).await?)?,
                 "cancel" => cancel(context, &store, &run).await?,

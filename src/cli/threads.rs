@@ -234,6 +234,9 @@ fn show_message(context: &Context, message: &MessageRecord, run: Option<&RunFact
     if let Some(run) = run {
         fields.push(("run", format!("{} {}", run.id, run.state)));
     }
+    if let Some((why, remedy)) = message.filed() {
+        fields.extend([("why", why.to_owned()), ("remedy", remedy)]);
+    }
     screen.fields(&fields)?;
     // Behind a gutter, so that a letter cannot imitate what stands around it.
     for line in message.text.trim_end().lines() {

@@ -22,6 +22,8 @@ pub struct Typed {
     interval: Option<Span>,
     /// Age at which a mail that still waits is worth a notice. Default: 4h.
     delayed_after: Option<Span>,
+    /// Least time between two mails about letters to a persona that were filed and not answered; `0s` is never. Default: 1d.
+    filed_interval: Option<Span>,
 }
 
 /// What the section means. Problems go to the desk.
@@ -42,5 +44,6 @@ pub fn settle(page: &Page<gateway::Typed>, typed: Option<&Typed>, desk: &mut Des
         desk.report(problem.hint("a broken mail server would otherwise fill the mailbox of its owner"));
     }
     let delayed_after = typed.delayed_after.map_or(Duration::from_secs(4 * 3600), |span| span.0);
-    Notices { persona, interval, delayed_after }
+    let filed_interval = typed.filed_interval.map_or(Duration::from_secs(24 * 3600), |span| span.0);
+    Notices { persona, interval, delayed_after, filed_interval }
 }

@@ -147,6 +147,8 @@ pub struct Notices {
     pub interval: Duration,
     /// Age at which a mail that still waits is worth a notice.
     pub delayed_after: Duration,
+    /// Least time between two mails about letters to a persona that were filed; zero is never.
+    pub filed_interval: Duration,
 }
 
 /// A provider and one of its models.

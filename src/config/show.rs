@@ -77,6 +77,7 @@ fn show_gateway(gateway: &Gateway, limits: &Limits) -> Value {
             "persona": gateway.notices.persona.as_ref().map(PersonaId::as_str),
             "interval": spell(gateway.notices.interval),
             "delayed_after": spell(gateway.notices.delayed_after),
+            "filed_interval": spell(gateway.notices.filed_interval),
         },
         "limits": show_limits(limits),
     })

@@ -48,6 +48,8 @@ pub struct Envelope {
 pub struct Arrival {
     /// The owner's address behind the user who authenticated with AUTH.
     pub submitted_by: Option<Address>,
+    /// Whoever handed the letter in named its recipients, so that it counts as addressed to them whatever its header says.
+    pub names_recipients: bool,
     /// The letter came through TLS.
     pub encrypted: bool,
     /// The client spoke ESMTP, not the SMTP of 1982.

@@ -9,6 +9,7 @@ pub mod budget;
 pub mod digest;
 pub mod duty;
 pub mod email;
+pub mod filed;
 pub mod id;
 pub mod identity;
 pub mod loop_token;

@@ -33,6 +33,10 @@ word_enum!(
         LetterSetAside = "letter_set_aside",
         /// Letters or connections are refused for want of something.
         LettersRefused = "letters_refused",
+        /// Letters were filed that somebody may wait to be answered.
+        LetterFiled = "letter_filed",
+        /// A correspondent or a thread has had as many answers as they may have.
+        LimitReached = "limit_reached",
         /// A responsibility's file cannot be used.
         ResponsibilityBroken = "responsibility_broken",
         /// Runs of a responsibility failed one after another, and nothing of it fires any more.
@@ -57,6 +61,8 @@ word_enum!(
         Folder = "folder",
         /// Where letters come in.
         Ingress = "ingress",
+        Letter = "letter",
+        Correspondent = "correspondent",
         Responsibility = "responsibility",
         Persona = "persona",
     }

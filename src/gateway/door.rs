@@ -60,6 +60,8 @@ pub enum SenderVerdict {
 /// A stored letter: one message per addressed persona.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
+    /// The one address of its From, proven or not.
+    pub sender: Option<Address>,
     pub copies: Vec<Copy>,
     /// Call [`Door::confirm`] once the peer has seen the answer.
     pub needs_confirmation: bool,
@@ -109,4 +111,26 @@ pub enum Refusal {
     /// 451 4.3.0
     #[error("could not be stored")]
     NotStored(#[from] crate::store::StoreError),
+}
+
+impl Refusal {
+    /// What the operator can do about it.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Refusal::TooLarge { .. } => "`limits.letter_bytes_max` in `configs/gateway.json` bounds letters",
+            Refusal::Hostile(_) => "nothing has to be done: what cannot be read safely is not taken",
+            Refusal::Denied => {
+                "see `deny`, `allow` and `default_decision` under `access` in `configs/security.json`"
+            }
+            Refusal::Disowned => {
+                "the domain in From publishes that mail like this is to be refused; its senders must sign it"
+            }
+            Refusal::Unverifiable => "its sender tries again; see whether the name servers answer",
+            Refusal::OutOfService => {
+                "its sender tries again; `attache config check` names what is wrong with the persona"
+            }
+            Refusal::NobodyAddressed => "`attache persona list` shows the addresses of the personas",
+            Refusal::NotStored(_) => "its sender tries again; `attache doctor` looks the database over",
+        }
+    }
 }

@@ -3,6 +3,7 @@
 
 mod admission;
 mod draft;
+mod outcome_log;
 mod records;
 mod returns;
 pub mod history;
@@ -21,6 +22,7 @@ use crate::mime::{self, ParseError, ParseLimits};
 use crate::store::{NewInbound, Store, StoredInbound};
 use draft::{Dedup, Draft};
 use futures_util::future::BoxFuture;
+use outcome_log::Told;
 use returns::Returned;
 use room::Allowance;
 use shortage::Shortages;
@@ -68,7 +70,20 @@ impl Intake {
         self.verifier.stop();
     }
 
+    /// Takes a letter in and says in the log what became of it.
     async fn take_in(&self, letter: Letter) -> Result<Accepted, Refusal> {
+        let told = Told::new(&letter.envelope, letter.bytes.len());
+        let mut sender = None;
+        let taken = self.store_letter(letter, &mut sender).await;
+        match &taken {
+            Ok(accepted) => told.accepted(accepted),
+            Err(refusal) => told.refused(refusal, sender.as_ref()),
+        }
+        taken
+    }
+
+    /// `from` is set to the letter's sender as soon as it is known.
+    async fn store_letter(&self, letter: Letter, from: &mut Option<Address>) -> Result<Accepted, Refusal> {
         let max_bytes = self.config.limits.letter_bytes_max;
         if letter.bytes.len() > max_bytes {
             return Err(Refusal::TooLarge { max_bytes });
@@ -80,6 +95,7 @@ impl Intake {
         let returned = self.returned(&envelope, email.as_ref(), &bytes).await?;
         let security = returned.admits(&self.config.security);
         let sender = email.as_ref().and_then(Email::sender);
+        from.clone_from(&sender);
         let mut decisions = admission::by_name(&security, sender.as_ref(), &envelope)?;
         let identity = self.verifier.identify(&envelope, email.as_ref(), &bytes).await?;
         decisions.extend(admission::by_identity(&security, sender.as_ref(), &envelope, &identity)?);
@@ -116,7 +132,7 @@ impl Intake {
         let copies = outcomes.zip(&personas);
         let copies =
             copies.map(|((message, outcome), p)| Copy { persona: p.id.clone(), message, outcome }).collect();
-        Ok(Accepted { copies, needs_confirmation })
+        Ok(Accepted { sender, copies, needs_confirmation })
     }
 
     /// The personas among the recipients, each once.

@@ -29,6 +29,11 @@ static RULES: &[Rule] = &[
     Rule { name: "unauthenticated", forbids: unauthenticated },
 ];
 
+/// The names of the rules, in the order in which they are asked.
+pub fn rule_names() -> impl Iterator<Item = &'static str> {
+    RULES.iter().map(|rule| rule.name)
+}
+
 struct Rule {
     name: &'static str,
     forbids: fn(&Matter<'_>) -> bool,
@@ -146,9 +151,12 @@ fn bulk_precedence(matter: &Matter<'_>) -> bool {
 }
 
 /// A personal responder answers only what names it: blind copies, forwarded and redirected mail were meant for others
-/// (RFC 3834 section 2).
+/// (RFC 3834 section 2). Who hands a letter in by `ingest --to` says for whom it is.
 fn is_addressed(matter: &Matter<'_>) -> bool {
-    let Matter { email, persona, personas, .. } = matter;
+    let Matter { envelope, email, persona, personas, .. } = matter;
+    if envelope.arrival.names_recipients {
+        return true;
+    }
     let named = email.to.iter().chain(&email.cc).chain(&email.resent).filter_map(Mailbox::address);
     named.into_iter().any(|address| is(persona, personas, &address))
 }

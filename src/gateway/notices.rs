@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 /// How often the table is looked at.
 const POLL: Duration = Duration::from_secs(1);
-/// How often the outbox is searched for mail that waits too long.
+/// How often the outbox is searched for mail that waits too long, and the letters for those that were filed.
 const DELAY_SWEEP: Duration = Duration::from_secs(60);
 /// Who speaks; the address beside it is a persona's.
 const DISPLAY_NAME: &str = "Attaché";
@@ -102,7 +102,11 @@ impl Notices {
         if !is_due(&self.swept.lock().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(());
         }
-        self.store.raise_delays(self.config.gateway.notices.delayed_after).await?;
+        let notices = &self.config.gateway.notices;
+        self.store.raise_delays(notices.delayed_after).await?;
+        if !notices.filed_interval.is_zero() {
+            self.store.raise_filed(notices.filed_interval).await?;
+        }
         *self.swept.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
         Ok(())
     }

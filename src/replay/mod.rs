@@ -17,6 +17,7 @@ pub mod html;
 pub use load::{load_run, load_thread};
 pub use slot::{Destination, SlotRecord};
 
+use crate::domain::filed;
 use crate::store::Executor;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -147,6 +148,15 @@ pub struct MessageRecord {
     /// The run that wrote it.
     pub run: Option<String>,
     pub attachments: Vec<AttachmentRecord>,
+}
+
+impl MessageRecord {
+    /// Why a letter has no run, and what its owner can do about it; `None` for one that has, and for mail out.
+    pub fn filed(&self) -> Option<(&'static str, String)> {
+        let rule = filed::rule_of(&self.disposition)?;
+        let sender = filed::address_in(&self.sender);
+        Some((filed::why(rule), filed::remedy(rule, &self.id, sender.as_ref())))
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

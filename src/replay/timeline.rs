@@ -202,6 +202,10 @@ fn write_message(page: &mut Page, time: &str, message: &MessageRecord) {
     page.field("subject", &message.subject);
     page.field("id", &message.rfc_message_id);
     page.field("trust", &message.trust);
+    if let Some((why, remedy)) = message.filed() {
+        page.field("why", why);
+        page.whole_field("remedy", &remedy);
+    }
     for attachment in &message.attachments {
         let (name, kind, size) = (&attachment.filename, &attachment.content_type, attachment.size_bytes);
         page.field("attached", &format!("{name} ({kind}, {size} bytes)"));

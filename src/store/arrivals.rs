@@ -6,13 +6,14 @@
 
 use super::bulk::{Bulk, ROWS_MAX};
 use super::correspondence::{DAY, HOUR, Sent, since};
+use super::filed;
 use super::messages::{NewInbound, StoredInbound, audit, insert_attachment, placing};
 use super::refusal::{Refusal, is_broken};
 use super::runs::NewRun;
 use super::threads::{self, Found, Placing, json_list};
 use super::writer::{Job, Outcome};
 use super::{Result, Store, StoreError, mailboxes, reports};
-use crate::domain::{MessageId, Timestamp};
+use crate::domain::{MessageId, Timestamp, Withheld};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::json;
@@ -338,6 +339,8 @@ struct NewRow<'a> {
     copy: &'a NewInbound,
     found: Found,
     run: Option<&'a NewRun>,
+    /// The limit that files it.
+    over: Option<Withheld>,
     /// `run` or `filed:<rule>`.
     disposition: String,
     now: Timestamp,
@@ -350,7 +353,7 @@ impl<'a> NewRow<'a> {
         let sent = Sent { in_thread: answers, ..sent };
         let over = copy.quota.as_ref().and_then(|quota| quota.bounds.exceeded_by(sent.one_more()));
         let disposition = over.map_or_else(|| copy.disposition.clone(), |rule| format!("filed:{rule}"));
-        Self { copy, found, run: copy.run.as_ref().filter(|_| over.is_none()), disposition, now }
+        Self { copy, found, run: copy.run.as_ref().filter(|_| over.is_none()), over, disposition, now }
     }
 
     fn stored(&self) -> StoredInbound {
@@ -399,6 +402,10 @@ async fn insert(conn: &mut SqliteConnection, rows: &[NewRow<'_>]) -> Result<()> 
         let copy = row.copy;
         for attachment in &copy.attachments {
             insert_attachment(conn, &copy.persona, &copy.id, attachment).await?;
+        }
+        if let (Some(rule), Some(quota)) = (row.over, &copy.quota) {
+            let who = (quota.counterparty.as_str(), rule);
+            filed::limit_reached(conn, &copy.persona, who, &copy.id, row.now).await?;
         }
         let held = row.run.is_none().then_some(&row.disposition);
         for decision in held.into_iter().chain(&copy.decisions) {

@@ -3,6 +3,7 @@
 //! Counts stand in buckets of a minute, so that a day is at most 1,440 rows however many mails it had. A bucket counts
 //! as long as any instant of it does, which may be a minute too long and never one too short.
 
+use super::filed;
 use super::messages::audit;
 use super::runs::fenced;
 use super::threads::json_list;
@@ -122,6 +123,9 @@ pub(super) const OWN_MAIL: &str = "
       JOIN delivery_recipients r ON r.delivery_id = d.id WHERE d.message_id = m.id)
     FROM messages m WHERE m.persona_id IN (SELECT value FROM json_each($1)) AND m.message_id = $2
       AND m.direction = 'outbound' AND m.disposition = 'sent' ORDER BY m.seq LIMIT 1";
+/// Who is counted for a letter, as the gateway noted it.
+pub(super) const COUNTERPARTY: &str = "
+    SELECT metadata_json ->> 'counterparty' FROM messages WHERE id = $1";
 pub(super) const FILE_TRIGGER: &str = "
     UPDATE messages SET disposition = $3 WHERE id = $1 AND persona_id = $2";
 pub(super) const END_UNASKED: &str = "
@@ -204,6 +208,12 @@ impl PersonaStore {
                     let (message, disposition) = (key.trigger_message.as_str(), format!("filed:{rule}"));
                     let file = sqlx::query(FILE_TRIGGER).bind(message).bind(persona.as_str());
                     file.bind(&disposition).execute(&mut *conn).await?;
+                    let who =
+                        sqlx::query_scalar(COUNTERPARTY).bind(message).fetch_optional(&mut *conn).await?;
+                    if let Some(who) = who.flatten() {
+                        let who: String = who;
+                        filed::limit_reached(conn, &persona, (&who, rule), &key.trigger_message, now).await?;
+                    }
                     audit(conn, Some(&persona), ("message", message), &disposition, now).await
                 })
             })

@@ -11,7 +11,7 @@ use super::outputs::{self, NewOutput};
 use super::runs::fenced;
 use super::steps::{self, Executor, Step, StepKind};
 use super::turns::{self, TurnAnswered, TurnFailed, TurnStarted};
-use super::{PersonaStore, Result, facts, sessions};
+use super::{PersonaStore, Result, facts, filed, sessions};
 use crate::clock::Clock;
 use crate::domain::{ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, Timestamp, Withheld};
 use sqlx::{Row, SqliteConnection};
@@ -197,7 +197,12 @@ impl Scribe {
                 let over = correspondence::reserve(conn, &self.persona, place, reservation, self.now);
                 match over.await? {
                     None => (Some(delivery), None),
-                    over => (None, over),
+                    Some(rule) => {
+                        // Whoever is over is not told apart here; the first stands for all.
+                        let who = reservation.counterparties.first().map_or("somebody", String::as_str);
+                        filed::limit_reached(conn, &self.persona, (who, rule), &mail.id, self.now).await?;
+                        (None, Some(rule))
+                    }
                 }
             }
         };

@@ -48,6 +48,8 @@ mod bounce;
 mod browse;
 mod replay;
 mod faces;
+mod filed;
+mod guest_house;
 mod folder;
 mod imap;
 mod import;

@@ -2,6 +2,7 @@
 
 mod commands;
 mod deliveries;
+mod filed;
 mod privacy;
 mod telling;
 

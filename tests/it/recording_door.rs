@@ -114,7 +114,7 @@ impl Door for RecordingDoor {
             let persona = PersonaId::parse("ada").unwrap();
             letters.push(letter);
             let copies = vec![Copy { persona, message: MessageId::new("secret-message-id"), outcome }];
-            Ok(Accepted { copies, needs_confirmation: true })
+            Ok(Accepted { sender: None, copies, needs_confirmation: true })
         }
         .boxed()
     }

@@ -67,6 +67,11 @@ const HOT: &[(&str, &[&str])] = &[
     ("search::NEWEST_HITS", &["INTEGER PRIMARY KEY"]),
     ("search::EARLIER_HITS", &["INTEGER PRIMARY KEY"]),
     ("search::SHOW_HITS", &["INTEGER PRIMARY KEY"]),
+    ("filed::NEWEST_FILED", &["messages_filed"]),
+    ("filed::IS_NEWS", &["messages_filed"]),
+    ("filed::FILED_SINCE", &["messages_filed"]),
+    ("filed::MISSED_LETTERS", &["messages_filed"]),
+    ("filed::TOLD", &["INTEGER PRIMARY KEY"]),
     ("facts::DELAYED_DELIVERIES", &["deliveries_open", "sqlite_autoindex_notices_2"]),
 ];
 

@@ -13,10 +13,11 @@ mod forks;
 
 pub use show::print;
 
+use super::output::one_line;
 use super::{Command, Context, Exit, Failure};
-use crate::domain::{RunId, ThreadId};
+use crate::domain::{MessageId, RunId, ThreadId, filed};
 use crate::replay::{RunRecord, load_run};
-use crate::store::{ID_PREFIX_CHARS_MIN, Store, StoreError};
+use crate::store::{FiledLetter, ID_PREFIX_CHARS_MIN, Store, StoreError};
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
 
@@ -82,7 +83,7 @@ async fn named(store: &Store, id: &str) -> anyhow::Result<Named> {
             (StoreError::Missing { .. }, Ok(thread)) => Ok(Named::Thread(thread)),
             (StoreError::Missing { .. }, Err(StoreError::Missing { .. })) => {
                 if id == LAST {
-                    return Err(not_found(of_runs, "`attache runs list`"));
+                    return Err(no_such_run(store, of_runs).await);
                 }
                 let message = format!("no run and no thread `{id}`");
                 Err(Failure::new(Exit::NoInput, message).hint(id_hint("`attache runs list`")).into())
@@ -104,7 +105,7 @@ async fn record_of(store: &Store, id: &str) -> anyhow::Result<RunRecord> {
             let record = store.fork_record(&fork).await?;
             Ok(serde_json::from_str(&record)?)
         }
-        Err(StoreError::Missing { .. }) => Err(not_found(missing, "`attache runs list`")),
+        Err(StoreError::Missing { .. }) => Err(no_such_run(store, missing).await),
         Err(error) => Err(error.into()),
     }
 }
@@ -137,7 +138,7 @@ async fn run_of(store: &Store, id: &str, done: &str) -> anyhow::Result<RunId> {
             let hint = format!("it was forked from run {of}; `attache replay show {fork}` shows it");
             Err(Failure::new(Exit::Usage, message).hint(hint).into())
         }
-        _ => Err(not_found(error, "`attache runs list`")),
+        _ => Err(no_such_run(store, error).await),
     }
 }
 
@@ -157,12 +158,46 @@ async fn runs_of(
     Ok(runs)
 }
 
+/// An error of finding a run, with a hint where to look. Without any run the newest letter may say why.
+pub async fn no_such_run(store: &Store, error: StoreError) -> anyhow::Error {
+    match error {
+        StoreError::Missing { kind: "run", ref id } if id == LAST => match store.newest_filed().await {
+            Ok(Some(letter)) => {
+                let (said, remedy) = told(&letter);
+                Failure::new(Exit::NoInput, format!("{NO_RUN_YET}: {said}")).hint(remedy).into()
+            }
+            Ok(None) => Failure::new(Exit::NoInput, NO_RUN_YET)
+                .hint("`attache ingest FILE` brings a first letter")
+                .into(),
+            Err(error) => error.into(),
+        },
+        other => not_found(other, "`attache runs list`"),
+    }
+}
+
+/// What became of a filed letter, and what can be done about it.
+fn told(letter: &FiledLetter) -> (String, String) {
+    let FiledLetter { id, persona, sender, subject, rule } = letter;
+    let (from, about) = (one_line(sender), one_line(subject));
+    let said = format!(
+        "the letter from {from} to {persona} about `{about}` is filed ({rule}): {}",
+        filed::why(rule)
+    );
+    (said, filed::remedy(rule, id.as_str(), filed::address_in(sender).as_ref()))
+}
+
+/// The filed letter that is meant: by its id, the first characters of it, or the word `last`.
+pub async fn find_letter(store: &Store, id: &str) -> anyhow::Result<MessageId> {
+    if id != LAST {
+        return store.find_message(id).await.map_err(|error| not_found(error, "`attache threads show`"));
+    }
+    let letter = store.newest_filed().await?;
+    letter.map(|letter| letter.id).ok_or_else(|| Failure::new(Exit::NoInput, "no letter is filed").into())
+}
+
 /// An error of finding something by its id, with a hint where to look.
 pub fn not_found(error: StoreError, listing: &str) -> anyhow::Error {
     match error {
-        StoreError::Missing { kind: "run", ref id } if id == LAST => {
-            Failure::new(Exit::NoInput, NO_RUN_YET).hint("`attache ingest FILE` brings a first letter").into()
-        }
         StoreError::Missing { .. } => {
             Failure::new(Exit::NoInput, error.to_string()).hint(id_hint(listing)).into()
         }

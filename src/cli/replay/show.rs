@@ -1,13 +1,14 @@
 //! `attache replay show RUN|THREAD|last`: everything that happened, or the part of it that is asked for, as a timeline, as
 //! one page of HTML, or as the bytes that went out and came in.
 
-use super::{Named, named};
+use super::{LAST, Named, named, told};
 use crate::cli::output::{self, Screen, Unwritten};
 use crate::cli::runs::instant;
 use crate::cli::{Command, Context, Exit, Failure};
 use crate::replay::select::Selection;
 use crate::replay::timeline::{self, Line, Tone};
 use crate::replay::{RunRecord, ThreadRecord, TurnRecord, html, load_thread};
+use crate::store::Store;
 use anstyle::{AnsiColor, Style};
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -70,7 +71,12 @@ impl Command for Show {
             let store = context.store_beside().await?;
             let selection = selection(args)?;
             match named(&store, id).await? {
-                Named::Run(record) => show_run(context, args, &selection, &record)?,
+                Named::Run(record) => {
+                    show_run(context, args, &selection, &record)?;
+                    if id == LAST && !context.json() {
+                        remark_on_later_letter(&store, &record).await?;
+                    }
+                }
                 Named::Thread(thread) => {
                     let record = load_thread(&store, &thread, MESSAGES_MAX, RUNS_MAX).await?;
                     show_thread(context, args, &selection, &record)?;
@@ -79,6 +85,18 @@ impl Command for Show {
             Ok(Exit::Ok)
         })
     }
+}
+
+/// A letter that came after the last run and has none is what somebody may be looking for.
+async fn remark_on_later_letter(store: &Store, record: &RunRecord) -> anyhow::Result<()> {
+    // Ids begin with the time.
+    let later = store.newest_filed().await?.filter(|letter| letter.id.as_str() > record.run.id.as_str());
+    if let Some(letter) = later {
+        let (said, remedy) = told(&letter);
+        output::remark(&format!("after this run {said}"));
+        output::hint(&remedy);
+    }
+    Ok(())
 }
 
 fn selection(args: &ArgMatches) -> Result<Selection, Failure> {

@@ -19,10 +19,7 @@ pub(super) fn by_name(
     match judge::access(&security.access, sender, envelope.mail_from.as_ref()) {
         SenderVerdict::Welcome => Ok(Vec::new()),
         SenderVerdict::Denied => match security.access.mode {
-            Mode::Enforce => {
-                log("refused", "access", sender, envelope);
-                Err(Refusal::Denied)
-            }
+            Mode::Enforce => Err(Refusal::Denied),
             Mode::Monitor => {
                 log("would be refused", "access", sender, envelope);
                 Ok(vec!["would_refuse:access".to_owned()])
@@ -50,10 +47,7 @@ pub(super) fn by_identity(
     };
     let mut decisions = Vec::new();
     match (refusal, security.authentication.mode) {
-        (Some((refusal, verb, rule)), Mode::Enforce) => {
-            log(&format!("{verb}d"), rule, sender, envelope);
-            return Err(refusal);
-        }
+        (Some((refusal, ..)), Mode::Enforce) => return Err(refusal),
         (Some((_, verb, rule)), Mode::Monitor) => {
             log(&format!("would be {verb}d"), rule, sender, envelope);
             decisions.push(format!("would_{verb}:{rule}"));

@@ -73,6 +73,13 @@ fn headline(untold: &Untold) -> String {
             format!("{} of {} set aside, which ends engines", count("letter", "letters"), quoted(subject))
         }
         NoticeKind::LettersRefused => format!("letters are refused for want of {}", newest.detail()),
+        NoticeKind::LetterFiled => format!("letters{of} were filed and not answered"),
+        NoticeKind::LimitReached if untold.count == 1 => {
+            format!("{} has had as many answers{of} as they may have", quoted(subject))
+        }
+        NoticeKind::LimitReached => {
+            format!("{} correspondents have had as many answers{of} as they may have", untold.count)
+        }
         NoticeKind::ResponsibilityBroken => {
             format!("{} cannot be used", count("responsibility", "responsibilities"))
         }

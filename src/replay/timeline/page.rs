@@ -97,6 +97,11 @@ impl Page {
         self.inside(vec![span(Tone::Faint, format!("{label:<9} ")), span(Tone::Plain, value)]);
     }
 
+    /// As [`Self::field`], never cut: words of ours with something to type in them.
+    pub(super) fn whole_field(&mut self, label: &str, value: &str) {
+        self.inside(vec![span(Tone::Faint, format!("{label:<9} ")), span(Tone::Plain, value)]);
+    }
+
     /// Foreign text behind a gutter.
     pub(super) fn quote(&mut self, text: &str) {
         let lines: Vec<&str> = text.trim_end().lines().collect();

@@ -208,7 +208,11 @@ async fn send_email_tells_the_model_that_somebody_has_had_enough() {
     app.drain().await;
     assert_eq!(app.trace(&run).await[3..], ["ok send_email", "call send_email", "rate_limited send_email"]);
     assert_eq!(app.sent().len(), 2);
-    assert_eq!(dispositions(&app).await, "sent sent withheld:rate_limited");
+    assert_eq!(
+        dispositions(&app).await,
+        "sent sent withheld:rate_limited notice",
+        "the owner hears of the limit"
+    );
     app.check().await;
 }
 

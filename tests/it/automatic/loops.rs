@@ -72,7 +72,7 @@ async fn listen(app: &TestApp, stop: &CancellationToken) -> SocketAddr {
 }
 
 async fn written(app: &TestApp) -> i64 {
-    count(&app.workspace, "SELECT count(*) FROM deliveries").await
+    count(&app.workspace, "SELECT count(*) FROM deliveries WHERE kind = 'mail'").await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

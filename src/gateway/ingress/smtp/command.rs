@@ -91,6 +91,13 @@ impl Mailbox {
     }
 }
 
+impl std::fmt::Display for Mailbox {
+    /// For people: control characters and all that is not ASCII are escaped.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}@{}", self.local.escape_default(), self.domain.escape_default())
+    }
+}
+
 /// Longest path with its brackets (RFC 5321 section 4.5.3.1.3).
 const PATH_BYTES_MAX: usize = 256;
 

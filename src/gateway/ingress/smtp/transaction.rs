@@ -8,6 +8,7 @@ use super::wire::Cut;
 use crate::config::ListenerKind;
 use crate::domain::{Address, Arrival, Envelope, Letter, Via};
 use crate::gateway::door::{RecipientVerdict, Refusal, SenderVerdict, Shortage};
+use std::net::IpAddr;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
@@ -34,6 +35,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             },
         };
         if door.sender(mail_from.as_ref()) == SenderVerdict::Denied {
+            let from = mail_from.as_ref().map(Address::to_string);
+            let (remedy, peer) = (Refusal::Denied.remedy(), self.peer.map(|peer| peer.to_string()));
+            tracing::info!(from, reply = reply::SENDER_DENIED.code, remedy, peer, "a sender is refused");
             return reply::SENDER_DENIED;
         }
         if !door.has_room() {
@@ -50,7 +54,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         let settings = &self.house.settings;
         let address = match self.house.judge(recipient) {
             Ok(address) => address,
-            Err(refusal) => return refusal,
+            Err(refusal) => {
+                log_refused_recipient(recipient, transaction.mail_from.as_ref(), self.peer, refusal);
+                return refusal;
+            }
         };
         // A recipient named twice gets the letter once (RFC 5321 section 4.1.1.3 leaves it to us).
         let key = address.key();
@@ -91,12 +98,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         };
         let (verdict, next) = match self.wire.letter(&mut reader).await? {
             End::Whole(bytes) => (self.store(transaction, bytes).await, GO_ON),
-            End::Unfit(Fault::NoMemory) => {
-                self.house.door.short_of(Shortage::LetterMemory);
-                (reply::NO_ROOM, GO_ON)
-            }
-            End::Unfit(fault) => (fault_reply(fault), GO_ON),
-            End::Broken(fault) => (fault_reply(fault), HANG_UP),
+            End::Unfit(fault) => (self.unfit(&transaction, fault), GO_ON),
+            End::Broken(fault) => (self.unfit(&transaction, fault), HANG_UP),
         };
         for _ in 1..replies {
             self.wire.reply(verdict);
@@ -105,9 +108,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         Ok(if answered == HANG_UP { HANG_UP } else { next })
     }
 
+    /// The reply to data that is no letter; nobody else hears of it.
+    fn unfit(&self, transaction: &Transaction, fault: Fault) -> Reply {
+        if matches!(fault, Fault::NoMemory) {
+            self.house.door.short_of(Shortage::LetterMemory);
+        }
+        let refusal = fault_reply(fault);
+        let from = transaction.mail_from.as_ref().map(Address::to_string);
+        let to = transaction.rcpt_to.iter().map(Address::to_string).collect::<Vec<_>>().join(" ");
+        let peer = self.peer.map(|peer| peer.to_string());
+        tracing::info!(from, to, reply = refusal.code, why = refusal.text, peer, "a letter is refused");
+        refusal
+    }
+
     /// Knocks at the door. The bytes go in exactly as they came.
     async fn store(&mut self, transaction: Transaction, bytes: Vec<u8>) -> Reply {
-        let (size, recipients) = (bytes.len(), transaction.rcpt_to.len());
         let envelope = Envelope {
             mail_from: transaction.mail_from,
             rcpt_to: transaction.rcpt_to,
@@ -124,10 +139,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 ..Arrival::default()
             },
         };
-        let via = envelope.via.as_str();
         match self.house.door.accept(Letter { envelope, bytes }).await {
             Ok(accepted) => {
-                tracing::info!(bytes = size, recipients, via, "a letter came by SMTP");
                 self.errors = 0;
                 self.stored += 1;
                 self.brought_at = self.house.settings.lobby.clock.monotonic();
@@ -137,11 +150,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 }
                 reply::STORED
             }
-            Err(refusal) => {
-                let error = &refusal as &dyn std::error::Error;
-                tracing::info!(bytes = size, recipients, via, error, "a letter by SMTP was refused");
-                refusal_reply(&refusal)
-            }
+            Err(refusal) => refusal_reply(&refusal),
         }
     }
 }
@@ -166,6 +175,29 @@ impl House {
             _ => Err(reply::NOBODY_HERE),
         }
     }
+}
+
+/// The sender of a letter that nobody gets has no other line in the log.
+fn log_refused_recipient(
+    recipient: &Recipient,
+    mail_from: Option<&Address>,
+    peer: Option<IpAddr>,
+    refusal: Reply,
+) {
+    let from = mail_from.map_or_else(|| "<>".to_owned(), Address::to_string);
+    let to = match recipient {
+        Recipient::Postmaster => "postmaster".to_owned(),
+        Recipient::Mailbox(mailbox) => mailbox.to_string(),
+    };
+    let (peer, reply) = (peer.map(|peer| peer.to_string()), refusal.code);
+    let remedy = match refusal {
+        reply::OUT_OF_SERVICE => Refusal::OutOfService.remedy(),
+        reply::NO_RELAY => "the domain is none of this engine's: mail elsewhere is not taken",
+        _ => {
+            "no persona has that address: `attache persona list` shows theirs, `aliases` in `persona.json` adds one"
+        }
+    };
+    tracing::info!(from, to, reply, remedy, peer, "a recipient is refused");
 }
 
 fn fault_reply(fault: Fault) -> Reply {
