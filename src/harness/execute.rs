@@ -37,8 +37,7 @@ pub async fn execute(
     }
     let said = converse(&mut work).await?;
     let (text, stop) = structured::hold(&mut work, said).await?;
-    finish(&mut work, &text, stop).await?;
-    Ok(stop)
+    finish(&mut work, &text, stop).await
 }
 
 /// The loop: ask, execute the calls, ask again; gives the final text and why it is final.
@@ -145,8 +144,9 @@ async fn last_words(work: &mut Work<'_>, limit: StopReason) -> Result<(String, S
     }
 }
 
-/// One commit: the last answer, the reply with its delivery, the end of the run.
-async fn finish(work: &mut Work<'_>, text: &str, stop: StopReason) -> Result<(), RunError> {
+/// One commit: the last answer, the reply with its delivery, the end of the run. Gives why it ended: an answer that
+/// nobody gets has answered nothing.
+async fn finish(work: &mut Work<'_>, text: &str, mut stop: StopReason) -> Result<StopReason, RunError> {
     let (state, error) = match stop {
         StopReason::Refused => {
             let message = "the model refused to answer".to_owned();
@@ -163,6 +163,9 @@ async fn finish(work: &mut Work<'_>, text: &str, stop: StopReason) -> Result<(),
                 }
             };
             let undeliverable = mail.as_ref().and_then(|mail| undeliverable(&mail.fate));
+            if mail.as_ref().is_some_and(|mail| matches!(mail.fate, Fate::Withhold(Withheld::NoRecipient))) {
+                stop = StopReason::Failed;
+            }
             work.pending.extend(mail.map(|mail| Entry::Mail(Box::new(mail))));
             match undeliverable {
                 Some((class, message)) => (RunState::Failed, Some((class, message.to_owned()))),
@@ -170,7 +173,8 @@ async fn finish(work: &mut Work<'_>, text: &str, stop: StopReason) -> Result<(),
             }
         }
     };
-    work.commit(Some(Entry::Finished(Finished { state, stop_reason: stop, error }))).await
+    work.commit(Some(Entry::Finished(Finished { state, stop_reason: stop, error }))).await?;
+    Ok(stop)
 }
 
 /// Why an answer that was wanted cannot reach anybody before an operator acts.
@@ -179,6 +183,11 @@ fn undeliverable(fate: &Fate) -> Option<(ErrorClass, &'static str)> {
         Fate::Withhold(Withheld::OutboundNotConfigured) => {
             let message = "an answer is stored, but no outbound transport is configured";
             Some((ErrorClass::OutboundNotConfigured, message))
+        }
+        Fate::Withhold(Withheld::NoRecipient) => {
+            let message = "an answer is stored, but there is nobody to send it to: no owner is configured, or its letter or thread \
+                           names nobody else";
+            Some((ErrorClass::Config, message))
         }
         Fate::Withhold(Withheld::NotAllowed) => {
             let message = "an answer is stored, but `deliver_to` names somebody who is neither an owner nor in `send_allow`";

@@ -144,7 +144,7 @@ impl Proposal {
         let (path, text) = (format!("{FOLDER}/{}.md", slug(&args.name)), written(&args, call.run.as_str()));
         // Nothing of the workspace can be named here, so nothing is offered.
         let offer = Offer::default();
-        let bounds = Bounds { zone: chrono_tz::UTC, tools: None, offer: &offer };
+        let bounds = Bounds { zone: chrono_tz::UTC, tools: None, offer: &offer, mails_answers: true };
         let responsibility = file::parse(text.as_bytes(), &bounds).map_err(|error| refused(error.problem))?;
         let now = call.clock.now();
         if responsibility.timing.next_after(now).is_none() {

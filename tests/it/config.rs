@@ -359,7 +359,8 @@ fn the_sample_prompts_render_and_the_sample_duties_are_readable() {
         }
         if path.contains("/responsibilities/") {
             let offer = Offer::default();
-            let bounds = Bounds { zone: chrono_tz::Europe::Berlin, tools: None, offer: &offer };
+            let bounds =
+                Bounds { zone: chrono_tz::Europe::Berlin, tools: None, offer: &offer, mails_answers: false };
             let duty =
                 file::parse(text.as_bytes(), &bounds).unwrap_or_else(|error| panic!("{path}: {error}"));
             assert_eq!(duty.timezone, chrono_tz::Europe::Berlin, "{path}");

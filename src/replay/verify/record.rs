@@ -8,7 +8,7 @@ use crate::domain::{Timestamp, sha256_hex};
 use crate::harness::as_of::AsOf;
 use crate::harness::circumstances::{Begun, Ended};
 use crate::harness::providers::{AgentTerms, Response};
-use crate::store::{ClaimedRun, HeldTo, RunSummary, Step, Store, StoredTurn};
+use crate::store::{ClaimedRun, HeldTo, RunSummary, Step, Store, StoredMessage, StoredTurn};
 use serde::Deserialize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,8 @@ pub struct Record {
     pub contexts: Vec<AsOf>,
     /// Texts of the messages that it wrote.
     pub mails: Vec<String>,
+    /// Whom the last of them names in To; nobody where there was nobody to send it to.
+    pub people: Vec<String>,
     /// Its terms.
     pub held_to: HeldTo,
 }
@@ -61,12 +63,15 @@ impl Record {
         }
         let calls = turns.into_iter().map(Call::of).collect::<Result<Vec<_>, Fault>>()?;
         let contexts = AsOf::of_run(store, &run.id).await?;
-        let mails = persona.mails_of_run(&run.id).await?.into_iter().map(|mail| mail.text_body).collect();
+        let mails = persona.mails_of_run(&run.id).await?;
+        let people = mails.last().map(people).unwrap_or_default();
+        let mails = mails.into_iter().map(|mail| mail.text_body).collect();
         Ok(Some(Self {
             calls: in_order(calls),
             steps: persona.steps_of_run(&run.id).await?,
             contexts,
             mails,
+            people,
             held_to: persona.terms_of_run(&run.id).await?,
             run,
         }))
@@ -235,4 +240,10 @@ impl Call {
 fn in_order(mut calls: Vec<Call>) -> Vec<Call> {
     calls.sort_by_key(|call| call.begun.found_calls);
     calls
+}
+
+fn people(mail: &StoredMessage) -> Vec<String> {
+    let recipients: serde_json::Value = serde_json::from_str(&mail.recipients_json).unwrap_or_default();
+    let to = recipients["to"].as_array().into_iter().flatten();
+    to.filter_map(|address| address.as_str().map(str::to_owned)).collect()
 }

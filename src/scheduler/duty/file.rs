@@ -9,7 +9,7 @@ use super::sheet::Sheet;
 use super::timing::{Timing, local_text};
 use super::{prompt, terms};
 use crate::config::micros_of;
-use crate::domain::{RunTerms, SlotTerms, Timestamp};
+use crate::domain::{DeliverTo, RunTerms, SlotTerms, Timestamp};
 use chrono_tz::Tz;
 
 pub use super::front::FileError;
@@ -111,6 +111,12 @@ fn assemble(
         deliver_to_line: sheet.line("deliver_to").unwrap_or(1),
         prompt: body.trim().to_owned(),
     };
+    let to_owners = responsibility.run_terms.deliver_to == DeliverTo::Owners;
+    if responsibility.enabled && to_owners && bounds.mails_answers && bounds.offer.owners.is_empty() {
+        let problem = "its answers go to the owners, and there are none; name one in `owners` of `configs/gateway.json`, or write \
+                       `deliver_to: store`";
+        return Err(fault(sheet.line("deliver_to").unwrap_or(end), problem));
+    }
     if responsibility.prompt.is_empty() {
         return Err(fault(end, "the prompt below the front matter is empty"));
     }

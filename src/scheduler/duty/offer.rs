@@ -1,7 +1,7 @@
 //! What a responsibility may name: tools, profiles, providers, people. Files are checked against it, so that no run begins
 //! that could not end.
 
-use crate::config::{Config, Persona};
+use crate::config::{Config, Persona, ReplyMode};
 use crate::domain::Address;
 use chrono_tz::Tz;
 
@@ -51,10 +51,13 @@ pub struct Bounds<'a> {
     /// The tools that the persona may use; `None`: all.
     pub tools: Option<&'a [String]>,
     pub offer: &'a Offer,
+    /// The persona's final texts are mailed, so that a file that names nobody else needs an owner.
+    pub mails_answers: bool,
 }
 
 impl<'a> Bounds<'a> {
     pub fn of(persona: &'a Persona, offer: &'a Offer) -> Self {
-        Self { zone: persona.timezone, tools: persona.tools.as_deref(), offer }
+        let mails_answers = persona.reply == ReplyMode::Final;
+        Self { zone: persona.timezone, tools: persona.tools.as_deref(), offer, mails_answers }
     }
 }

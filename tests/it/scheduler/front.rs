@@ -9,7 +9,7 @@ use chrono_tz::{America::New_York, Europe::Berlin};
 use std::time::Duration;
 
 fn read(bytes: &[u8]) -> Result<Responsibility, FileError> {
-    file::parse(bytes, &Bounds { zone: New_York, tools: None, offer: &offer() })
+    file::parse(bytes, &Bounds { zone: New_York, tools: None, offer: &offer(), mails_answers: true })
 }
 
 fn front(front: &str) -> Result<Responsibility, FileError> {
@@ -209,7 +209,7 @@ fn a_file_that_does_not_say_who_or_when_names_the_line_too() {
 fn a_persona_s_files_name_only_tools_that_it_may_use() {
     let own = ["read_file".to_owned()];
     let offer = offer();
-    let bounds = Bounds { zone: Berlin, tools: Some(&own), offer: &offer };
+    let bounds = Bounds { zone: Berlin, tools: Some(&own), offer: &offer, mails_answers: true };
     let text = |tool: &str| format!("---\nname: A\nevery: 1h\ntools:\n- read_file\n- {tool}\n---\nGo.");
     let error = file::parse(text("send_email").as_bytes(), &bounds).expect_err("not its tool");
     assert_eq!(

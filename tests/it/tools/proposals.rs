@@ -25,7 +25,7 @@ fn with(change: &Value) -> Value {
 fn read(bench: &Bench, name: &str) -> Responsibility {
     let bytes = fs::read(bench.path(name)).expect("a file");
     let offer = Offer::default();
-    let bounds = Bounds { zone: chrono_tz::UTC, tools: None, offer: &offer };
+    let bounds = Bounds { zone: chrono_tz::UTC, tools: None, offer: &offer, mails_answers: true };
     file::parse(&bytes, &bounds).unwrap_or_else(|error| panic!("{error}"))
 }
 
