@@ -172,7 +172,7 @@ fn tell_where(context: &Context, story: &Story, second: &Exchange) -> anyhow::Re
         format!("cat {}", quoted(&file(&answer))),
         format!("{attache} ingest {}", quoted(&file("configs/demo/letter.eml"))),
         format!("{attache} serve"),
-        format!("{program} init my-house"),
+        format!("{program} init my-house --domain example.org --owner you@example.org"),
     ];
     for command in commands {
         screen.line(format!("   {command}"))?;

@@ -1,7 +1,13 @@
-//! `attache init DIR`: writes a fresh workspace; what exists is kept.
+//! `attache init DIR --domain DOMAIN --owner ADDRESS`: writes a workspace with one persona of the owner's own.
+//!
+//! A workspace that is there is left alone, so that nothing that was removed from it comes back. The guest house of
+//! `attache demo` is no part of it.
 
-use super::{Command, Context, Exit, Failure, output, sample};
-use clap::{Arg, ArgMatches};
+use super::persona::{self, Folder};
+use super::{Command, Context, Exit, Failure, output, starter};
+use crate::config::check_name;
+use crate::domain::{Address, PersonaId};
+use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use std::fs::OpenOptions;
@@ -13,7 +19,7 @@ pub struct Init;
 /// What became of one file.
 #[derive(Serialize)]
 struct Written {
-    path: &'static str,
+    path: String,
     outcome: Outcome,
 }
 
@@ -24,10 +30,20 @@ enum Outcome {
     Kept,
 }
 
+/// What the new workspace is to be.
+struct Wanted {
+    mail_domain: String,
+    owners: Vec<Address>,
+    persona: PersonaId,
+    address: Address,
+    name: String,
+}
+
 impl Command for Init {
     fn clap(&self) -> clap::Command {
+        let text = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
         clap::Command::new("init")
-            .about("Write a fresh workspace with two sample personas; existing files are kept")
+            .about("Write a new workspace with one persona of your own")
             .arg(
                 Arg::new("dir")
                     .value_name("DIR")
@@ -35,29 +51,106 @@ impl Command for Init {
                     .value_parser(clap::value_parser!(PathBuf))
                     .help("Folder to write to; it is made if it does not exist"),
             )
+            .arg(
+                text("domain", "DOMAIN")
+                    .required(true)
+                    .help("Mail domain of the persona: the part behind the @"),
+            )
+            .arg(
+                text("owner", "ADDRESS")
+                    .required(true)
+                    .action(ArgAction::Append)
+                    .help("Your own address: notices and reports go there; may be given several times"),
+            )
+            .arg(
+                text("persona", "ID")
+                    .default_value("assistant")
+                    .help("The persona's folder below `personas/`, and its address before the @"),
+            )
+            .arg(text("name", "NAME").help("Display name in its mails [default: its id]"))
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             let folder = args.get_one::<PathBuf>("dir").map_or(Path::new("."), PathBuf::as_path);
-            init(context, folder)
+            let wanted = Wanted::read(args)?;
+            init(context, folder, &wanted)
         })
     }
 }
 
-fn init(context: &Context, folder: &Path) -> anyhow::Result<Exit> {
-    let mut files = Vec::new();
-    for (path, content) in sample::FILES {
-        let outcome = write_new(&folder.join(path), content).map_err(|source| {
-            Failure::new(Exit::CannotCreate, format!("cannot write `{}`", folder.join(path).display()))
-                .because(source)
+impl Wanted {
+    /// Errors: what was typed is no domain, address, id or name, or the persona would have an owner's address.
+    fn read(args: &ArgMatches) -> Result<Self, Failure> {
+        let text = |name: &str| args.get_one::<String>(name).map(String::as_str).unwrap_or_default();
+        let bad = |error: &dyn std::error::Error| Failure::new(Exit::Usage, error.to_string());
+        let persona = PersonaId::parse(text("persona")).map_err(|error| bad(&error))?;
+        let address = Address::parse(&format!("{persona}@{}", text("domain"))).map_err(|_| {
+            let message = format!("`{}` is not a mail domain", text("domain"));
+            Failure::new(Exit::Usage, message).hint("write the part behind the @, such as `example.org`")
         })?;
-        files.push(Written { path, outcome });
+        let owners = args.get_many::<String>("owner").into_iter().flatten();
+        let owners: Vec<Address> = owners
+            .map(|typed| Address::parse(typed))
+            .collect::<Result<_, _>>()
+            .map_err(|error| bad(&error))?;
+        if owners.iter().any(|owner| owner.key() == address.key()) {
+            let message = format!("`{address}` would be the persona's address and is an owner's");
+            return Err(
+                Failure::new(Exit::Usage, message).hint("name the persona otherwise with --persona ID")
+            );
+        }
+        let name = args.get_one::<String>("name").map_or(persona.as_str(), |name| name.trim()).to_owned();
+        check_name(&name).map_err(|error| bad(&error))?;
+        Ok(Self { mail_domain: address.domain().to_owned(), owners, persona, address, name })
     }
+}
+
+fn init(context: &Context, folder: &Path, wanted: &Wanted) -> anyhow::Result<Exit> {
+    if folder.join(starter::LAST).symlink_metadata().is_ok() {
+        let message = format!("`{}` is a workspace already; nothing was written", folder.display());
+        let hint = "`attache persona create ID --name NAME` adds a persona to it; name a folder that does not exist yet \
+                    for another workspace";
+        return Err(Failure::new(Exit::CannotCreate, message).hint(hint).into());
+    }
+    let cannot = |path: &str, source: std::io::Error| {
+        Failure::new(Exit::CannotCreate, format!("cannot write `{}`", folder.join(path).display()))
+            .because(source)
+    };
+    // Whatever personas there are, somebody wrote or removed them.
+    let is_new = folder.join("personas").symlink_metadata().is_err();
+    let mut files = Vec::new();
+    let owners: Vec<String> = wanted.owners.iter().map(Address::to_string).collect();
+    let (last, others): (Vec<_>, Vec<_>) = starter::files(&wanted.mail_domain, &owners)
+        .into_iter()
+        .partition(|(path, _)| *path == starter::LAST);
+    for (path, content) in others {
+        let outcome = write_new(&folder.join(path), &content).map_err(|source| cannot(path, source))?;
+        files.push(Written { path: path.to_owned(), outcome });
+    }
+    if is_new {
+        let home = format!("personas/{}", wanted.persona);
+        let description = starter::description(&wanted.name, &owners);
+        let persona =
+            Folder { name: &wanted.name, address: wanted.persona.as_str(), description: &description };
+        persona::write_folder(&folder.join("personas"), &wanted.persona, &persona)
+            .map_err(|source| cannot(&home, source))?;
+        let written = persona::FILES.iter().map(|file| format!("{home}/{file}"));
+        files.extend(written.map(|path| Written { path, outcome: Outcome::Written }));
+    }
+    // By this file a workspace is known: one that was interrupted is gone on with.
+    for (path, content) in last {
+        let outcome = write_new(&folder.join(path), &content).map_err(|source| cannot(path, source))?;
+        files.push(Written { path: path.to_owned(), outcome });
+    }
+    tell(context, folder, wanted, &files)
+}
+
+fn tell(context: &Context, folder: &Path, wanted: &Wanted, files: &[Written]) -> anyhow::Result<Exit> {
     if context.json() {
         context.screen.json(&files)?;
         return Ok(Exit::Ok);
     }
-    for file in &files {
+    for file in files {
         match file.outcome {
             Outcome::Written => context.screen.line(format!("wrote {}", file.path))?,
             Outcome::Kept => context.screen.line(format!("kept  {} (it exists)", file.path))?,
@@ -66,9 +159,13 @@ fn init(context: &Context, folder: &Path) -> anyhow::Result<Exit> {
     if files.iter().any(|file| file.path == ".gitignore" && file.outcome == Outcome::Kept) {
         output::remark("see that your .gitignore names `/.secrets` and `/data/`");
     }
-    let file = output::quoted(&folder.join("configs/gateway.json").display().to_string());
     let shown = output::quoted(&folder.display().to_string());
-    context.screen.line(format!("\nedit {file}, then: attache --workspace {shown} config check"))?;
+    let Wanted { persona, address, .. } = wanted;
+    context.screen.line(format!(
+        "\n{address} is ready for a first letter: attache --workspace {shown} ingest --to {address} LETTER.eml\n\
+         then describe it in personas/{persona}/PERSONA.md, name a model in configs/inference.json and the way in and \
+         out in\nconfigs/gateway.json, and see what is in force: attache --workspace {shown} config check"
+    ))?;
     Ok(Exit::Ok)
 }
 

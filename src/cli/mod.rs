@@ -29,6 +29,7 @@ mod backup;
 mod export;
 mod gc;
 pub mod sample;
+mod starter;
 mod vocabulary;
 pub mod output;
 mod table;
@@ -122,7 +123,9 @@ impl Context {
         let message =
             format!("`{}` is not a workspace: it has no folder `configs`", self.workspace.display());
         Err(Failure::new(Exit::Workspace, message)
-            .hint("make one with `attache init DIR`, or name one with --workspace DIR"))
+            .hint(
+                "make one with `attache init DIR --domain DOMAIN --owner ADDRESS`, or name one with --workspace DIR",
+            ))
     }
     /// Opens the database beside a running engine, for listings and requests.
     pub async fn store_beside(&self) -> anyhow::Result<Store> {

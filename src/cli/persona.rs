@@ -153,8 +153,12 @@ fn create(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     if folder.symlink_metadata().is_ok() {
         return Err(Failure::new(Exit::CannotCreate, format!("`personas/{id}` exists already")).into());
     }
-    let draft = personas.join(format!(".{id}.new"));
-    write_files(&draft, name, typed).and_then(|()| std::fs::rename(&draft, &folder)).map_err(|source| {
+    let description = format!(
+        "# {name}\n\nSay here who {name} is, whom it writes to, how it sounds, and what it must never do.\n\
+         Put what it knows into `knowledge/*.md` and its standing duties into `responsibilities/*.md`.\n"
+    );
+    let whole = Folder { name, address: typed, description: &description };
+    write_folder(&personas, &id, &whole).map_err(|source| {
         Failure::new(Exit::CannotCreate, format!("cannot write `personas/{id}`")).because(source)
     })?;
     if context.json() {
@@ -166,9 +170,21 @@ fn create(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
+/// What the files of a new persona say.
+pub(super) struct Folder<'a> {
+    pub name: &'a str,
+    pub address: &'a str,
+    /// Its PERSONA.md.
+    pub description: &'a str,
+}
+
+/// The files of a new persona.
+pub(super) const FILES: [&str; 3] = ["persona.json", "PERSONA.md", "active.md"];
+
 /// Writes a whole persona beside its place; the rename that follows makes it visible at once.
-fn write_files(draft: &Path, name: &str, address: &str) -> io::Result<()> {
-    match std::fs::remove_dir_all(draft) {
+pub(super) fn write_folder(personas: &Path, id: &PersonaId, persona: &Folder<'_>) -> io::Result<()> {
+    let draft = personas.join(format!(".{id}.new"));
+    match std::fs::remove_dir_all(&draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
@@ -177,16 +193,14 @@ fn write_files(draft: &Path, name: &str, address: &str) -> io::Result<()> {
     }
     let settings = json!({
         "$schema": "../../configs/schema/persona.json",
-        "name": name,
-        "address": address,
+        "name": persona.name,
+        "address": persona.address,
         "reply": "final",
         "timezone": "UTC",
     });
-    std::fs::write(draft.join("persona.json"), format!("{settings:#}\n"))?;
-    let description = format!(
-        "# {name}\n\nSay here who {name} is, whom it writes to, how it sounds, and what it must never do.\n\
-         Put what it knows into `knowledge/*.md` and its standing duties into `responsibilities/*.md`.\n"
-    );
-    std::fs::write(draft.join("PERSONA.md"), description)?;
-    std::fs::write(draft.join("active.md"), "# Open\n\nNothing yet.\n")
+    let contents = [&format!("{settings:#}\n"), persona.description, "# Open\n\nNothing yet.\n"];
+    for (file, content) in FILES.iter().zip(contents) {
+        std::fs::write(draft.join(file), content)?;
+    }
+    std::fs::rename(&draft, personas.join(id.as_str()))
 }

@@ -1,4 +1,4 @@
-//! The sample workspace, embedded in the binary: the repository's own `configs/` and `personas/`.
+//! The workspace of `attache demo`, embedded in the binary: the repository's own `configs/` and `personas/`.
 //!
 //! `tests/it/cli.rs` compares this list with the folders, so that no sample file is forgotten.
 

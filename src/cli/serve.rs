@@ -6,6 +6,7 @@ use crate::clock::SystemClock;
 use crate::config::{Config, ListenAddress, SmtpListener};
 use crate::gateway::ingress::smtp::{Bound, TlsError};
 use crate::gateway::notices::Notices;
+use crate::replay::timeline::plural;
 use crate::store::working_engine;
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -131,9 +132,8 @@ fn announce(context: &Context, engine: &Engine, spelled: &[String]) -> anyhow::R
         [] => "without a listener".to_owned(),
         some => format!("listening on {}", some.join(", ")),
     };
-    context
-        .screen
-        .line(format!("attache {} serves {personas} personas, {way}", env!("CARGO_PKG_VERSION")))?;
+    let personas = plural(personas, "persona");
+    context.screen.line(format!("attache {} serves {personas}, {way}", env!("CARGO_PKG_VERSION")))?;
     if engine.config.gateway.outbound.is_none() {
         output::remark("no outbound transport is configured: answers are stored and not sent");
     } else if let Some(reason) = Notices::silence(&engine.config) {

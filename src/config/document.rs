@@ -38,14 +38,32 @@ pub enum Spot {
     Value,
 }
 
+/// What a file must say at least, for somebody who has to write one.
+fn least(file: &str) -> &'static str {
+    match file {
+        "configs/gateway.json" => "the least is `{ \"mail_domain\": \"example.org\" }`",
+        "configs/inference.json" => {
+            "the least is a provider and a model: `{ \"provider\": \"anthropic\", \"model\": \"claude-sonnet-4-5\" }`"
+        }
+        "configs/context.json" => {
+            "the least is `{ \"thread\": [\"persona\", \"thread-history\", \"current-input\"], \"responsibility\": [\"persona\", \"current-input\"] }`"
+        }
+        file if file.ends_with("persona.json") => {
+            "the least is `{ \"name\": \"Paul\", \"address\": \"paul\" }`"
+        }
+        _ => "the least is `{}`",
+    }
+}
+
 impl Document {
     /// Reads `file`. Errors: the file is missing, too large, not UTF-8 or not JSON.
     pub fn read(shelf: &Shelf<'_>, file: &str) -> Result<Self, Box<Problem>> {
         let failed = |error: std::io::Error| {
             let problem = |message: String| Problem::of_file(file, message);
             Box::new(match error.kind() {
-                ErrorKind::NotFound => problem(format!("cannot be read: {error}"))
-                    .hint("`attache init DIR` writes a sample of every file"),
+                ErrorKind::NotFound => {
+                    problem("there is no such file".to_owned()).hint(format!("write it: {}", least(file)))
+                }
                 ErrorKind::InvalidInput => problem(error.to_string()),
                 _ => problem(format!("cannot be read: {error}")),
             })

@@ -33,14 +33,13 @@ fn answer(mut command: Command) -> Answer {
     Answer { code: status.code().expect("no signal"), stdout: text(stdout), stderr: text(stderr) }
 }
 
-/// A fresh workspace, as `init` writes it.
+/// The guest house.
 struct Workspace(TempDir);
 
 impl Workspace {
     fn new() -> Self {
         let folder = TempDir::new().expect("a temporary folder");
-        let said = answer(attache(&["init", text(folder.path())]));
-        assert_eq!(said.code, 0, "{}", said.stderr);
+        crate::guest_house::write(folder.path());
         Self(folder)
     }
     fn path(&self, path: &str) -> PathBuf {
@@ -85,35 +84,6 @@ fn no_sample_file_is_forgotten() {
     let embedded = embedded.filter(|path| path != ".gitignore").collect::<BTreeSet<_>>();
     let missing = in_repository.difference(&embedded).collect::<Vec<_>>();
     assert!(missing.is_empty(), "add these to FILES in src/cli/sample.rs: {missing:?}");
-}
-
-#[test]
-fn init_writes_a_workspace_that_checks_and_the_second_time_it_keeps_everything() {
-    let workspace = Workspace::new();
-    let checked = workspace.run(&["config", "check"]);
-    assert_eq!((checked.code, checked.stdout.as_str()), (0, "the configuration is good\n"));
-    let ignored = std::fs::read_to_string(workspace.path(".gitignore")).expect("a .gitignore");
-    assert_eq!(ignored, "/.secrets\n/data/\n");
-
-    std::fs::write(workspace.path("personas/concierge/PERSONA.md"), "# Mine\n").expect("an edit");
-    std::fs::remove_file(workspace.path("configs/prompts/system.md")).expect("a removal");
-    let again = answer(attache(&["init", text(workspace.0.path()), "--json"]));
-    let files: Value = serde_json::from_str(&again.stdout).expect("one JSON value");
-    let written = files.as_array().expect("a list").iter().filter(|file| file["outcome"] == "written");
-    let written = written.map(|file| file["path"].as_str().expect("a path")).collect::<Vec<_>>();
-    assert_eq!(written, ["configs/prompts/system.md"]);
-    let kept = std::fs::read_to_string(workspace.path("personas/concierge/PERSONA.md")).expect("it is there");
-    assert_eq!(kept, "# Mine\n");
-}
-
-#[test]
-fn init_says_what_is_in_its_way() {
-    let folder = TempDir::new().expect("a temporary folder");
-    std::fs::write(folder.path().join("configs"), "a file").expect("a file");
-    let said = answer(attache(&["init", text(folder.path())]));
-    assert_eq!(said.code, 73, "{}", said.stderr);
-    assert!(said.stderr.starts_with("error: cannot write `"), "{}", said.stderr);
-    assert!(said.stderr.contains("\n  caused by: "), "{}", said.stderr);
 }
 
 #[test]

@@ -52,6 +52,7 @@ mod filed;
 mod guest_house;
 mod folder;
 mod imap;
+mod init;
 mod import;
 mod judge;
 mod dns;

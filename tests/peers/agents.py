@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import tempfile
 
+import guest_house
 from agents_stub import CALL, AgentStub
 from first_letter import check
 
@@ -43,7 +44,7 @@ def drive(args, folder):
         check(f"`attache {' '.join(words)}` succeeds", done.returncode == 0, done.stdout + done.stderr)
         return done.stdout
 
-    attache("init", str(place))
+    guest_house.write(place)
     settings = {"binary": args.program, "api_key_variable": "AGENT_KEY", "base_url": f"{stub.url}/v1"}
     model = "gpt-5.1-codex"
     if args.agent == "claude":

@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 from email.message import EmailMessage
 
+import guest_house
 from first_letter import HOUSE, check
 from postfix_relay import Postfix
 from sinks import free_port, wait_for
@@ -29,7 +30,7 @@ class Gateway:
     def __init__(self, binary, scratch):
         self.binary, self.folder = binary, pathlib.Path(scratch) / "house"
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("ATTACHE_")}
-        self.run("init", str(self.folder))
+        guest_house.write(self.folder)
         self.certificate = self.folder / "house.pem"
         command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
                    "-keyout", "house.key", "-out", "house.pem", "-days", "2", "-subj", "/CN=house.test",

@@ -12,6 +12,7 @@ import tempfile
 import time
 from email.message import EmailMessage
 
+import guest_house
 from first_letter import HOUSE, Engine, check
 from sinks import SINKS, answers, free_port, wait_for
 
@@ -100,7 +101,7 @@ class House:
     def __init__(self, binary, scratch, dovecot, sink):
         self.binary, self.folder, self.sink = binary, pathlib.Path(scratch) / "house", sink
         self.engines = []
-        subprocess.run([binary, "init", str(self.folder)], check=True, capture_output=True, timeout=60)
+        guest_house.write(self.folder)
         mailbox = {"name": "desk", "host": "localhost", "port": dovecot.imaps, "user": USER, "since": "all",
                    "ca_file": str(dovecot.folder / "ca.pem"), "poll": "30s"}
         self.edit("gateway", mailboxes=[mailbox])

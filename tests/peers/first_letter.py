@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 from email.message import EmailMessage
 
+import guest_house
 from chat_stub import ChatStub, call, say
 from sinks import SINKS, wait_for
 
@@ -64,7 +65,7 @@ class Engine:
         self.binary, self.folder = binary, folder
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith(("ATTACHE_", "OPENAI_"))}
         self.environment.update(environment or {})
-        self.run("init", str(folder))
+        self.furnish()
         # The clients write from few addresses and are to be answered however often they write.
         often = {name: 1_000_000 for name in ("replies_per_hour_max", "replies_per_day_max", "alternations_max")}
         self.edit("configs/gateway.json", listeners=[{"kind": "smtp", "address": f"127.0.0.1:{port}"}], limits=often,
@@ -81,6 +82,10 @@ class Engine:
         spoken = re.search(r"listening on 127\.0\.0\.1:(\d+)", line)
         check("the engine says where it listens", spoken, line + self.said())
         self.port = int(spoken[1])
+
+    def furnish(self):
+        """Writes the workspace before it is edited."""
+        guest_house.write(self.folder)
 
     def edit(self, path, **members):
         file = self.folder / path

@@ -20,6 +20,7 @@ import subprocess
 import threading
 import time
 
+import guest_house
 from first_letter import HOUSE, check
 from sinks import wait_for
 
@@ -130,7 +131,7 @@ class House:
         self.environment.update(environment or {})
         self.smarthost, self.probes = smarthost, 0
         self.log_path = pathlib.Path(os.environ.get("TMPDIR", "/tmp")) / f"attache-{os.getpid()}-{id(self)}.log"
-        self.run("init", str(self.folder))
+        guest_house.write(self.folder)
         often = {name: 1_000_000 for name in ("replies_per_hour_max", "replies_per_day_max", "alternations_max")}
         self.edit("configs/gateway.json", listeners=[{"kind": "smtp", "address": "127.0.0.1:0"}],
                   limits={**often, **(limits or {})},

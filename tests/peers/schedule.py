@@ -30,17 +30,14 @@ class House(Engine):
 
     def __init__(self, binary, folder, smarthost_port):
         folder.mkdir()
-        sample = subprocess.run([binary, "init", str(folder)], capture_output=True, text=True, timeout=60)
-        check("a sample workspace", sample.returncode == 0, sample.stderr)
-        for duty in folder.glob("personas/*/responsibilities/*.md"):
-            duty.unlink()
         self.duty = folder / "personas/concierge/responsibilities/minute.md"
-        self.duty.write_text(DUTY)
         super().__init__(binary, folder, smarthost_port)
 
-    def run(self, *args):
-        # It is there already, with another responsibility than the sample has.
-        return "" if args[0] == "init" else super().run(*args)
+    def furnish(self):
+        super().furnish()
+        for duty in self.folder.glob("personas/*/responsibilities/*.md"):
+            duty.unlink()
+        self.duty.write_text(DUTY)
 
     def history(self):
         return list(reversed(self.json("schedule", "history", "--limit", "1000")))

@@ -19,7 +19,7 @@ struct House(TempDir);
 impl House {
     fn new() -> Self {
         let house = Self(TempDir::new().expect("a temporary folder"));
-        house.ok(&["init", "."]);
+        crate::guest_house::write(house.0.path());
         house.set("configs/gateway.json", "listeners", json!([]));
         house.set(
             "configs/security.json",

@@ -4,11 +4,10 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A fresh workspace as `attache init` writes it, with our fixtures as the only responsibilities.
+/// The guest house with our fixtures as the only responsibilities.
 pub(super) fn workspace() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let made = attache(folder.path(), &["init", folder.path().to_str().expect("a UTF-8 path")]);
-    assert!(made.status.success(), "{made:?}");
+    crate::guest_house::write(folder.path());
     let personas = folder.path().join("personas");
     for persona in std::fs::read_dir(&personas).expect("personas").flatten() {
         let folder = persona.path().join("responsibilities");

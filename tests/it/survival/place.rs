@@ -64,10 +64,10 @@ impl Sink {
     }
 }
 
-/// A workspace of `attache init` whose mail goes to `sink` and whose model follows `script`.
+/// The guest house, whose mail goes to `sink` and whose model follows `script`.
 pub fn workspace(sink: u16, script: &Value) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    assert!(attache(dir.path(), &["init", "."]).output().expect("the binary runs").status.success());
+    crate::guest_house::write(dir.path());
     let write = |file: &str, value: &Value| {
         std::fs::write(dir.path().join(file), value.to_string()).expect("a written file");
     };

@@ -61,7 +61,7 @@ fn the_responsibilities_that_ship_are_due_when_they_say_and_run_by_hand() {
         assert_eq!(said.0, 0, "{args:?}: {said:?}");
         serde_json::from_str(&said.1).expect("one JSON value")
     };
-    assert_eq!(attache(folder.path(), &["init", house.to_str().expect("a path")]).0, 0);
+    crate::guest_house::write(&house);
     let checked = attache(&house, &["config", "check"]);
     assert!(checked.0 == 0 && checked.1.contains("the configuration is good"), "{checked:?}");
     let listed = json(&["schedule", "list"]);

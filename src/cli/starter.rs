@@ -1,0 +1,84 @@
+//! The files of a new workspace: what the guest house has and nobody has to change, and the rest for its owner.
+
+use super::sample;
+use std::borrow::Cow;
+
+/// The file that makes a folder a workspace; written last.
+pub const LAST: &str = "configs/gateway.json";
+
+/// Files of the guest house that suit everybody.
+const SHARED: &[&str] =
+    &["configs/context.json", "configs/prices.json", "configs/prompts/", "configs/schema/", ".gitignore"];
+
+/// The answers of `scripted`, until a model is named.
+const SCRIPT: &str = r#"{
+  "model": "scripted",
+  "rules": [
+    {
+      "when": { "contains": "trigger: schedule" },
+      "say": "Nothing to report: no model is configured yet, and the scripted provider has answered this duty."
+    },
+    {
+      "say": "Good day,\n\nyour letter \"{{subject}}\" has arrived and is stored. I cannot answer it in my own words, because no model is configured yet: this is the only answer that the scripted provider knows.\n\nTo let a language model answer, set `provider` and `model` in `configs/inference.json` (for example `anthropic` or `openai`), put the key into `.secrets`, and see that `attache config check` is content."
+    }
+  ]
+}
+"#;
+
+/// Path below the workspace, and content. Domain and owners are checked and need no escapes.
+pub fn files(mail_domain: &str, owners: &[String]) -> Vec<(&'static str, Cow<'static, str>)> {
+    let is_shared = |path: &str| SHARED.iter().any(|shared| path.starts_with(shared));
+    let shared = sample::FILES.iter().filter(|(path, _)| is_shared(path));
+    let mut files: Vec<_> = shared.map(|(path, content)| (*path, Cow::Borrowed(*content))).collect();
+    let owners: Vec<String> = owners.iter().map(|owner| format!("\"{owner}\"")).collect();
+    let owners = owners.join(", ");
+    files.extend([
+        ("configs/script.json", Cow::Borrowed(SCRIPT)),
+        (
+            "configs/inference.json",
+            Cow::Borrowed(
+                r#"{
+  "$schema": "schema/inference.json",
+  "provider": "scripted",
+  "model": "scripted",
+  "budget": { "tool_calls_max": 50, "tokens_max": 500000, "duration_max": "10m", "mails_max": 5 },
+  "providers": { "scripted": { "script": "configs/script.json" } }
+}
+"#,
+            ),
+        ),
+        (
+            "configs/security.json",
+            Cow::Borrowed(
+                "{\n  \"$schema\": \"schema/security.json\",\n  \"access\": { \"allow\": [] }\n}\n",
+            ),
+        ),
+        (
+            LAST,
+            Cow::Owned(format!(
+                r#"{{
+  "$schema": "schema/gateway.json",
+  "mail_domain": "{mail_domain}",
+  "owners": [{owners}],
+  "listeners": [{{ "kind": "smtp", "address": "127.0.0.1:2525" }}],
+  "outbound": {{ "kind": "folder", "path": "data/outbox" }}
+}}
+"#
+            )),
+        ),
+    ]);
+    files
+}
+
+/// A persona that can answer before anybody has written about it.
+pub fn description(name: &str, owners: &[String]) -> String {
+    let owner = owners.first().map(String::as_str).unwrap_or_default();
+    format!(
+        "# {name}\n\n\
+         You answer the mail that comes to you, for {owner}. Write in the language of the letter, briefly and plainly, \
+         and\nsign with \"{name}\".\n\n\
+         - Answer what your knowledge and the thread say. What you do not know, you say you do not know.\n\
+         - Promise nothing, agree to nothing and pay nothing: say that you pass it on.\n\
+         - Say nothing of one correspondent to another.\n"
+    )
+}
