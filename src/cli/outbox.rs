@@ -1,7 +1,9 @@
-//! `attache outbox list|show|retry|cancel|hold|health|dkim`: outbound mail on its way, what an operator may do with it,
+//! `attache outbox list|show|retry|cancel|hold|health|check|dkim`: outbound mail on its way, what an operator may do with it,
 //! how the way out is, and the records that let others verify our signatures.
 //!
 //! Works beside a running engine, which sees the changes at its next look.
+
+mod check;
 
 use super::threads::persona_of;
 use super::{Command, Context, Exit, Failure, output};
@@ -51,6 +53,9 @@ impl Command for OutboxCommand {
                 clap::Command::new("health")
                     .about("Say whether mail can go out, and if not, why and until when"),
             )
+            .subcommand(clap::Command::new("check").about(
+                "Connect to the mail server, log in and ask whether the personas may send, without sending anything",
+            ))
             .subcommand(
                 clap::Command::new("dkim")
                     .about("Print the DNS records of the keys that sign, for the domain's zone"),
@@ -59,8 +64,10 @@ impl Command for OutboxCommand {
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             let Some((command, args)) = args.subcommand() else { return Ok(Exit::Usage) };
-            if command == "dkim" {
-                return dkim(context);
+            match command {
+                "check" => return check::check(context).await,
+                "dkim" => return dkim(context),
+                _ => {}
             }
             let store = context.store_beside().await?;
             match command {
@@ -140,11 +147,9 @@ async fn list(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
     }
     if let Some(health) = store.transport_health().await?.filter(|h| h.state != TransportState::Well) {
         let next = health.next_probe_at.map(|at| format!("; next try at {at}")).unwrap_or_default();
-        let (state, since, reason) = (health.state.as_str(), health.since, &health.reason);
-        output::remark(&format!(
-            "mail out rests since {since} ({state}): {}{next}",
-            output::one_line(reason)
-        ));
+        let (state, since, reason) = (health.state.as_str(), health.since, output::one_line(&health.reason));
+        let what = if next.is_empty() { "has failed" } else { "rests" };
+        output::remark(&format!("mail out {what} since {since} ({state}): {reason}{next}"));
     }
     let lines = deliveries.iter().map(|delivery| {
         let to: Vec<&str> =

@@ -30,7 +30,7 @@ pub struct TransportHealth {
     pub since: Timestamp,
     /// The server's words, or ours when it said nothing. Empty when well.
     pub reason: String,
-    /// `None` when well.
+    /// `None` when well, and while every mail is tried at its own time.
     pub next_probe_at: Option<Timestamp>,
 }
 

@@ -1,6 +1,7 @@
 //! Outbound mail over real sockets and a real database: a scripted smarthost, a clock that stands still.
 
 mod folder;
+mod check;
 mod faults;
 mod flow;
 mod garbage;

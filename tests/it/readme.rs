@@ -2,6 +2,7 @@
 
 mod page;
 mod place;
+mod providers;
 
 use attache::cli;
 use page::Piece;

@@ -3,7 +3,10 @@
 //! Copy this file to start a new transport. Exactly-once: a mail that is delivered again overwrites itself with the
 //! same bytes, so the commit before the point of no return is not needed and not made.
 
-use super::{Attempt, Health, PointOfNoReturn, Setup, SetupError, Transport, Verdict};
+use super::{
+    Attempt, Checked, Health, Obstacle, Phase, PointOfNoReturn, Setup, SetupError, Transport, Verdict,
+    printable,
+};
 use crate::config::settings;
 use crate::store::ClaimedDelivery;
 use futures_util::future::BoxFuture;
@@ -55,6 +58,25 @@ impl Transport for Folder {
             }
         })
     }
+
+    fn check<'a>(&'a self, _senders: &'a [String]) -> BoxFuture<'a, Result<Checked, Obstacle>> {
+        let to = self.name();
+        Box::pin(async move {
+            match check(&self.path) {
+                Ok(()) => Ok(Checked { to, seen: vec!["files can be written".to_owned()] }),
+                Err(error) => Err(Obstacle { to, at: Phase::Folder, reply: printable(&error.to_string()) }),
+            }
+        })
+    }
+}
+
+/// A file of no mail's name, which nobody who reads the folder takes for one.
+const CHECK: &str = ".attache-check";
+
+fn check(folder: &Path) -> std::io::Result<()> {
+    let file = folder.join(CHECK);
+    std::fs::write(&file, b"")?;
+    std::fs::remove_file(file)
 }
 
 fn unreachable(mail: &ClaimedDelivery, why: &str) -> Attempt {

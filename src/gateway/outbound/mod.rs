@@ -82,10 +82,76 @@ pub trait Transport: Send + Sync {
         point: &'a dyn PointOfNoReturn,
     ) -> BoxFuture<'a, Attempt>;
 
+    /// Goes the way as far as one can without sending anything, once with each of these envelope senders.
+    fn check<'a>(&'a self, senders: &'a [String]) -> BoxFuture<'a, Result<Checked, Obstacle>>;
+
     /// Closes connections that nobody used for some seconds; `all` closes every unused one.
     fn close_idle(&self, all: bool) -> BoxFuture<'_, ()> {
         let _nothing_is_open = all;
         Box::pin(std::future::ready(()))
+    }
+}
+
+/// A way out that can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// Where it leads, such as host and port.
+    pub to: String,
+    /// What was seen on the way, in order.
+    pub seen: Vec<String>,
+}
+
+/// Where the way out ends, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Obstacle {
+    pub to: String,
+    pub at: Phase,
+    /// The peer's words, or ours when it said nothing; bounded, without control characters.
+    pub reply: String,
+}
+
+/// How far a mail would come. What to do about it depends on this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// The folder cannot be written to.
+    Folder,
+    /// No connection.
+    Connect,
+    /// Greeting and EHLO.
+    Greeting,
+    /// STARTTLS or the handshake.
+    Tls,
+    Login,
+    /// MAIL FROM.
+    Sender,
+}
+
+impl Phase {
+    /// What an operator can do about a way out that ends here.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Self::Folder => "make the folder writable, or name another one in `outbound.path`",
+            Self::Connect => {
+                "see `host` and `port` under `outbound` in configs/gateway.json, and whether a firewall or the provider \
+                 of this machine closes that port"
+            }
+            Self::Greeting => {
+                "a server that waits for TLS from the first byte says nothing: `\"tls\": \"implicit\"` is for port 465, \
+                 `starttls` for 587"
+            }
+            Self::Tls => {
+                "`host` must be the name in the server's certificate; `\"tls\": \"implicit\"` is for port 465, \
+                 `starttls` for 587; SSL_CERT_FILE names an authority of your own"
+            }
+            Self::Login => {
+                "see `user` and its password in `.secrets`; many providers want a password that is made for one program \
+                 (an app password)"
+            }
+            Self::Sender => {
+                "the server takes no mail from this address: allow it there as an alias of `user`, or write \
+                 `\"bounce_address\": \"plain\"` under `outbound` if it refuses only addresses with `+`"
+            }
+        }
     }
 }
 

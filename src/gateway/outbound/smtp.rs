@@ -16,7 +16,10 @@ mod stream;
 
 pub use connection::Timeouts;
 
-use super::{Attempt, Health, PointOfNoReturn, Setup, SetupError, Transport, Verdict};
+use super::{
+    Attempt, Checked, Health, Obstacle, Phase, PointOfNoReturn, Setup, SetupError, Transport, Verdict,
+    printable,
+};
 use crate::clock::Clock;
 use crate::config::settings;
 use crate::config::settings::{Smarthost, SmarthostTls};
@@ -39,6 +42,9 @@ use tokio_rustls::TlsConnector;
 const IDLE_MAX: Duration = Duration::from_secs(5);
 /// Mails over one connection; many servers end it near there anyway.
 const MAILS_PER_CONNECTION_MAX: u32 = 100;
+
+/// How long a look at the way out may take.
+const CHECK_MAX: Duration = Duration::from_secs(30);
 
 pub struct SmtpTransport {
     peer: Peer,
@@ -114,6 +120,34 @@ impl SmtpTransport {
         self.idle().push(connection);
     }
 
+    /// Connects, secures, logs in, and asks whether each sender may send.
+    async fn look(&self, senders: &[String], phase: &mut Phase) -> Result<Vec<String>, Fault> {
+        let mut connection = Connection::open_noting(&self.peer, phase).await?;
+        let tls = if self.peer.tls == SmarthostTls::None {
+            "connected without TLS"
+        } else {
+            "connected, TLS verified"
+        };
+        let mut seen = vec![tls.to_owned()];
+        seen.push(match self.peer.credentials {
+            Some(_) => "logged in".to_owned(),
+            None => "not logged in: no `user` is configured".to_owned(),
+        });
+        *phase = Phase::Sender;
+        for sender in senders {
+            let asked = connection.ask_sender(sender).await;
+            if let Err(Fault::Refused(reply)) = asked {
+                let text = format!("<{sender}>: {}", reply.text);
+                connection.quit().await;
+                return Err(Fault::Refused(Reply { text, ..reply }));
+            }
+            asked?;
+            seen.push(format!("takes mail from <{sender}>"));
+        }
+        connection.quit().await;
+        Ok(seen)
+    }
+
     async fn send_mail(&self, mail: &ClaimedDelivery, point: &dyn PointOfNoReturn) -> Attempt {
         let mut transaction = Transaction::new(mail);
         if transaction.open.is_empty() {
@@ -157,6 +191,21 @@ impl Transport for SmtpTransport {
         point: &'a dyn PointOfNoReturn,
     ) -> BoxFuture<'a, Attempt> {
         Box::pin(self.send_mail(mail, point))
+    }
+
+    fn check<'a>(&'a self, senders: &'a [String]) -> BoxFuture<'a, Result<Checked, Obstacle>> {
+        Box::pin(async move {
+            let to = format!("{}:{}", self.peer.host, self.peer.port);
+            let mut phase = Phase::Connect;
+            // A person waits: nobody sits through the patience that a mail has.
+            let checked = tokio::time::timeout(CHECK_MAX, self.look(senders, &mut phase)).await;
+            let reply = match checked {
+                Ok(Ok(seen)) => return Ok(Checked { to, seen }),
+                Ok(Err(fault)) => fault.reply().to_string(),
+                Err(_elapsed) => format!("no reply within {CHECK_MAX:?}"),
+            };
+            Err(Obstacle { to, at: phase, reply: printable(&reply) })
+        })
     }
 
     fn close_idle(&self, all: bool) -> BoxFuture<'_, ()> {

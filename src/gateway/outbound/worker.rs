@@ -208,6 +208,7 @@ impl Outbound {
                 let point = Commit { store: &self.store, id: &mail.id };
                 let attempt = self.transport.send(&mail, &point).await;
                 let pause = self.note_health(&attempt).await;
+                log_unusable(&mail, &attempt);
                 self.judge(&mail, attempt, pause)
             }
         };
@@ -258,20 +259,18 @@ impl Outbound {
         let reason = attempt.verdicts.last().map_or("", |(_, verdict)| &verdict.reply);
         let state = match (attempt.health, pause) {
             (Health::CredentialsRefused, _) => TransportState::AuthFailed,
-            (Health::Unreachable, Some(_)) => TransportState::Unreachable,
-            (Health::Unreachable, None) => return None,
+            (Health::Unreachable, _) => TransportState::Unreachable,
             (Health::Well, _) => TransportState::Well,
         };
         if let (Some(pause), true) = (pause, began) {
             let pause_s = pause.as_secs();
             tracing::error!(pause_s, reason, "outbound mail rests: the transport does not work");
         }
-        let recovered = state == TransportState::Well && *lock(&self.noted) != state;
-        if began || recovered {
-            let (reason, next) = match pause {
-                Some(pause) => (reason, Some(self.clock.now().plus(pause))),
-                None => ("", None),
-            };
+        // The first failure as well, before anything rests: whoever asks is not told that all is well.
+        let changed = *lock(&self.noted) != state;
+        if began || changed {
+            let reason = if state == TransportState::Well { "" } else { reason };
+            let next = pause.map(|pause| self.clock.now().plus(pause));
             let (name, reason) = (self.transport.name(), reason.to_owned());
             let note = TransportNote { name, state, reason, next_probe_at: next };
             match self.store.note_transport(note).await {
@@ -381,6 +380,14 @@ fn log_outcome(mail: &ClaimedDelivery, recipients: &[RecipientOutcome]) {
         code = recipients.last().and_then(|recipient| recipient.code),
         "outbound mail was tried"
     );
+}
+
+/// Why the way out itself failed. These are words about the connection, before any address was said.
+fn log_unusable(mail: &ClaimedDelivery, attempt: &Attempt) {
+    if let (false, Some((_, verdict))) = (attempt.health == Health::Well, attempt.verdicts.last()) {
+        let (code, reason) = (verdict.code, verdict.reply.as_str());
+        tracing::warn!(delivery = %mail.id, code, reason, "the way out cannot be used");
+    }
 }
 
 fn complain(sent: Result<()>) {

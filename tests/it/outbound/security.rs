@@ -16,7 +16,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-const CA: &[u8] = include_bytes!("../../fixtures/outbound/ca.pem");
+pub const CA: &[u8] = include_bytes!("../../fixtures/outbound/ca.pem");
 const CERTIFICATE: &[u8] = include_bytes!("../../fixtures/outbound/server.pem");
 const KEY: &[u8] = include_bytes!("../../fixtures/outbound/server.key");
 
@@ -36,7 +36,7 @@ fn over_tls(house: &House, server: &Server, tls: SmarthostTls, trusted: bool) ->
     house.outbound_over(Arc::new(transport))
 }
 
-fn tls_script(implicit: bool) -> Script {
+pub fn tls_script(implicit: bool) -> Script {
     let offers = vec!["STARTTLS", "AUTH PLAIN", "SIZE"];
     Script { offers, tls: Some(acceptor()), implicit, ..Script::default() }
 }

@@ -4,6 +4,7 @@
 //! gives one answer for all recipients, and cannot tell a loss before the final dot from one after it. Absent on
 //! purpose: what a fault means for a mail ([`super`] decides), retries, pipelining.
 
+use super::super::Phase;
 use super::stream::Wire;
 use crate::config::settings::SmarthostTls;
 use crate::gateway::vouching::why_no_tls;
@@ -88,6 +89,15 @@ pub(super) struct Peer {
 pub(super) struct Reply {
     pub code: Option<u16>,
     pub text: String,
+}
+
+impl fmt::Display for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.code {
+            Some(code) => write!(f, "{code} {}", self.text),
+            None => f.write_str(&self.text),
+        }
+    }
 }
 
 /// Why a phase did not end with the reply that lets the conversation go on.
@@ -177,33 +187,42 @@ pub(super) struct Connection {
 impl Connection {
     /// Connects, secures, greets and authenticates. Every fault but refused credentials is [`Fault::Unavailable`].
     pub async fn open(peer: &Peer) -> Result<Self, Fault> {
+        Self::open_noting(peer, &mut Phase::Connect).await
+    }
+
+    /// As [`Self::open`]; `phase` is left where it ended.
+    pub async fn open_noting(peer: &Peer, phase: &mut Phase) -> Result<Self, Fault> {
         // lettre's EHLO parser panics on a line of blanks; a server must not be able to end our task with that.
-        let opening = AssertUnwindSafe(Self::open_phases(peer)).catch_unwind();
+        let opening = AssertUnwindSafe(Self::open_phases(peer, phase)).catch_unwind();
         opening
             .await
             .unwrap_or_else(|_panic| Err(Fault::broken("the server's EHLO reply cannot be parsed")))
             .map_err(Fault::into_unavailable)
     }
 
-    async fn open_phases(peer: &Peer) -> Result<Self, Fault> {
+    async fn open_phases(peer: &Peer, phase: &mut Phase) -> Result<Self, Fault> {
         let limits = peer.timeouts;
         let tcp = tcp(peer).await?;
-        let (mut smtp, wire) = match (peer.tls, &peer.tls_setup) {
-            (SmarthostTls::None, _) => greet(peer, Wire::plain(tcp)).await?,
+        let wire = match (peer.tls, &peer.tls_setup) {
+            (SmarthostTls::None, _) => Wire::plain(tcp),
             (SmarthostTls::StartTls, Some(setup)) => {
-                let tcp = start_tls(peer, tcp).await?;
-                greet(peer, Wire::tls_after_greeting(handshake(setup, tcp, limits.greeting).await?)).await?
+                let tcp = start_tls(peer, tcp, phase).await?;
+                Wire::tls_after_greeting(handshake(setup, tcp, limits.greeting).await?)
             }
             (SmarthostTls::Implicit, Some(setup)) => {
-                greet(peer, Wire::tls(handshake(setup, tcp, limits.greeting).await?)).await?
+                *phase = Phase::Tls;
+                Wire::tls(handshake(setup, tcp, limits.greeting).await?)
             }
             (_, None) => return Err(Fault::broken("TLS is wanted and not set up")),
         };
+        *phase = Phase::Greeting;
+        let (mut smtp, wire) = greet(peer, wire).await?;
         if peer.tls != SmarthostTls::None && !wire.is_tls() {
             return Err(Fault::broken("the connection is not encrypted"));
         }
         let offers = Offers::of(&wire.reply());
         if let Some(credentials) = &peer.credentials {
+            *phase = Phase::Login;
             authenticate(&mut smtp, credentials, limits.command).await?;
         }
         Ok(Self { smtp, timeouts: limits, offers, mails: 0, idle_since: Duration::ZERO })
@@ -224,6 +243,14 @@ impl Connection {
         let report = if self.offers.dsn { format!(" RET=HDRS ENVID={}", mail.id) } else { String::new() };
         let limit = self.timeouts.command;
         self.command(limit, 2, format!("MAIL FROM:<{sender}>{size}{body}{report}\r\n")).await
+    }
+
+    /// Asks whether mail from a checked address would be taken, and takes it back.
+    pub async fn ask_sender(&mut self, sender: &str) -> Result<(), Fault> {
+        let limit = self.timeouts.command;
+        self.command(limit, 2, format!("MAIL FROM:<{sender}>\r\n")).await?;
+        self.rset().await?;
+        Ok(())
     }
 
     /// `recipient` is a checked address of this mail.
@@ -338,8 +365,10 @@ async fn greet(peer: &Peer, wire: Wire) -> Result<(AsyncSmtpConnection, Wire), F
 }
 
 /// The clear-text part of a connection. What the server offered there counts for nothing afterwards.
-async fn start_tls(peer: &Peer, tcp: TcpStream) -> Result<TcpStream, Fault> {
+async fn start_tls(peer: &Peer, tcp: TcpStream, phase: &mut Phase) -> Result<TcpStream, Fault> {
+    *phase = Phase::Greeting;
     let (mut smtp, wire) = greet(peer, Wire::plain(tcp)).await?;
+    *phase = Phase::Tls;
     if !smtp.can_starttls() {
         return Err(Fault::broken(
             "the server offers no STARTTLS, and mail is not sent in clear (see `outbound.tls`)",

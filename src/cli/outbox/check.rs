@@ -1,0 +1,53 @@
+//! `attache outbox check`: whether mail could go out now, asked without sending any.
+
+use crate::cli::{Context, Exit, Failure};
+use crate::clock::{Clock, SystemClock};
+use crate::config::{BounceAddress, Config};
+use crate::domain::bounce_address;
+use crate::gateway::outbound::{self, Setup};
+use serde_json::json;
+use std::sync::Arc;
+
+/// Stands for the token of a delivery in an envelope sender, and is as long.
+const TOKEN: &str = "000000000000000check";
+
+pub async fn check(context: &Context) -> anyhow::Result<Exit> {
+    context.require_workspace()?;
+    let config = context.config()?;
+    let Some(transport) = &config.gateway.outbound else {
+        let failure =
+            Failure::new(Exit::Workspace, "no way out is configured: answers are stored and not sent");
+        return Err(failure.hint("name one in `outbound` of configs/gateway.json").into());
+    };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let setup = Setup { transport, host_name: &config.gateway.host_name, clock: &clock };
+    let transport = outbound::transport(&setup)?;
+    match transport.check(&senders(&config)).await {
+        Ok(checked) if context.json() => {
+            context.screen.json(&json!({ "to": checked.to, "ok": true, "seen": checked.seen }))?;
+        }
+        Ok(checked) => {
+            context.screen.line(format!("{}\tcan be used: {}", checked.to, checked.seen.join("; ")))?;
+        }
+        Err(obstacle) => {
+            let message = format!("`{}` cannot be used: {}", obstacle.to, obstacle.reply);
+            return Err(Failure::new(Exit::Unavailable, message).hint(obstacle.at.remedy()).into());
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// The envelope senders that the personas' mails have, each once.
+fn senders(config: &Config) -> Vec<String> {
+    let mut senders: Vec<String> = Vec::new();
+    for persona in config.personas.iter() {
+        let sender = match config.gateway.bounce_address {
+            BounceAddress::Tagged => bounce_address(&persona.address, TOKEN).to_string(),
+            BounceAddress::Plain => persona.address.to_string(),
+        };
+        if !senders.contains(&sender) {
+            senders.push(sender);
+        }
+    }
+    senders
+}
