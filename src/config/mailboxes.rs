@@ -269,7 +269,7 @@ fn settle_login(place: &Place<'_>, typed: &Typed, desk: &mut Desk<'_>) -> Option
     if typed.password_variable.is_some() {
         place.blame("password_variable", "has no meaning beside `oauth`", desk);
     }
-    if let Err((message, hint)) = check_base_url(&oauth.token_url) {
+    if let Err((message, hint)) = check_base_url(&oauth.token_url, false) {
         desk.report(place.page.blame(&place.at("oauth/token_url"), message).hint(hint));
     }
     let client_secret = match &oauth.client_secret_variable {

@@ -38,6 +38,7 @@ pub use load::{
     Vocabulary, load, load_for_one, load_foreign, load_snapshot, load_with, load_without_secrets,
 };
 pub use mailboxes::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls, OAuth};
+pub use net::may_speak_http;
 pub use persona::{BadName, check_name};
 pub use prices::Prices;
 pub use problem::{ConfigErrors, Problem};

@@ -15,8 +15,24 @@ pub fn is_loopback_host(host: &str) -> bool {
     bare.parse::<IpAddr>().map_or(name == "localhost", |address| address.is_loopback())
 }
 
-/// Says why a base URL cannot be used.
-pub fn check_base_url(text: &str) -> Result<(), (String, &'static str)> {
+/// Whether a host stands in a private network by its very name: loopback, RFC 1918, unique local (RFC 4193), and
+/// `.local` (RFC 6762), which no name server outside knows.
+pub fn is_private_host(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
+    match bare.parse::<IpAddr>() {
+        Ok(IpAddr::V4(address)) => address.is_loopback() || address.is_private(),
+        Ok(IpAddr::V6(address)) => address.is_loopback() || address.is_unique_local(),
+        Err(_) => is_loopback_host(bare) || bare.to_ascii_lowercase().ends_with(".local"),
+    }
+}
+
+/// Whether `http` may be spoken to a host: on this machine always, in a private network if somebody said so.
+pub fn may_speak_http(host: &str, plain_http: bool) -> bool {
+    is_loopback_host(host) || (plain_http && is_private_host(host))
+}
+
+/// Says why a base URL cannot be used. `plain_http`: somebody has allowed `http` in private networks.
+pub fn check_base_url(text: &str, plain_http: bool) -> Result<(), (String, &'static str)> {
     let Ok(url) = reqwest::Url::parse(text) else {
         return Err((format!("`{text}` is not a URL"), "write one such as `https://api.example/v1`"));
     };
@@ -32,17 +48,24 @@ pub fn check_base_url(text: &str) -> Result<(), (String, &'static str)> {
     }
     match (url.scheme(), url.host_str()) {
         ("https", Some(_)) => Ok(()),
-        ("http", Some(host)) if is_loopback_host(host) => Ok(()),
+        ("http", Some(host)) if may_speak_http(host, plain_http) => Ok(()),
         ("http", Some(host)) => {
-            Err((format!("`http` would send keys and mail in plain text to `{host}`"), "use `https`"))
+            let message = format!("`http` would send keys and mail in plain text to `{host}`");
+            let is_near = is_private_host(host) && !plain_http;
+            let own = "use `https`, or write `\"plain_http\": true` beside it if everybody in that network may read them";
+            Err((message, if is_near { own } else { "use `https`" }))
         }
         _ => Err((format!("`{text}` is not an https URL"), "write one such as `https://api.example/v1`")),
     }
 }
 
-/// Whether a base URL leads to this machine, where servers ask for no key.
-pub fn is_loopback_url(text: &str) -> bool {
-    reqwest::Url::parse(text).is_ok_and(|url| url.host_str().is_some_and(is_loopback_host))
+/// Whether a base URL leads to this machine, or by `plain_http` to one near by, where servers ask for no key.
+pub fn is_near_url(text: &str, plain_http: bool) -> bool {
+    let is_near = |url: &reqwest::Url| {
+        let host = url.host_str().unwrap_or_default();
+        is_loopback_host(host) || (url.scheme() == "http" && may_speak_http(host, plain_http))
+    };
+    reqwest::Url::parse(text).is_ok_and(|url| is_near(&url))
 }
 
 #[cfg(test)]
@@ -54,7 +77,7 @@ mod tests {
         for good in
             ["https://api.test/v1", "http://127.0.0.1:8080", "http://localhost:11434/v1", "http://[::1]:1"]
         {
-            assert_eq!(check_base_url(good), Ok(()), "{good}");
+            assert_eq!(check_base_url(good, false), Ok(()), "{good}");
         }
         let evasions = [
             "http://api.test/v1",
@@ -69,7 +92,44 @@ mod tests {
             "https://api.test/?key=x",
         ];
         for bad in evasions {
-            assert!(check_base_url(bad).is_err(), "{bad}");
+            assert!(check_base_url(bad, false).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn plain_http_reaches_private_networks_only_where_somebody_said_so() {
+        let near = [
+            "http://192.168.1.20:11434",
+            "http://10.0.0.1/v1",
+            "http://172.31.255.254",
+            "http://[fd12:3456::1]:8080",
+            "http://gpu.local:11434",
+            "http://GPU.local.",
+        ];
+        for url in near {
+            assert_eq!(check_base_url(url, true), Ok(()), "{url}");
+            let (message, hint) = check_base_url(url, false).expect_err(url);
+            assert!(message.contains("plain text") && hint.contains("plain_http"), "{message}: {hint}");
+            assert!(is_near_url(url, true) && !is_near_url(url, false), "{url}");
+        }
+        let elsewhere = [
+            "http://api.test/v1",
+            "http://172.32.0.1",
+            "http://192.169.1.1",
+            "http://169.254.169.254/latest",
+            "http://100.64.0.1",
+            "http://0.0.0.0",
+            "http://[2001:db8::1]",
+            "http://[fe80::1]",
+            "http://[::ffff:8.8.8.8]",
+            "http://gpu.local.evil.test",
+            "http://local",
+            "http://10.0.0.1.evil.test",
+            "http://10.0.0.1@evil.test/",
+        ];
+        for url in elsewhere {
+            assert!(check_base_url(url, true).is_err(), "{url}");
+            assert!(!is_near_url(url, true), "{url}");
         }
     }
 }

@@ -5,7 +5,7 @@
 use super::check::Page;
 use super::document::child;
 use super::load::Desk;
-use super::net::{check_base_url, is_loopback_url};
+use super::net::{check_base_url, is_near_url};
 use super::problem::Problem;
 use super::settings::{
     AgentSettings, ChatSwitches, DataCollection, Effort, Inference, ProviderSettings, StructuredOutput,
@@ -42,9 +42,12 @@ const ENVIRONMENT: &[&str] = &[
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TypedProvider {
-    /// Another server of the same dialect: `https`, or `http` for loopback hosts; the version is added to a URL without a path.
+    /// Another server of the same dialect: `https`, or `http` for loopback hosts (see `plain_http`); the version is added to a URL without a path.
     /// Default: the vendor's own.
     base_url: Option<String>,
+    /// Whether `base_url` may be `http` in a private network: an address of RFC 1918 or `fc00::/7`, or a name under `.local`.
+    /// Everybody in that network can then read keys and mail. Default: false.
+    plain_http: Option<bool>,
     /// Name of the environment variable, or of the line in `.secrets`, that holds the key. Default: the vendor's usual one.
     #[schemars(regex(pattern = r"^[A-Z][A-Z0-9_]*$"))]
     api_key_variable: Option<String>,
@@ -136,7 +139,9 @@ fn one<T>(
     let none = TypedProvider::default();
     let (is_there, typed) = (typed.is_some(), typed.unwrap_or(&none));
     let pointer = child("/providers", name);
-    if let Some(Err((message, hint))) = typed.base_url.as_deref().map(check_base_url) {
+    let plain_http = typed.plain_http.unwrap_or(false);
+    let check = |url| check_base_url(url, plain_http);
+    if let Some(Err((message, hint))) = typed.base_url.as_deref().map(check) {
         desk.report(page.blame(&child(&pointer, "base_url"), message).hint(hint));
     }
     if is_there && typed.base_url.is_none() && name.starts_with(COMPAT) {
@@ -151,6 +156,7 @@ fn one<T>(
     ProviderSettings {
         name: name.to_owned(),
         base_url: typed.base_url.clone(),
+        plain_http,
         key_variable: desk.key_variable(name),
         api_key: desk.key_variable(name).and_then(|variable| desk.secrets.get(&variable)),
         script: typed.script.as_ref().map(|script| desk.workspace.join(script)),
@@ -244,7 +250,7 @@ pub fn unready(name: &str, inference: &Inference, desk: &Desk<'_>) -> Option<(St
         return Some(("provider `scripted` has no script".to_owned(), hint.to_owned()));
     }
     let variable = desk.key_variable(name)?;
-    let local = settings.base_url.as_deref().is_some_and(is_loopback_url);
+    let local = settings.base_url.as_deref().is_some_and(|url| is_near_url(url, settings.plain_http));
     (settings.api_key.is_none() && !local).then(|| {
         let hint = format!("set {variable} in the environment or in `.secrets`");
         (format!("provider `{name}` has no key: `{variable}` is not set"), hint)

@@ -194,8 +194,9 @@ pub struct Inference {
 pub struct ProviderSettings {
     /// As the configuration calls it, for example `openai` or `compat:groq`.
     pub name: String,
-    /// `https`, or `http` for loopback hosts.
+    /// `https`, or `http` for loopback hosts and, with `plain_http`, for private networks.
     pub base_url: Option<String>,
+    pub plain_http: bool,
     /// From the environment or `.secrets`, never from a config file.
     pub api_key: Option<SecretString>,
     /// Where the key is looked for; `None`: it needs none.

@@ -162,6 +162,7 @@ fn show_inference(inference: &Inference) -> Value {
     let providers = inference.providers.iter().map(|(name, settings)| {
         let shown = json!({
             "base_url": settings.base_url,
+            "plain_http": settings.plain_http,
             "api_key": set(settings.api_key.is_some()),
             "script": settings.script,
             "chat": settings.chat,

@@ -41,6 +41,7 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
         name: ADAPTER.id,
         family: Family::Anthropic,
         base_url,
+        plain_http: settings.plain_http,
         path: &format!("{version}messages"),
         key: settings.api_key.as_ref(),
         key_header: (HeaderName::from_static("x-api-key"), ""),

@@ -57,6 +57,7 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
         name: ADAPTER.id,
         family: Family::Gemini,
         base_url: if bare { &versioned } else { base_url },
+        plain_http: settings.plain_http,
         path: "models",
         key: settings.api_key.as_ref(),
         // Never `?key=`: URLs are logged everywhere.

@@ -9,6 +9,7 @@ use super::contract::{CallContext, Event, Health, Phase, ProviderError};
 use super::decode::{self, Decoder, Framing, Pieces};
 use super::guard::Guard;
 use super::redact;
+use crate::config::may_speak_http;
 use crate::domain::ErrorClass;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
@@ -27,7 +28,7 @@ const DOCUMENT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// What is read of an error page.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 /// Settings of every block with an endpoint.
-pub const SETTINGS: &[&str] = &["base_url", "api_key_variable"];
+pub const SETTINGS: &[&str] = &["base_url", "plain_http", "api_key_variable"];
 const USER_AGENT: &str = concat!("attache/", env!("CARGO_PKG_VERSION"));
 
 /// Where an adapter posts to, and with which connection pool.
@@ -47,6 +48,8 @@ pub struct EndpointSpec<'a> {
     pub name: &'a str,
     pub family: Family,
     pub base_url: &'a str,
+    /// `http` may be spoken in private networks too.
+    pub plain_http: bool,
     /// Path below the base URL, without a leading slash.
     pub path: &'a str,
     pub key: Option<&'a SecretString>,
@@ -74,7 +77,8 @@ impl Endpoint {
         let name = spec.name;
         let wrong =
             |class, message: String| ProviderError::new(class, Phase::Config, format!("`{name}`: {message}"));
-        let base = base_url(spec.base_url).map_err(|message| wrong(ErrorClass::Config, message))?;
+        let base =
+            base_url(spec.base_url, spec.plain_http).map_err(|message| wrong(ErrorClass::Config, message))?;
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
@@ -92,7 +96,7 @@ impl Endpoint {
                 headers.insert(name.clone(), value);
             }
             // Local model servers ask for no key, and some ask for none wherever they are.
-            None if is_loopback(&base) || spec.adapter.key_variable.is_none() => {}
+            None if is_near(&base, spec.plain_http) || spec.adapter.key_variable.is_none() => {}
             None => {
                 let variable = spec.adapter.key_variable.unwrap_or_default();
                 return Err(wrong(ErrorClass::Auth, format!("no key: set `{variable}`")));
@@ -287,8 +291,9 @@ fn fits(family: Family, wire: &str) -> Result<(), ProviderError> {
     Err(ProviderError::new(ErrorClass::RequestTooLarge, Phase::BeforeSend, message))
 }
 
-/// Reads a base URL: https, or http to this machine; without anything in which a key could hide.
-pub(super) fn base_url(text: &str) -> Result<Url, String> {
+/// Reads a base URL: https, or http to this machine and, with `plain_http`, into a private network; without anything in
+/// which a key could hide.
+pub(super) fn base_url(text: &str, plain_http: bool) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|e| format!("`base_url` is not a URL: {e}"))?;
     if !url.username().is_empty()
         || url.password().is_some()
@@ -299,7 +304,7 @@ pub(super) fn base_url(text: &str) -> Result<Url, String> {
     }
     match url.scheme() {
         "https" => Ok(url),
-        "http" if is_loopback(&url) => Ok(url),
+        "http" if is_near(&url, plain_http) => Ok(url),
         _ => Err(format!("`base_url` must be https, or http to this machine; it is `{url}`")),
     }
 }
@@ -308,9 +313,8 @@ fn below(base: &Url, path: &str) -> Result<Url, impl std::fmt::Display + use<>> 
     Url::parse(&format!("{}/{path}", base.as_str().trim_end_matches('/')))
 }
 
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+fn is_near(url: &Url, plain_http: bool) -> bool {
+    may_speak_http(url.host_str().unwrap_or_default(), plain_http)
 }
 
 fn header(response: &Response, name: &str) -> Option<String> {

@@ -51,6 +51,7 @@ fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError
         name: ADAPTER.id,
         family: Family::Ollama,
         base_url: settings.base_url.as_deref().unwrap_or(DEFAULT_BASE_URL),
+        plain_http: settings.plain_http,
         path: "api/chat",
         key: settings.api_key.as_ref(),
         key_header: (AUTHORIZATION, "Bearer "),

@@ -119,6 +119,7 @@ pub fn provider(
         name,
         family: dialect.family,
         base_url,
+        plain_http: settings.plain_http,
         path: &format!("{version}chat/completions"),
         key: settings.api_key.as_ref(),
         key_header: (AUTHORIZATION, "Bearer "),

@@ -28,7 +28,7 @@ impl Server {
     /// Errors: class `Config` for a URL that would expose the password.
     pub fn new(base_url: &str, password: Option<&SecretString>, folder: &str) -> Result<Self, ProviderError> {
         let wrong = |message: String| ProviderError::new(ErrorClass::Config, Phase::Config, message);
-        let base = http::base_url(base_url).map_err(wrong)?;
+        let base = http::base_url(base_url, false).map_err(wrong)?;
         let mut headers = HeaderMap::new();
         let folder = HeaderValue::from_str(folder);
         headers.insert(
