@@ -1,8 +1,8 @@
 //! The effective settings as JSON, for `attache config show`. Secrets appear as `"[set]"` or `null`.
 
 use super::settings::{
-    BounceAddress, Config, ContextStep, Decision, Gateway, Inference, Limits, OnUnknown, Persona, ReplyMode,
-    Smarthost, SmarthostTls, Transport,
+    BounceAddress, Config, ContextStep, Decision, Gateway, Inference, Limits, OnUnknown, Persona,
+    ProviderSettings, ReplyMode, Smarthost, SmarthostTls, Transport,
 };
 use super::span::spell;
 use super::{
@@ -159,16 +159,8 @@ fn show_limits(limits: &Limits) -> Value {
 }
 
 fn show_inference(inference: &Inference) -> Value {
-    let providers = inference.providers.iter().map(|(name, settings)| {
-        let shown = json!({
-            "base_url": settings.base_url,
-            "plain_http": settings.plain_http,
-            "api_key": set(settings.api_key.is_some()),
-            "script": settings.script,
-            "chat": settings.chat,
-        });
-        (name.clone(), shown)
-    });
+    let providers =
+        inference.providers.iter().map(|(name, settings)| (name.clone(), show_provider(settings)));
     json!({
         "provider": inference.provider,
         "model": inference.model,
@@ -190,6 +182,31 @@ fn show_inference(inference: &Inference) -> Value {
         },
         "providers": providers.collect::<Map<_, _>>(),
     })
+}
+
+/// Under the names that the block has, with the switches of its dialect beside the rest.
+fn show_provider(settings: &ProviderSettings) -> Value {
+    let agent = &settings.agent;
+    let mut shown = json!({
+        "base_url": settings.base_url,
+        "plain_http": settings.plain_http,
+        "api_key_variable": settings.key_variable,
+        "api_key": set(settings.api_key.is_some()),
+        "script": settings.script,
+        "context_tokens": settings.context_tokens,
+        "keep_alive": settings.keep_alive,
+        "think": settings.think,
+        "binary": agent.binary,
+        "tier": agent.tier,
+        // Names only: values may be secrets.
+        "environment": agent.environment.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+    });
+    if let (Some(shown), Ok(Value::Object(chat))) =
+        (shown.as_object_mut(), serde_json::to_value(&settings.chat))
+    {
+        shown.extend(chat);
+    }
+    shown
 }
 
 fn show_budget(inference: &Inference) -> Value {
