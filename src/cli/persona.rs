@@ -3,6 +3,8 @@
 use super::{Command, Context, Exit, Failure};
 use crate::config::{Persona, check_name, show_persona};
 use crate::domain::{Address, PersonaId};
+use crate::harness::resolvers::knowledge::{self, Survey, Surveyed, SyncLimits};
+use cap_std::fs_utf8::Dir;
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde_json::json;
@@ -80,11 +82,15 @@ fn show(context: &Context, id: &str) -> anyhow::Result<Exit> {
         let failure = Failure::new(Exit::NoInput, format!("no persona `{id}`"));
         return Err(failure.hint(format!("there are: {}", ids.join(", "))).into());
     };
-    let (knowledge, responsibilities) = (pages(&persona, "knowledge"), pages(&persona, "responsibilities"));
+    let (knowledge, responsibilities) = (surveyed(&persona)?, pages(&persona, "responsibilities"));
     if context.json() {
         let mut shown = show_persona(&persona);
         shown["folder"] = json!(persona.folder);
-        shown["knowledge"] = json!(knowledge);
+        let used =
+            |file: &Surveyed| json!({"path": file.path, "tokens": file.tokens, "charset": file.charset});
+        shown["knowledge"] = knowledge.used.iter().map(used).collect();
+        let left_out = |(path, why): &(String, String)| json!({"path": path, "why": why});
+        shown["knowledge_left_out"] = knowledge.left_out.iter().map(left_out).collect();
         shown["responsibilities"] = json!(responsibilities);
         context.screen.json(&shown)?;
         return Ok(Exit::Ok);
@@ -103,10 +109,41 @@ fn show(context: &Context, id: &str) -> anyhow::Result<Exit> {
         ("tools", tools),
         ("timezone", persona.timezone.name().to_owned()),
         ("folder", persona.folder.display().to_string()),
-        ("knowledge", knowledge.join(", ")),
+        ("knowledge", told(&knowledge)),
         ("responsibilities", responsibilities.join(", ")),
     ])?;
+    let used = knowledge.used.iter().map(|file| {
+        let charset = file.charset.map(|charset| format!("read as {charset}")).unwrap_or_default();
+        vec![file.path.clone(), file.tokens.to_string(), charset]
+    });
+    let left_out = knowledge.left_out.iter();
+    let left_out = left_out.map(|(path, why)| vec![path.clone(), "-".to_owned(), format!("left out: {why}")]);
+    let rows: Vec<_> = used.chain(left_out).collect();
+    if !rows.is_empty() {
+        context.screen.line("")?;
+        context.screen.table(&["FILE", "TOKENS", "REMARK"], &rows)?;
+    }
     Ok(Exit::Ok)
+}
+
+/// What of the persona's knowledge its runs can be given.
+fn surveyed(persona: &Persona) -> anyhow::Result<Survey> {
+    let unreadable = |source| {
+        Failure::new(Exit::NoInput, format!("cannot read the folder of `{}`", persona.id)).because(source)
+    };
+    let folder =
+        Dir::open_ambient_dir(persona.folder.to_string_lossy().as_ref(), cap_std::ambient_authority());
+    let survey = folder.and_then(|folder| knowledge::survey(&folder, &SyncLimits::default()));
+    Ok(survey.map_err(unreadable)?)
+}
+
+fn told(knowledge: &Survey) -> String {
+    let tokens: usize = knowledge.used.iter().map(|file| file.tokens).sum();
+    let left_out = match knowledge.left_out.len() {
+        0 => String::new(),
+        count => format!("; {count} left out"),
+    };
+    format!("{} files, about {tokens} tokens{left_out}", knowledge.used.len())
 }
 
 fn joined(addresses: &[Address]) -> String {

@@ -178,7 +178,8 @@ impl Hands for Workshop {
                 tracing::warn!(persona = %order.run.persona, %error, "knowledge files cannot be indexed");
             }
             let folders = Folders { workspace: &self.workspace, persona: &folder };
-            let reads = Live::new(folders, &rows);
+            let left_out = self.knowledge.left_out(&order.run.persona);
+            let reads = Live::new(folders, &rows).without(left_out);
             let sources =
                 Sources { persona: order.persona, reads: &reads, subject: order.subject, now: order.now };
             let profile = (order.run.profile.as_str(), order.profile);

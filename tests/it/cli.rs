@@ -191,6 +191,36 @@ fn a_created_persona_is_whole_and_receives_mail() {
 }
 
 #[test]
+fn a_persona_is_shown_with_what_it_knows_and_what_is_left_out() {
+    let workspace = Workspace::new();
+    let knowledge = workspace.path("personas/concierge/knowledge");
+    std::fs::create_dir(knowledge.join("sub")).expect("a folder");
+    std::fs::write(knowledge.join("sub/prices.CSV"), "room;euros\n5;112\n").expect("a file");
+    std::fs::write(knowledge.join("ferry.txt"), b"Die F\xe4hre").expect("a file");
+    std::fs::write(knowledge.join("menu.pdf"), "%PDF-1.7").expect("a file");
+    let shown = workspace.json(&["persona", "show", "concierge"]);
+    let used = |path: &str| {
+        let files = shown["knowledge"].as_array().expect("files");
+        files.iter().find(|file| file["path"] == path).unwrap_or_else(|| panic!("{path}: {shown}")).clone()
+    };
+    assert_eq!(used("knowledge/sub/prices.CSV")["tokens"], 5);
+    assert_eq!(used("knowledge/ferry.txt")["charset"], "windows-1252");
+    assert!(used("knowledge/rooms.md")["charset"].is_null());
+    let left_out = shown["knowledge_left_out"].as_array().expect("files");
+    assert_eq!(
+        (left_out.len(), &left_out[0]["path"]),
+        (1, &serde_json::json!("knowledge/menu.pdf")),
+        "{shown}"
+    );
+    let text = workspace.run(&["persona", "show", "concierge"]).stdout;
+    for wanted in
+        ["knowledge/sub/prices.CSV", "read as windows-1252", "1 left out", "left out: not a kind of file"]
+    {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+}
+
+#[test]
 fn a_persona_that_cannot_be_is_refused_before_anything_is_written() {
     let workspace = Workspace::new();
     let cases: [(&[&str], i32, &str); 7] = [

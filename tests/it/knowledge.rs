@@ -116,7 +116,6 @@ async fn files_are_indexed_once_then_only_when_they_change_or_go() {
     assert_eq!(bench.sync().await, SyncReport::default(), "no folder, no knowledge");
     bench.write("rooms.md", "# Rooms\n## Breakfast\nPorridge from 7.\n");
     bench.write("de/haus.md", "Frühstück: Brötchen");
-    bench.write("notes.txt", "porridge");
     bench.write(".draft.md", "porridge");
     assert_eq!(bench.sync().await, indexed(&["de/haus.md", "rooms.md"]));
     assert_eq!(bench.found(&["porridge"]).await, ["knowledge/rooms.md Rooms > Breakfast"]);
@@ -186,13 +185,59 @@ async fn what_is_too_much_or_not_a_text_file_is_skipped_and_said() {
         ("knowledge/deep/er", "too many folders deep"),
         ("knowledge/bin.md", "not a text file"),
     ];
-    let skipped = skipped.map(|(path, why)| (path.to_owned(), why)).to_vec();
+    let skipped = skipped.map(|(path, why)| (path.to_owned(), why.to_owned())).to_vec();
     assert_eq!(report, SyncReport { skipped, ..indexed(&["a.md", "c.md"]) });
     // A file that was indexed and cannot be read any more is not quoted any more.
     bench.write("a.md", [0, 1]);
     let report = bench.sync_within(&limits).await;
     assert_eq!(report.removed, ["knowledge/a.md"]);
     assert_eq!(bench.found(&["apple"]).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn text_tables_and_pages_are_knowledge_whatever_the_case_of_their_names() {
+    let bench = Bench::new().await;
+    bench.write("notes.TXT", "# no heading\nThe porter sleeps.");
+    let rows: String = (0..200).map(|n| format!("room {n};{} euros\n", 100 + n)).collect();
+    bench.write("prices.csv", format!("Room;Price\n{rows}"));
+    let page = "<html><head><title>x</title><style>p{}</style></head><body><h1>Ferry</h1><p>Leaves at <b>nine</b>.\
+        <script>alert(1)</script></body></html>";
+    bench.write("ferry.Html", page);
+    bench.write("U.MD", "# Umbrellas\nIn the hall.");
+    assert_eq!(bench.sync().await, indexed(&["U.MD", "ferry.Html", "notes.TXT", "prices.csv"]));
+    assert_eq!(bench.found(&["umbrellas"]).await, ["knowledge/U.MD Umbrellas"]);
+    assert_eq!(bench.found(&["porter"]).await, ["knowledge/notes.TXT"]);
+    let contribution = bench.resolve("Price", "What is room 150?", None).await;
+    let Some((source, Piece::System { text, .. })) = contribution.pieces.first() else { panic!("nothing") };
+    assert_eq!(source, "knowledge/prices.csv");
+    assert!(text.contains("Room;Price") && text.contains("room 150;250 euros"), "{text}");
+    let contribution = bench.resolve("Ferry", "When?", None).await;
+    let Some((_, Piece::System { text, .. })) = contribution.pieces.first() else { panic!("nothing") };
+    assert!(text.contains("Leaves at nine.") && !text.contains("alert") && !text.contains('<'), "{text}");
+}
+
+#[tokio::test]
+async fn text_that_is_not_utf_8_is_read_as_what_it_is_or_left_out_by_name() {
+    let bench = Bench::new().await;
+    bench.write("a.md", b"# F\xe4hre\nEin Caf\xe9 f\xfcr 10 \x80 \x96 \x84gut\x93.\n");
+    let utf16: Vec<u8> = "\u{feff}Zimtstern".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    bench.write("b.txt", utf16);
+    bench.write("c.md", b"\xef\xbb\xbf# Kurkuma\nGelb.");
+    // Shift_JIS, KOI8-R, and Polish in windows-1250: read as Western European they would say something else.
+    bench.write("d.md", b"\x8f\x68\x94\x91\x97\xbf\x8b\xe0 \x82\xcd 9\x89\x7e");
+    bench.write("e.txt", b"\xeb\xcf\xcd\xce\xc1\xd4\xc1 \xd3\xd7\xcf\xc2\xcf\xc4\xce\xc1");
+    bench.write("f.txt", b"Pok\xf3j by\xb3a zaj\xeata");
+    let report = bench.sync().await;
+    let indexed = ["knowledge/a.md", "knowledge/b.txt", "knowledge/c.md"];
+    assert_eq!(report.indexed, indexed);
+    let left_out: Vec<&str> = report.skipped.iter().map(|(path, _)| path.as_str()).collect();
+    assert_eq!(left_out, ["knowledge/d.md", "knowledge/e.txt", "knowledge/f.txt"]);
+    assert!(report.skipped.iter().all(|(_, why)| why.contains("not UTF-8")), "{:?}", report.skipped);
+    assert_eq!(bench.found(&["fähre"]).await, ["knowledge/a.md Fähre"]);
+    assert_eq!(bench.found(&["zimtstern"]).await, ["knowledge/b.txt"]);
+    assert_eq!(bench.found(&["kurkuma"]).await, ["knowledge/c.md Kurkuma"]);
+    let hits = bench.ada.search_knowledge(&["café".to_owned()], 1).await.expect("a search");
+    assert_eq!(hits[0].body, "Ein Café für 10 € – „gut“.");
 }
 
 #[tokio::test]
@@ -205,10 +250,16 @@ async fn nothing_outside_the_folder_is_indexed_and_nothing_blocks() {
     std::os::unix::fs::symlink(outside.join("secret.md"), bench.path("link.md")).expect("a link");
     std::os::unix::fs::symlink(&outside, bench.path("folder")).expect("a link");
     std::os::unix::fs::symlink(".", bench.path("circle")).expect("a link");
+    std::fs::hard_link(outside.join("secret.md"), bench.path("hard.md")).expect("a hard link");
     let made = std::process::Command::new("mkfifo").arg(bench.path("pipe.md")).status();
     assert!(made.is_ok_and(|status| status.success()), "mkfifo");
     let report = tokio::time::timeout(Duration::from_secs(5), bench.sync()).await;
-    assert_eq!(report, Ok(indexed(&["a.md"])));
+    let links = ["circle", "folder", "link.md", "pipe.md"];
+    let mut skipped =
+        links.map(|name| (format!("knowledge/{name}"), "not a regular file".to_owned())).to_vec();
+    let second = "has a second name (a hard link), which may lie anywhere";
+    skipped.insert(2, ("knowledge/hard.md".to_owned(), second.to_owned()));
+    assert_eq!(report, Ok(SyncReport { skipped, ..indexed(&["a.md"]) }));
     assert_eq!(bench.found(&["canary"]).await, Vec::<String>::new());
 
     std::fs::remove_dir_all(bench.path("")).expect("a removal");
@@ -279,7 +330,7 @@ async fn a_letter_that_nothing_bears_on_is_given_nothing_and_the_report_says_why
     let bench = Bench::new().await;
     bench.write("rooms.md", "Thank you for what you will read here.");
     bench.sync().await;
-    let nothing = |why: &str| Contribution { pieces: Vec::new(), note: Some(why.into()) };
+    let nothing = |why: &str| Contribution::nothing(why);
     let polite = bench.resolve("Hello", "Thank you, that is all!", None).await;
     assert_eq!(polite, nothing("the input has no words to search for"));
     let other = bench.resolve("Invoice", "Zeppelin \" OR * NEAR(", None).await;

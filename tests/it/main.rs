@@ -60,5 +60,6 @@ mod identity;
 mod readme;
 mod supervisor;
 mod verify;
+mod contexts;
 mod mcp;
 mod opencode;

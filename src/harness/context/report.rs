@@ -39,6 +39,9 @@ pub enum Outcome {
     Trimmed,
     Dropped,
     Empty,
+    /// It is there and could not be used.
+    #[serde(rename = "left_out")]
+    LeftOut,
 }
 
 /// Who made a context differ from another one, and how.
@@ -110,6 +113,7 @@ impl Outcome {
             Outcome::Trimmed => "trimmed",
             Outcome::Dropped => "dropped",
             Outcome::Empty => "empty",
+            Outcome::LeftOut => "left_out",
         }
     }
 }

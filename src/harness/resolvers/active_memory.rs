@@ -1,7 +1,10 @@
-//! `active-memory`: the persona's short working memory, `active.md` in its folder.
+//! `active-memory`: the persona's short working memory, `active.md` in its folder, as notes beside the input.
+//!
+//! Not for runs of senders who prove nothing: what others wrote into it would reach whoever says that he is somebody.
 
 use super::reads::Place;
 use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, cut_to_tokens};
+use crate::domain::Trust;
 use futures_util::future::BoxFuture;
 
 const FILE_BYTES_MAX: u64 = 64 * 1024;
@@ -15,6 +18,9 @@ impl Resolver for ActiveMemory {
 
     fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
         Box::pin(async move {
+            if call.subject.message.trust == Trust::Unauthenticated.as_str() {
+                return Ok(Contribution::withheld("kept from a sender who proves nothing"));
+            }
             let source = format!("personas/{}/active.md", call.persona.id);
             let text = call
                 .reads
@@ -27,7 +33,7 @@ impl Resolver for ActiveMemory {
             let cut = cut_to_tokens(text, call.budget_tokens);
             let note = cut.is_some().then(|| "cut at its budget".to_owned());
             let piece = Piece::ActiveMemory(cut.unwrap_or_else(|| text.to_owned()));
-            Ok(Contribution { pieces: vec![(source, piece)], note })
+            Ok(Contribution::one(source, piece).noted(note))
         })
     }
 }

@@ -21,7 +21,7 @@ impl Resolver for CurrentInput {
             let cut = cut_to_tokens(text, call.budget_tokens);
             let note = cut.is_some().then(|| "cut at its budget".to_owned());
             let piece = Piece::Input(cut.unwrap_or_else(|| text.to_owned()));
-            Ok(Contribution { pieces: vec![(message.id.to_string(), piece)], note })
+            Ok(Contribution::one(message.id.to_string(), piece).noted(note))
         })
     }
 }

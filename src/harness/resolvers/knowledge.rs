@@ -1,4 +1,5 @@
-//! `knowledge`: the pieces of the persona's `knowledge/**/*.md` that bear on the input, each with its file and heading.
+//! `knowledge`: the pieces of the persona's `knowledge/` that bear on the input, each with its file and heading, and the
+//! names of the files there that cannot be read.
 //!
 //! The resolver only searches the index. Whoever assembles contexts owns a [`KnowledgeSync`] and calls its `refresh`
 //! before, so that an edited file counts from the next run on.
@@ -7,8 +8,8 @@ mod chunk;
 mod sync;
 mod terms;
 
-pub use chunk::{CHUNK_CHARS_MAX, chunks};
-pub use sync::{KnowledgeSync, SyncError, SyncLimits, SyncReport, sync_knowledge};
+pub use chunk::{CHUNK_CHARS_MAX, Kind, chunks};
+pub use sync::{KnowledgeSync, Survey, Surveyed, SyncError, SyncLimits, SyncReport, survey, sync_knowledge};
 pub use terms::query_terms;
 
 use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, estimate_tokens};
@@ -20,6 +21,8 @@ use futures_util::future::BoxFuture;
 const PIECES_MAX: u32 = 8;
 /// Tokens of one context, whatever the step may take.
 const TOKENS_MAX: usize = 3000;
+/// Files that a report names as left out.
+const LEFT_OUT_MAX: usize = 20;
 /// A piece that ranks below this part of the best one matches by accident.
 const RANK_SHARE_MIN: f64 = 0.2;
 
@@ -32,20 +35,36 @@ impl Resolver for Knowledge {
 
     fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
         Box::pin(async move {
+            let left_out = named(call.reads.knowledge_left_out());
             let message = &call.subject.message;
             let fresh = message.fresh_text.as_deref().filter(|text| !text.trim().is_empty());
             let terms = query_terms(&message.subject, fresh.unwrap_or(&message.text_body));
             if terms.is_empty() {
-                return Ok(Contribution::nothing("the input has no words to search for"));
+                let nothing = Contribution::nothing("the input has no words to search for");
+                return Ok(Contribution { left_out, ..nothing });
             }
             let hits = call.reads.knowledge(&terms, PIECES_MAX).await;
             let hits = hits.map_err(|error| error.of("knowledge", ""))?;
-            if hits.is_empty() {
-                return Ok(Contribution::nothing("nothing in `knowledge` matches the input"));
-            }
-            Ok(contribution(&hits, call.budget_tokens.min(TOKENS_MAX)))
+            let found = match hits.is_empty() {
+                true => Contribution::nothing("nothing in `knowledge` matches the input"),
+                false => contribution(&hits, call.budget_tokens.min(TOKENS_MAX)),
+            };
+            Ok(Contribution { left_out, ..found })
         })
     }
+}
+
+/// The first of them by name, the rest as a number.
+fn named(mut files: Vec<(String, String)>) -> Vec<(String, String)> {
+    let unnamed = files.len().saturating_sub(LEFT_OUT_MAX);
+    files.truncate(LEFT_OUT_MAX);
+    if unnamed > 0 {
+        files.push((
+            "knowledge".to_owned(),
+            format!("{unnamed} more files; `attache persona show` names them"),
+        ));
+    }
+    files
 }
 
 /// The hits worth quoting, best first, as far as they fit; one that does not fit is passed over for a shorter one.

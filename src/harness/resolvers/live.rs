@@ -10,12 +10,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Live<'a> {
     folders: Folders<'a>,
     store: &'a PersonaStore,
+    /// Files of knowledge that are in no index, and why.
+    left_out: Vec<(String, String)>,
     seen: Mutex<Seen>,
 }
 
 impl<'a> Live<'a> {
     pub fn new(folders: Folders<'a>, store: &'a PersonaStore) -> Self {
-        Self { folders, store, seen: Mutex::default() }
+        Self { folders, store, left_out: Vec::new(), seen: Mutex::default() }
+    }
+
+    /// The same, where these files of knowledge could not be indexed.
+    #[must_use]
+    pub fn without(self, left_out: Vec<(String, String)>) -> Self {
+        Self { left_out, ..self }
     }
 
     /// What was read.
@@ -46,6 +54,11 @@ impl Reads for Live<'_> {
             self.seen().knowledge(terms, limit, &hits);
             Ok(hits)
         })
+    }
+
+    fn knowledge_left_out(&self) -> Vec<(String, String)> {
+        self.seen().knowledge_left_out(&self.left_out);
+        self.left_out.clone()
     }
 
     fn past_messages<'a>(

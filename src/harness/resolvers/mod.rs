@@ -37,7 +37,8 @@ pub static RESOLVERS: &[&dyn Resolver] = &[
 /// Implementations are unit structs; everything they may look at arrives in [`ResolverCall`]. They read and never
 /// write, keep to `budget_tokens` by leaving out whole pieces where they can choose, and say what they left out.
 /// Contributing nothing is ordinary (`Contribution::nothing` with the reason); an error is a broken configuration
-/// or a failed store. The caller adds the source's name to the report and trims history further if it must.
+/// or a failed store. The caller adds the source's name to the report, cuts what is more than the step's own
+/// `budget_tokens` ([`within_budget`]), and trims history further if it must.
 pub trait Resolver: Send + Sync {
     /// The name in `configs/context.json`, lower case with hyphens.
     fn name(&self) -> &'static str;
@@ -115,14 +116,27 @@ pub struct Contribution {
     pub pieces: Vec<(String, Piece)>,
     /// Why there is nothing, or what was left out.
     pub note: Option<String>,
+    /// Sources that gave nothing although they are there, and why.
+    pub left_out: Vec<(String, String)>,
+    /// There is nothing because this run must not have it: a required step is content with that.
+    pub is_withheld: bool,
 }
 
 impl Contribution {
     pub fn nothing(why: impl Into<String>) -> Self {
-        Self { pieces: Vec::new(), note: Some(why.into()) }
+        Self { note: Some(why.into()), ..Self::default() }
+    }
+    /// Nothing, on purpose.
+    pub fn withheld(why: impl Into<String>) -> Self {
+        Self { is_withheld: true, ..Self::nothing(why) }
     }
     pub fn one(source: impl Into<String>, piece: Piece) -> Self {
-        Self { pieces: vec![(source.into(), piece)], note: None }
+        Self { pieces: vec![(source.into(), piece)], ..Self::default() }
+    }
+    /// The same with a remark.
+    #[must_use]
+    pub fn noted(self, note: Option<String>) -> Self {
+        Self { note, ..self }
     }
 }
 
@@ -152,12 +166,80 @@ pub fn estimate_tokens(text: &str) -> usize {
     (text.chars().count() * 2).div_ceil(7)
 }
 
-/// Cuts a text to about that many tokens, at a character, and says how much is missing.
+/// Cuts a text to at most that many tokens, at a character, and says how much is missing where there is room for it.
 pub fn cut_to_tokens(text: &str, tokens: usize) -> Option<String> {
     let chars_max = tokens * 7 / 2;
-    let (end, _) = text.char_indices().nth(chars_max)?;
-    let missing = text[end..].chars().count();
-    Some(format!("{}\n[… {missing} more characters are stored and not shown]", &text[..end]))
+    text.char_indices().nth(chars_max)?;
+    let up_to = |chars: usize| text.char_indices().nth(chars).map_or(text, |(end, _)| &text[..end]);
+    let remark = |kept: &str| {
+        let missing = text.chars().count() - kept.chars().count();
+        format!("\n[… {missing} more characters are stored and not shown]")
+    };
+    // The remark about a text of which nothing is kept is as long as one can get.
+    let room = chars_max.checked_sub(remark("").chars().count());
+    Some(match room.filter(|room| *room > 0).map(up_to) {
+        Some(kept) => format!("{kept}{}", remark(kept)),
+        None => up_to(chars_max).to_owned(),
+    })
+}
+
+/// Brings a contribution under a budget that somebody wrote down, whatever its resolver made of it: pieces from the end on
+/// are cut or left out, of history the oldest exchanges.
+pub fn within_budget(contribution: &mut Contribution, budget_tokens: usize) {
+    let mut left = budget_tokens;
+    let mut is_cut = false;
+    contribution.pieces.retain_mut(|(_, piece)| {
+        let tokens = piece.tokens();
+        if tokens > left {
+            is_cut = true;
+            piece.cut(left);
+        }
+        left = left.saturating_sub(piece.tokens());
+        !piece.is_empty()
+    });
+    if is_cut && contribution.note.is_none() {
+        contribution.note = Some("cut at its budget".to_owned());
+    }
+}
+
+impl Piece {
+    /// Estimated.
+    pub fn tokens(&self) -> usize {
+        match self {
+            Piece::ActiveMemory(text)
+            | Piece::System { text, .. }
+            | Piece::Metadata(text)
+            | Piece::Input(text) => estimate_tokens(text),
+            Piece::History(exchanges) => exchanges.iter().map(|exchange| exchange.tokens).sum(),
+        }
+    }
+
+    fn cut(&mut self, tokens: usize) {
+        match self {
+            Piece::ActiveMemory(text)
+            | Piece::System { text, .. }
+            | Piece::Metadata(text)
+            | Piece::Input(text) => {
+                if let Some(cut) = cut_to_tokens(text, tokens) {
+                    *text = cut;
+                }
+            }
+            Piece::History(exchanges) => {
+                *exchanges = thread_history::newest_within(std::mem::take(exchanges), tokens).0;
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Piece::ActiveMemory(text)
+            | Piece::System { text, .. }
+            | Piece::Metadata(text)
+            | Piece::Input(text) => text.is_empty(),
+            // That there was a past that did not fit stands in the report.
+            Piece::History(_) => false,
+        }
+    }
 }
 
 /// Says of a text that [`read_text`] had to make the best of why the model would read odd characters.

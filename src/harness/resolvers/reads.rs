@@ -32,6 +32,8 @@ pub trait Files: Send + Sync {
 pub trait Reads: Files {
     /// The pieces of the persona's knowledge in which at least one term occurs, best first.
     fn knowledge<'a>(&'a self, terms: &'a [String], limit: u32) -> Reading<'a, Vec<KnowledgeHit>>;
+    /// Files of the persona's knowledge that are in no index, and why.
+    fn knowledge_left_out(&self) -> Vec<(String, String)>;
     /// The last `limit` messages of a thread that a run on the message with `before_seq` may see, oldest first, each
     /// text cut at `chars_max` characters.
     fn past_messages<'a>(

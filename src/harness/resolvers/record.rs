@@ -20,6 +20,8 @@ pub enum Read {
     },
     /// Found by an index that all files of the persona rank in, so the hits are kept and not looked for again.
     Knowledge { terms: Vec<String>, limit: u32, hits: Vec<Hit> },
+    /// Files of knowledge that were in no index, and why.
+    KnowledgeLeftOut { files: Vec<(String, String)> },
     PastMessages {
         thread: String,
         before_seq: i64,
@@ -82,6 +84,13 @@ impl Seen {
         };
         let hits = hits.iter().map(&mut hit).collect();
         self.reads.push(Read::Knowledge { terms: terms.to_vec(), limit, hits });
+    }
+
+    /// Nothing is written down where nothing was left out.
+    pub fn knowledge_left_out(&mut self, files: &[(String, String)]) {
+        if !files.is_empty() {
+            self.reads.push(Read::KnowledgeLeftOut { files: files.to_vec() });
+        }
     }
 
     pub fn past_messages(

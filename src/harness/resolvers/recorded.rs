@@ -13,6 +13,7 @@ use std::sync::Arc;
 pub struct Recorded {
     files: BTreeMap<(Place, String), Text>,
     searches: Vec<Search>,
+    left_out: Vec<(String, String)>,
     pasts: Vec<Past>,
     steps: Vec<(u32, Vec<PastStep>)>,
     damages: Vec<Damage>,
@@ -71,6 +72,7 @@ impl Recorded {
                     let hits = hits.iter().filter_map(|hit| recorded.hit(hit, &texts)).collect();
                     recorded.searches.push(Search { terms: terms.clone(), limit: *limit, hits });
                 }
+                Read::KnowledgeLeftOut { files } => recorded.left_out.extend_from_slice(files),
                 Read::PastMessages { thread, before_seq, limit, chars_max, messages } => {
                     let seqs: Vec<i64> = messages.iter().map(|row| row.seq).collect();
                     let found = store.messages_by_seq(&seqs, *chars_max).await?;
@@ -169,7 +171,7 @@ impl Read {
         match self {
             Read::File { sha256, .. } => sha256.as_deref().into_iter().collect(),
             Read::Knowledge { hits, .. } => hits.iter().map(|hit| hit.sha256.as_str()).collect(),
-            Read::PastMessages { .. } | Read::PastSteps { .. } => Vec::new(),
+            Read::KnowledgeLeftOut { .. } | Read::PastMessages { .. } | Read::PastSteps { .. } => Vec::new(),
         }
     }
 }
@@ -191,6 +193,10 @@ impl Reads for Recorded {
         let search = self.searches.iter().find(same);
         let hits = search.map(|search| search.hits.clone());
         ready(hits, "the knowledge of these words")
+    }
+
+    fn knowledge_left_out(&self) -> Vec<(String, String)> {
+        self.left_out.clone()
     }
 
     fn past_messages<'a>(

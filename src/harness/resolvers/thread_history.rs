@@ -54,7 +54,7 @@ impl Resolver for ThreadHistory {
                 _ => Some(format!("{left_out} older exchanges left out")),
             };
             let source = format!("thread {}", trigger.thread);
-            Ok(Contribution { pieces: vec![(source, Piece::History(kept))], note })
+            Ok(Contribution::one(source, Piece::History(kept)).noted(note))
         })
     }
 }

@@ -18,6 +18,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 pub const START: &str = "2026-11-20T09:00:00.000Z";
+/// The server whose results [`letter`] says are to be believed; over loopback they are where [`behind_relay`] says so.
+const RELAY: &str = "mx.engine.test";
+/// A header line for [`note`] that proves its sender, `bob@guest.example`.
+pub const PROVEN: &str = "Authentication-Results: mx.engine.test; dkim=pass header.d=guest.example\n";
 
 /// A workspace folder, before and between engines.
 pub struct Workspace {
@@ -294,12 +298,26 @@ pub async fn audit(rows: &mut SqliteConnection) {
     assert!(findings.broken.is_empty(), "{:#?}", findings.broken);
 }
 
+/// A header line that proves the sender of a letter from this domain, as [`PROVEN`] does for that of [`note`].
+pub fn proven(domain: &str) -> String {
+    format!("Authentication-Results: {RELAY}; dkim=pass header.d={domain}\n")
+}
+
+/// Access for everybody, and the same word believed of whoever connects over loopback.
+pub fn behind_relay() -> Value {
+    json!({
+        "access": { "allow": ["*"] },
+        "authentication": { "trusted_relays": [{ "peers": ["127.0.0.1"], "authserv_id": RELAY }] },
+    })
+}
+
 /// A letter with an envelope made from its own header.
 pub fn letter(eml: &str) -> Letter {
     let bytes = eml.replace("\r\n", "\n").replace('\n', "\r\n").into_bytes();
     let email = parse(&bytes);
     let rcpt_to = email.to.iter().chain(&email.cc).filter_map(Mailbox::address).collect();
     let mail_from: Option<Address> = email.from.first().and_then(Mailbox::address);
+    let is_relayed = eml.contains(&format!("Authentication-Results: {RELAY};"));
     Letter {
         envelope: Envelope {
             mail_from,
@@ -307,16 +325,37 @@ pub fn letter(eml: &str) -> Letter {
             helo: String::new(),
             peer: None,
             via: Via::File,
-            arrival: Arrival::default(),
+            arrival: Arrival { authserv_id: is_relayed.then(|| RELAY.to_owned()), ..Arrival::default() },
         },
         bytes,
     }
 }
 
+/// A minute before [`START`].
+pub const NOTE_DATE: &str = "Fri, 20 Nov 2026 08:59:00 +0000";
+
 /// A short letter from `bob@guest.example` to Ada; `more` are further header lines, each with its line end.
 pub fn note(id: &str, more: &str, body: &str) -> String {
     format!(
         "From: Bob <bob@guest.example>\nTo: ada@engine.test\nSubject: Breakfast\nMessage-ID: <{id}>\n\
-         Date: Fri, 20 Nov 2026 08:59:00 +0000\n{more}\n{body}\n"
+         Date: {NOTE_DATE}\n{more}\n{body}\n"
     )
+}
+
+/// A memory without the marks of where its lines came from.
+pub fn without_marks(memory: &str) -> String {
+    let bare =
+        |line: &str| line.split_once(" <!-- from ").map_or(line, |(text, _mark)| text).to_owned() + "\n";
+    memory.lines().map(bare).collect()
+}
+
+/// A note to an engine with the clock of this machine: a relay's word about an old letter proves nothing.
+pub fn dated_now(note: &str) -> String {
+    let now = chrono::Utc::now().to_rfc2822();
+    note.replace(NOTE_DATE, &now)
+}
+
+/// A [`note`] from somebody whose relay found a signature: a contact, whose runs may use all tools.
+pub fn proven_note(id: &str, more: &str, body: &str) -> String {
+    note(id, &format!("{PROVEN}{more}"), body)
 }

@@ -1,5 +1,6 @@
-//! Markdown -> pieces that can be found and quoted one by one. Pure.
+//! Text -> pieces that can be found and quoted one by one. Pure.
 
+use crate::mime;
 use crate::store::KnowledgeChunk;
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use std::ops::Range;
@@ -11,7 +12,47 @@ pub const TRAIL_SEPARATOR: &str = " > ";
 /// Characters of one heading that are kept.
 const HEADING_CHARS_MAX: usize = 120;
 
-/// Cuts a file at its headings, and sections that are too long between paragraphs, lines or words.
+/// What a file of knowledge is, by the end of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Markdown,
+    Plain,
+    /// Rows, the first of which names the columns.
+    Table,
+    Html,
+}
+
+/// Ends of names, lower case.
+const KINDS: [(&str, Kind); 6] = [
+    ("md", Kind::Markdown),
+    ("markdown", Kind::Markdown),
+    ("txt", Kind::Plain),
+    ("csv", Kind::Table),
+    ("html", Kind::Html),
+    ("htm", Kind::Html),
+];
+
+impl Kind {
+    /// `None`: a file of that name is not read.
+    pub fn of(name: &str) -> Option<Self> {
+        let (_, end) = name.rsplit_once('.')?;
+        KINDS.iter().find(|(known, _)| end.eq_ignore_ascii_case(known)).map(|(_, kind)| *kind)
+    }
+
+    /// Cuts the text of a file of this kind.
+    pub fn chunks(self, text: &str) -> Vec<KnowledgeChunk> {
+        let mut found = Vec::new();
+        match self {
+            Kind::Markdown => return chunks(text),
+            Kind::Plain => add_section(&mut found, "", text),
+            Kind::Html => add_section(&mut found, "", &mime::html_to_text(text)),
+            Kind::Table => add_table(&mut found, text),
+        }
+        found
+    }
+}
+
+/// Cuts Markdown at its headings, and sections that are too long between paragraphs, lines or words.
 ///
 /// A heading counts only where it structures the file: not inside a code block, a quotation or a list. A section
 /// without text gives a piece only if nothing stands below it, and then its heading is the text.
@@ -71,15 +112,33 @@ fn headings(markdown: &str) -> Vec<Heading> {
 fn add_section(chunks: &mut Vec<KnowledgeChunk>, heading: &str, body: &str) {
     let mut rest = body.trim();
     while !rest.is_empty() {
-        let (piece, more) = rest.split_at(piece_end(rest));
+        let (piece, more) = rest.split_at(piece_end(rest, CHUNK_CHARS_MAX));
         chunks.push(KnowledgeChunk { heading: heading.to_owned(), body: piece.trim_end().to_owned() });
         rest = more.trim_start();
     }
 }
 
+/// Adds the rows in pieces, each below the names of the columns: a row alone does not say what its numbers are.
+fn add_table(chunks: &mut Vec<KnowledgeChunk>, text: &str) {
+    let (names, rows) = text.trim_start().split_once('\n').unwrap_or((text, ""));
+    let names = names.trim_end();
+    let room = CHUNK_CHARS_MAX.saturating_sub(names.chars().count() + 1);
+    // Names that leave no room for rows are text like any other.
+    if room < CHUNK_CHARS_MAX / 4 || rows.trim().is_empty() {
+        return add_section(chunks, "", text);
+    }
+    let mut rest = rows.trim();
+    while !rest.is_empty() {
+        let (piece, more) = rest.split_at(piece_end(rest, room));
+        chunks
+            .push(KnowledgeChunk { heading: String::new(), body: format!("{names}\n{}", piece.trim_end()) });
+        rest = more.trim_start();
+    }
+}
+
 /// Where the first piece of a text ends: at the last paragraph, line or word that fits, or in the middle of a word.
-fn piece_end(text: &str) -> usize {
-    let Some((limit, _)) = text.char_indices().nth(CHUNK_CHARS_MAX) else { return text.len() };
+fn piece_end(text: &str, chars_max: usize) -> usize {
+    let Some((limit, _)) = text.char_indices().nth(chars_max) else { return text.len() };
     let window = &text[..limit];
     // A break near the beginning would leave a scrap.
     let late = |at: &usize| *at > limit / 4;
@@ -110,6 +169,19 @@ mod tests {
         let wanted: Vec<_> = wanted.iter().map(|(h, b)| ((*h).to_owned(), (*b).to_owned())).collect();
         assert_eq!(pairs(markdown), wanted);
         assert_eq!(pairs(" \n\n"), []);
+    }
+
+    #[test]
+    fn every_piece_of_a_table_has_the_names_of_its_columns() {
+        let rows: String = (0..300).map(|n| format!("room {n},{n}\n")).collect();
+        let pieces = Kind::Table.chunks(&format!("Room,Price\n{rows}"));
+        assert!(pieces.len() > 1);
+        for piece in &pieces {
+            assert!(piece.body.starts_with("Room,Price\nroom "), "{}", piece.body);
+            assert!(piece.body.chars().count() <= CHUNK_CHARS_MAX);
+        }
+        let lines = pieces.iter().map(|piece| piece.body.lines().count() - 1).sum::<usize>();
+        assert_eq!(lines, 300);
     }
 
     #[test]

@@ -1,11 +1,13 @@
-//! Keeps the index of a persona's `knowledge/**/*.md` like the files. Cheap when nothing changed: one query and one
-//! look at each file's metadata.
+//! Keeps the index of a persona's `knowledge/` like the files. Cheap when nothing changed: one query and one look at each
+//! file's metadata.
 
-use super::chunk::chunks;
+use super::super::estimate_tokens;
+use super::chunk::Kind;
 use crate::clock::Clock;
 use crate::domain::{PersonaId, Timestamp, sha256_hex};
+use crate::mime::{self, FileText};
 use crate::store::{KnowledgeFile, PersonaStore, StoreError};
-use cap_std::fs_utf8::{Dir, OpenOptions, OpenOptionsExt};
+use cap_std::fs_utf8::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -44,7 +46,40 @@ pub struct SyncReport {
     /// Paths of files that are gone.
     pub removed: Vec<String>,
     /// Paths of files that are not indexed, and why.
-    pub skipped: Vec<(String, &'static str)>,
+    pub skipped: Vec<(String, String)>,
+}
+
+/// What of a folder is used, without an index: for people.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Survey {
+    pub used: Vec<Surveyed>,
+    /// Paths that are left out, and why.
+    pub left_out: Vec<(String, String)>,
+}
+
+/// One file of knowledge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Surveyed {
+    pub path: String,
+    /// Estimated, of the whole file; a letter is given the pieces that bear on it.
+    pub tokens: usize,
+    /// How it is read, where that is not as UTF-8.
+    pub charset: Option<&'static str>,
+}
+
+/// Looks at a persona's folder. Errors: it cannot be read.
+pub fn survey(folder: &Dir, limits: &SyncLimits) -> io::Result<Survey> {
+    let walk = find(folder, limits)?;
+    let mut survey = Survey { left_out: walk.skipped, ..Survey::default() };
+    for file in walk.found {
+        match read(folder, &file.path, limits) {
+            Ok(FileText { text, charset }) => {
+                survey.used.push(Surveyed { tokens: estimate_tokens(&text), path: file.path, charset });
+            }
+            Err(why) => survey.left_out.push((file.path, why)),
+        }
+    }
+    Ok(survey)
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -60,8 +95,15 @@ pub enum SyncError {
 #[derive(Debug, Default)]
 pub struct KnowledgeSync {
     limits: SyncLimits,
-    /// By persona, in the clock's monotonic time.
-    looked: Mutex<BTreeMap<PersonaId, Duration>>,
+    looked: Mutex<BTreeMap<PersonaId, Look>>,
+}
+
+/// The last look at a persona's folder.
+#[derive(Debug)]
+struct Look {
+    /// In the clock's monotonic time.
+    at: Duration,
+    left_out: Vec<(String, String)>,
 }
 
 impl KnowledgeSync {
@@ -77,17 +119,23 @@ impl KnowledgeSync {
         clock: &dyn Clock,
     ) -> Result<Option<SyncReport>, SyncError> {
         let (persona, started) = (store.persona_id(), clock.monotonic());
-        if self.looked().get(persona).is_some_and(|last| started.saturating_sub(*last) < LOOKS_APART) {
+        if self.looked().get(persona).is_some_and(|last| started.saturating_sub(last.at) < LOOKS_APART) {
             return Ok(None);
         }
         let report = sync_knowledge(store, folder, &self.limits, clock.now()).await?;
         // Noted only now: a second run that starts meanwhile looks too, which does no harm, rather than search an
         // index that is not ready.
-        self.looked().insert(persona.clone(), started);
+        let left_out = report.skipped.clone();
+        self.looked().insert(persona.clone(), Look { at: started, left_out });
         Ok(Some(report))
     }
 
-    fn looked(&self) -> MutexGuard<'_, BTreeMap<PersonaId, Duration>> {
+    /// What the last look found that is not used, and why.
+    pub fn left_out(&self, persona: &PersonaId) -> Vec<(String, String)> {
+        self.looked().get(persona).map(|look| look.left_out.clone()).unwrap_or_default()
+    }
+
+    fn looked(&self) -> MutexGuard<'_, BTreeMap<PersonaId, Look>> {
         self.looked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -117,7 +165,7 @@ pub async fn sync_knowledge(
         }
         let path = file.path.clone();
         let text = match on_disk(folder, limits, move |folder, limits| read(folder, &path, limits)).await? {
-            Ok(text) => text,
+            Ok(read) => read.text,
             Err(why) => {
                 report.skipped.push((file.path.clone(), why));
                 // Pieces of a version that can no longer be checked must not be quoted.
@@ -138,7 +186,8 @@ pub async fn sync_knowledge(
             }
         } else {
             report.indexed.push(row.path.clone());
-            store.replace_knowledge_file(row, chunks(&text)).await?;
+            let kind = Kind::of(&row.path).unwrap_or(Kind::Plain);
+            store.replace_knowledge_file(row, kind.chunks(&text)).await?;
         }
     }
     for path in indexed.into_keys() {
@@ -173,7 +222,7 @@ struct Found {
 #[derive(Default)]
 struct Walk {
     found: Vec<Found>,
-    skipped: Vec<(String, &'static str)>,
+    skipped: Vec<(String, String)>,
 }
 
 fn find(folder: &Dir, limits: &SyncLimits) -> io::Result<Walk> {
@@ -199,15 +248,14 @@ impl Walk {
             if metadata.is_dir() {
                 match entry.open_dir() {
                     Ok(below) if depth < limits.depth_max => self.enter(&below, &path, depth + 1, limits)?,
-                    Ok(_) => self.skipped.push((path, "too many folders deep")),
-                    Err(_) => self.skipped.push((path, "cannot be opened")),
+                    Ok(_) => self.skip(path, "too many folders deep"),
+                    Err(_) => self.skip(path, "cannot be opened"),
                 }
-            } else if metadata.is_file() && name.ends_with(".md") {
-                if self.found.len() == limits.files_max {
-                    self.skipped.push((path, "too many files"));
-                } else if metadata.len() > limits.file_bytes_max {
-                    self.skipped.push((path, "too large"));
-                } else {
+                continue;
+            }
+            match self.objection(&name, &metadata, limits) {
+                Some(why) => self.skip(path, why),
+                None => {
                     let modified_ms = modified_ms(&metadata);
                     self.found.push(Found { path, modified_ms, size_bytes: metadata.len() });
                 }
@@ -215,33 +263,51 @@ impl Walk {
         }
         Ok(())
     }
+
+    /// Why a file is not looked into.
+    fn objection(&self, name: &str, metadata: &Metadata, limits: &SyncLimits) -> Option<&'static str> {
+        if !metadata.is_file() {
+            return Some("not a regular file");
+        }
+        if Kind::of(name).is_none() {
+            return Some("not a kind of file that is read (.md, .txt, .csv, .html)");
+        }
+        if metadata.nlink() > 1 {
+            return Some("has a second name (a hard link), which may lie anywhere");
+        }
+        if metadata.len() > limits.file_bytes_max {
+            return Some("too large");
+        }
+        (self.found.len() == limits.files_max).then_some("too many files")
+    }
+
+    fn skip(&mut self, path: String, why: &str) {
+        self.skipped.push((path, why.to_owned()));
+    }
 }
 
 /// 0 when the file system does not tell, or tells a time before 1970.
-fn modified_ms(metadata: &cap_std::fs_utf8::Metadata) -> i64 {
+fn modified_ms(metadata: &Metadata) -> i64 {
     let modified = metadata.modified().ok().map(cap_std::time::SystemTime::into_std);
     let since_epoch = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
     i64::try_from(since_epoch.as_millis()).unwrap_or(0)
 }
 
-fn read(folder: &Dir, path: &str, limits: &SyncLimits) -> Result<String, &'static str> {
+fn read(folder: &Dir, path: &str, limits: &SyncLimits) -> Result<FileText, String> {
     // The file was regular a moment ago; should it be a FIFO by now, opening it must not wait for a writer.
     let options = OpenOptions::new()
         .read(true)
         .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
         .to_owned();
     let file = folder.open_with(path, &options).map_err(|_| "cannot be opened")?;
-    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
-        return Err("not a regular file");
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.nlink() == 1) {
+        return Err("not a regular file".to_owned());
     }
     let mut bytes = Vec::new();
     let read = file.take(limits.file_bytes_max + 1).read_to_end(&mut bytes);
     read.map_err(|_| "cannot be read")?;
     if bytes.len() as u64 > limits.file_bytes_max {
-        return Err("too large");
+        return Err("too large".to_owned());
     }
-    if bytes.contains(&0) {
-        return Err("not a text file");
-    }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    mime::file_text(&bytes).map_err(|error| error.to_string())
 }
