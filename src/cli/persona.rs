@@ -192,7 +192,7 @@ fn create(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     }
     let description = format!(
         "# {name}\n\nSay here who {name} is, whom it writes to, how it sounds, and what it must never do.\n\
-         Put what it knows into `knowledge/*.md` and its standing duties into `responsibilities/*.md`.\n"
+         Put what it knows into `knowledge/` (.md, .txt, .csv, .html) and its standing duties into `responsibilities/*.md`.\n"
     );
     let whole = Folder { name, address: typed, description: &description };
     write_folder(&personas, &id, &whole).map_err(|source| {

@@ -99,6 +99,12 @@ impl Trust {
             Trust::System => "system",
         }
     }
+
+    /// Reads what [`Trust::as_str`] wrote.
+    pub fn parse(text: &str) -> Option<Self> {
+        let all = [Trust::Unauthenticated, Trust::Unknown, Trust::Contact, Trust::Owner, Trust::System];
+        all.into_iter().find(|trust| trust.as_str() == text)
+    }
 }
 
 /// One attachment of an email, decoded.

@@ -45,7 +45,7 @@ pub async fn call_all(work: &mut Work<'_>, response: &Response) -> Result<Vec<Bl
         if is_failure(&payload) {
             failed = Some(name.to_owned());
         }
-        count(work, &payload);
+        count(work, name, &payload);
         let ended = step(&call, StepKind::Result, payload.clone());
         if let Entry::Step(step) = &ended
             && step.is_in_doubt()
@@ -137,7 +137,8 @@ fn step(call: &Call<'_>, kind: StepKind, payload_json: String) -> Entry {
     })
 }
 
-fn count(work: &mut Work<'_>, payload: &str) {
+fn count(work: &mut Work<'_>, name: &str, payload: &str) {
+    work.label = work.label.after(name, payload);
     if !is_skipped(payload) {
         work.meter.tool_calls += 1;
         work.meter.tool_failures += u32::from(is_failure(payload));
@@ -158,7 +159,7 @@ pub fn known_blocks(work: &mut Work<'_>, response: &Response) -> Vec<Block> {
 fn known_block(work: &mut Work<'_>, call: &Call<'_>) -> Option<Block> {
     let is_its_result = |step: &&Step| step.kind == StepKind::Result && step.tool_call_id == call.id;
     let known = work.known_steps.iter().find(is_its_result)?.payload_json.clone();
-    count(work, &known);
+    count(work, call.name, &known);
     Some(result_block(call, known))
 }
 

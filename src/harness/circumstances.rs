@@ -9,6 +9,14 @@ use crate::domain::{ErrorClass, PurseScope, ThreadBudget};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
+/// The edition of what is compiled in and has a say in requests and decisions: how a context is put together, which tools
+/// a run is offered, what a failed call leads to. It goes up with a change after which a recorded run would go another
+/// way; such runs are then said to be of earlier rules, and not to differ.
+///
+/// 1: notes stand beside the letter, unproven senders get reading tools only, an unknown tool does not end a run, the budget
+/// of a step binds for every resolver (D-53, D-54). Runs that say nothing are of 0.
+pub const RULES: u32 = 1;
+
 /// How a call came to be made; `run_turns.begun_json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Begun {
@@ -16,6 +24,9 @@ pub struct Begun {
     pub found_calls: u32,
     /// Steps in the journal when the work on the run began.
     pub found_steps: u32,
+    /// [`RULES`] of then.
+    #[serde(default)]
+    pub rules: u32,
     /// Digest of the configuration.
     pub config: String,
     /// Digest of the terms that the run is held to; `None`: they are as usual.

@@ -26,7 +26,12 @@ pub async fn goal(gate: &Gate<'_>, wanted: &DeliverTo) -> Result<Goal, RunError>
     let new_mail = |to: Vec<Address>| Goal { to, letter: None, hops: quota::hops(gate), withheld: None };
     let mut goal = match (answered(gate), wanted) {
         (Some(letter), _) => {
-            let to = writer(&letter, &config.security.send_allow).into_iter().collect();
+            // Whoever is no contact sends no answer anywhere but back.
+            let send_allow = match gate.label.follows_send_allow() {
+                true => config.security.send_allow.as_slice(),
+                false => &[],
+            };
+            let to = writer(&letter, send_allow).into_iter().collect();
             Goal { letter: Some(letter), ..new_mail(to) }
         }
         (None, DeliverTo::Owners) => new_mail(config.gateway.owners.clone()),

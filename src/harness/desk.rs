@@ -1,5 +1,6 @@
 //! What every run is worked on with: the configuration, the adapters, the clock, and whoever answers for the rest.
 
+use super::label::RunLabel;
 use super::ledger::{Circumstances, Hands, Ledger};
 use super::providers::{self, Provider, ProviderError};
 use super::route::Spares;
@@ -134,13 +135,15 @@ impl Bench {
         }
     }
 
-    /// The tools that a run under these terms may use, of those that its persona may, in the order of the list.
-    pub fn tools(&self, persona: &Persona, terms: &RunTerms) -> Vec<&'static dyn Tool> {
+    /// The tools that a run under these terms may use, of those that its persona may and that its label leaves open, in the
+    /// order of the list.
+    pub fn tools(&self, persona: &Persona, terms: &RunTerms, label: RunLabel) -> Vec<&'static dyn Tool> {
         let lists = [&persona.tools, &terms.tools];
         let granted = |tool: &&'static dyn Tool| {
             lists.into_iter().flatten().all(|names| names.iter().any(|name| name == tool.name()))
         };
-        self.tools.iter().copied().filter(granted).collect()
+        let open = |tool: &&'static dyn Tool| label.closed(tool.effects()).is_none();
+        self.tools.iter().copied().filter(granted).filter(open).collect()
     }
 }
 

@@ -4,6 +4,7 @@
 //! Absent on purpose: writing. Whoever asks records the call before and commits the result with its effect.
 
 use super::desk::{Bench, RunError};
+use super::label::RunLabel;
 use super::ledger::CallOrder;
 use super::providers::ToolArgs;
 use super::quota;
@@ -11,7 +12,9 @@ use super::resolvers::Subject;
 use crate::config::Persona;
 use crate::domain::{ErrorClass, Withheld};
 use crate::store::{ClaimedRun, Entry, PersonaStore, Step, StepKind};
-use crate::tools::{self, Found, MailPolicy, Tool, ToolCall, ToolClass, ToolError, ToolLimits, ToolOutcome};
+use crate::tools::{
+    self, Found, MailPolicy, Origin, Tool, ToolCall, ToolClass, ToolError, ToolLimits, ToolOutcome,
+};
 use cap_std::fs_utf8::Dir;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -23,6 +26,8 @@ pub struct Gate<'w> {
     pub persona: &'w Persona,
     pub subject: &'w Subject,
     pub tools: &'w [&'static dyn Tool],
+    /// What it may do, by what it has read.
+    pub label: RunLabel,
     pub cancel: &'w CancellationToken,
     pub mails_sent: usize,
     /// Some mail of this run answered the trigger.
@@ -88,10 +93,11 @@ pub async fn begin(gate: &Gate<'_>, asked: Asked<'_>, mail: &MailPolicy) -> Opti
 pub async fn execute(gate: &Gate<'_>, asked: Asked<'_>, mail: &MailPolicy) -> Result<Verdict, RunError> {
     let Asked { id, name, args, begun } = asked;
     let Some(tool) = gate.tools.iter().copied().find(|tool| tool.name() == name) else {
-        let offered: Vec<&str> = gate.tools.iter().map(|tool| tool.name()).collect();
-        let message = format!("no tool `{name}`; there are: {}", offered.join(", "));
-        return Ok(Verdict::Terminal { class: ErrorClass::UnknownTool, message });
+        return Ok(not_offered(gate, name));
     };
+    if let Some(why) = gate.label.closed(tool.effects()) {
+        return Ok(closed(name, why));
+    }
     let args = match args {
         ToolArgs::Object(args) => args,
         ToolArgs::Malformed { error, .. } => {
@@ -102,13 +108,51 @@ pub async fn execute(gate: &Gate<'_>, asked: Asked<'_>, mail: &MailPolicy) -> Re
     if let Err(message) = tools::check_args(tool, args) {
         return Ok(Verdict::Failed { code: "invalid_arguments", message });
     }
-    let mail = MailPolicy { mails_sent: gate.mails_sent, ..mail.clone() };
+    let mail = gate.label.limit(MailPolicy { mails_sent: gate.mails_sent, ..mail.clone() });
     gate.desk.hands.call(gate, CallOrder { id, tool, args, mail: &mail, begun }).await
 }
+
+/// The verdict on a call of a tool that the run was not offered: the model is told what there is. It counts as a failure, and
+/// as a call that could not be used, so that a model which goes on inventing tools is stopped.
+fn not_offered(gate: &Gate<'_>, name: &str) -> Verdict {
+    let is_closed = gate.desk.tools.iter().find(|tool| tool.name() == name);
+    let is_closed = is_closed.and_then(|tool| gate.label.closed(tool.effects()));
+    if let Some(why) = is_closed {
+        return closed(name, why);
+    }
+    let offered: Vec<&str> = gate.tools.iter().map(|tool| tool.name()).collect();
+    if offered.is_empty() {
+        let message = "this run has no tools; answer in words".to_owned();
+        return Verdict::Failed { code: UNKNOWN_TOOL, message };
+    }
+    let shown: String = name.chars().filter(|c| !c.is_control()).take(SHOWN_NAME_CHARS).collect();
+    let nearness = |offered: &str| strsim::jaro_winkler(offered, &shown.to_lowercase());
+    let mut near: Vec<&str> = offered.iter().copied().filter(|offered| nearness(offered) > NEAR).collect();
+    near.sort_by(|a, b| nearness(b).total_cmp(&nearness(a)));
+    let near = match near.is_empty() {
+        true => String::new(),
+        false => format!("did you mean `{}`; ", near[..near.len().min(NEAREST)].join("` or `")),
+    };
+    let message = format!("no tool `{shown}`; {near}there are: {}", offered.join(", "));
+    Verdict::Failed { code: UNKNOWN_TOOL, message }
+}
+
+fn closed(name: &str, why: &str) -> Verdict {
+    let message = format!("`{name}` is closed to this run: {why}");
+    Verdict::Failed { code: "tool_closed", message }
+}
+
+/// The code of a call of a tool that there is not.
+pub const UNKNOWN_TOOL: &str = "unknown_tool";
+const SHOWN_NAME_CHARS: usize = 64;
+/// How like a name must be to another to be asked about, from 0 to 1.
+const NEAR: f64 = 0.8;
+const NEAREST: usize = 3;
 
 /// What tools work on.
 struct Place {
     limits: ToolLimits,
+    origin: Origin,
 }
 
 impl Place {
@@ -120,7 +164,7 @@ impl Place {
             memory_bytes_max: limits.memory_bytes_max,
             attachments_bytes_max: limits.attachments_bytes_max,
         };
-        Self { limits }
+        Self { limits, origin: gate.label.origin(gate.subject) }
     }
 
     fn call<'a>(
@@ -131,8 +175,9 @@ impl Place {
         folder: &'a Dir,
     ) -> ToolCall<'a> {
         let clock = gate.desk.clock.as_ref();
-        let (run, limits) = (&gate.run.id, &self.limits);
-        ToolCall { run, args: order.args, store, folder, mail: order.mail, limits, clock }
+        let (run, limits, origin) = (&gate.run.id, &self.limits, &self.origin);
+        let reader = gate.label.reader();
+        ToolCall { run, args: order.args, store, folder, mail: order.mail, limits, clock, origin, reader }
     }
 }
 

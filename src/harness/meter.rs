@@ -5,7 +5,7 @@ use crate::config::Budget;
 use crate::domain::{StopReason, Usage};
 use std::time::Duration;
 
-/// Calls in a row that cannot be read or have the wrong arguments; whoever writes three of them writes a fourth.
+/// Calls in a row that cannot be read, have the wrong arguments, or are of a tool that there is not; whoever writes three of them writes a fourth.
 const UNUSABLE_CALLS_MAX: u32 = 3;
 /// Answers in a row that a vendor only paused.
 const PAUSES_MAX: u32 = 5;
@@ -32,7 +32,9 @@ impl Meter {
         }
         for block in results {
             match code_of(block).as_deref() {
-                Some("malformed_arguments" | "invalid_arguments") => self.unusable_calls += 1,
+                Some("malformed_arguments" | "invalid_arguments" | "unknown_tool") => {
+                    self.unusable_calls += 1
+                }
                 // Says nothing about how the model writes.
                 Some("skipped" | "truncated") => {}
                 _ => self.unusable_calls = 0,

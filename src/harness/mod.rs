@@ -22,6 +22,7 @@ pub mod supervisor;
 pub mod attempt;
 pub mod trim;
 pub mod turn;
+pub mod label;
 pub mod gate;
 pub mod calls;
 pub mod quota;

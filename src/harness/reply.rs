@@ -26,6 +26,7 @@ pub async fn mail_policy(gate: &Gate<'_>) -> Result<MailPolicy, RunError> {
         mails_per_run_max: gate.desk.config.inference.budget.mails_max,
         mails_sent: gate.mails_sent,
         answers: deliver::answered(gate),
+        closed: None,
     })
 }
 

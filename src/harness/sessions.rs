@@ -54,7 +54,7 @@ async fn terms(work: &Work<'_>, key: &SessionKey) -> Result<AgentTerms, RunError
 
 fn tier(work: &Work<'_>) -> Tier {
     let settings = work.desk.config.inference.providers.get(&work.route.name);
-    settings.map_or(Tier::default(), |settings| settings.agent.tier)
+    work.label.tier(settings.map_or(Tier::default(), |settings| settings.agent.tier))
 }
 
 fn folder(work: &Work<'_>) -> String {

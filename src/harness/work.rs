@@ -1,9 +1,10 @@
 //! One run on the desk: what it was told, what was said so far, what is still to be committed.
 
 use super::as_of;
-use super::circumstances::{Begun, Claim, Hindrance, amounts, millis};
+use super::circumstances::{Begun, Claim, Hindrance, RULES, amounts, millis};
 use super::desk::{Bench, RunError};
 use super::gate::Gate;
+use super::label::RunLabel;
 use super::ledger::{Assembled, Moment, Order};
 use super::meter::Meter;
 use super::providers::retry::input_tokens_max;
@@ -49,6 +50,8 @@ pub struct Work<'a> {
     pub chain: Chain<'a>,
     pub agent: AgentState,
     pub tools: Vec<&'static dyn Tool>,
+    /// What the run may do, by what it has read so far.
+    pub label: RunLabel,
     pub cancel: &'a CancellationToken,
     /// The first request; later ones are this one with more messages.
     pub first: Request,
@@ -103,15 +106,18 @@ impl<'a> Work<'a> {
         let (route, chain) = Chain::of(desk, persona, &held_to.run_terms)?;
         let TriggerMessage { message, attachments, has_past, sent } =
             desk.ledger.trigger_message(run).await?;
-        let tools = desk.tools(persona, &held_to.run_terms);
+        let subject = Subject { trigger: run.trigger, message, attachments, has_past };
+        let label = RunLabel::of(&subject);
+        let tools = desk.tools(persona, &held_to.run_terms, label);
         let first = blank(desk, &route, &tools);
         let (spending, budget) = purse::bounds(desk, run, persona);
         let mut work = Work {
             desk,
             run,
             tools,
+            label,
             persona,
-            subject: Subject { trigger: run.trigger, message, attachments, has_past },
+            subject,
             form: Form::of(&held_to)?,
             held_to,
             route,
@@ -251,6 +257,7 @@ impl<'a> Work<'a> {
             persona: self.persona,
             subject: &self.subject,
             tools: &self.tools,
+            label: self.label,
             cancel: self.cancel,
             mails_sent: self.mails_sent,
             replied: self.replied,
@@ -324,6 +331,7 @@ impl<'a> Work<'a> {
         Begun {
             found_calls: self.found_calls,
             found_steps: u32::try_from(self.known_steps.len()).unwrap_or(u32::MAX),
+            rules: RULES,
             config: self.desk.config.snapshot.sha256().to_owned(),
             held_to: self.held_to.sha256.clone(),
             claim: Claim {

@@ -4,6 +4,7 @@ use crate::config::Persona;
 use crate::domain::ErrorClass;
 use crate::harness::desk::{Desk, RunError};
 use crate::harness::gate::{self, Asked, Gate, Verdict};
+use crate::harness::label::RunLabel;
 use crate::harness::providers::ToolArgs;
 use crate::harness::reply;
 use crate::harness::resolvers::Subject;
@@ -46,7 +47,8 @@ impl Toolbox {
         };
         let persona = desk.persona(&run.persona)?;
         let held_to = desk.terms_of(&run).await?;
-        let (persona, tools) = (persona.clone(), desk.tools(persona, &held_to.run_terms));
+        let (persona, tools) =
+            (persona.clone(), desk.tools(persona, &held_to.run_terms, RunLabel::of(&subject)));
         let key = RunKey { run: run.id.clone(), trigger_message: run.trigger_message.clone() };
         let cancel = CancellationToken::new();
         Ok(Self { desk, run, key, store, persona, subject, tools, cancel, turn: Mutex::new(()) })
@@ -64,7 +66,8 @@ impl Toolbox {
         };
         let id = self.store.record_call(&self.key, call).await?;
         let (mails, replied) = self.store.mails_so_far(&self.run.id).await?;
-        let gate = self.gate(mails as usize, replied);
+        let label = RunLabel::of(&self.subject).after_all(&self.store.steps_of_run(&self.run.id).await?);
+        let gate = self.gate(label, mails as usize, replied);
         let verdict = match self.store.calls_so_far(&self.run.id).await? {
             calls if calls > self.desk.config.inference.budget.tool_calls_max => gate::used_up(),
             _ => {
@@ -117,13 +120,14 @@ impl Toolbox {
         Ok(payload)
     }
 
-    fn gate(&self, mails_sent: usize, replied: bool) -> Gate<'_> {
+    fn gate(&self, label: RunLabel, mails_sent: usize, replied: bool) -> Gate<'_> {
         Gate {
             desk: &self.desk,
             run: &self.run,
             persona: &self.persona,
             subject: &self.subject,
             tools: &self.tools,
+            label,
             cancel: &self.cancel,
             mails_sent,
             replied,

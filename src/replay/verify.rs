@@ -14,6 +14,7 @@ pub use difference::{Difference, Place};
 use crate::config::{Config, Vocabulary};
 use crate::domain::{RunId, RunState, StopReason, Timestamp};
 use crate::harness::as_of::{AsOfError, Configs};
+use crate::harness::circumstances::RULES;
 use crate::harness::desk::{Bench, RunError};
 use crate::harness::execute::execute;
 use crate::harness::providers::{self, Provider, ProviderError, Wire};
@@ -168,8 +169,12 @@ impl Verifier {
         }
         let attempts = record.attempts();
         for attempt in &attempts {
-            if let Some(difference) = self.replay_attempt(&record, attempt).await? {
-                return Ok(Outcome::Differs(Box::new(difference)));
+            match self.replay_attempt(&record, attempt).await? {
+                Some(difference) if record.rules() < RULES => {
+                    return Ok(Outcome::NotVerifiable { reason: earlier_rules(record.rules(), &difference) });
+                }
+                Some(difference) => return Ok(Outcome::Differs(Box::new(difference))),
+                None => {}
             }
         }
         Ok(Outcome::Identical { requests: record.calls.len(), attempts: attempts.len() })
@@ -253,6 +258,11 @@ impl Verifier {
         wires().insert(key, wire.clone());
         Ok(wire)
     }
+}
+
+/// Why a run that would go another way today does not differ from its record.
+fn earlier_rules(rules: u32, difference: &Difference) -> String {
+    format!("it was recorded under rules {rules}, and this version has rules {RULES}: {difference}")
 }
 
 /// What the loop left of the record.

@@ -185,6 +185,7 @@ impl Scheduler {
         let address = persona.address.to_string();
         let metadata = serde_json::json!({
             "responsibility_id": row.id.as_str(), "responsibility": row.name, "slot_at": slot.to_string(),
+            "letters": { "count": letters.len(), "lowest_trust": lowest_trust(letters) },
         });
         let content = Content {
             rfc_message_id: format!("{}@{}", self.clock.new_id(), persona.address.domain()),
@@ -249,6 +250,13 @@ impl Scheduler {
     fn lock_known(&self) -> MutexGuard<'_, Option<Arc<scan::Known>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How far the least proven of these letters' senders is; the run is bounded by it (`harness/label.rs`).
+fn lowest_trust(letters: &[Letter]) -> Option<&'static str> {
+    // A word that nobody knows proves nobody.
+    let trust = |letter: &Letter| Trust::parse(&letter.trust).unwrap_or(Trust::Unauthenticated);
+    letters.iter().map(trust).min().map(Trust::as_str)
 }
 
 /// Path below the workspace, for people.

@@ -58,6 +58,8 @@ pub struct FoundMessage {
     pub received_at: Timestamp,
     /// What became of it: `run`, `filed:<rule>`, `withheld:<rule>`, `sent`.
     pub disposition: String,
+    /// A word of [`crate::domain::Trust`].
+    pub trust: String,
     /// Text of the body around the hits, or its beginning; raw, at most 600 characters.
     pub snippet: String,
 }
@@ -91,6 +93,7 @@ ORDER BY +f.rowid DESC LIMIT $6";
 /// What is shown of hits, in the order that was asked for.
 pub(super) const SHOW_HITS: &str = "
 SELECT m.id, m.thread_id, m.direction, m.sender, m.recipients_json, m.subject, m.received_at, m.disposition,
+       m.trust,
        substr(m.text_body, 1, 20000) AS snippet
 FROM json_each($1) hit CROSS JOIN messages m ON m.seq = hit.value ORDER BY hit.key";
 
@@ -99,6 +102,7 @@ pub(super) const LAST_SEQ: &str = "SELECT coalesce(max(seq), 0) FROM messages";
 /// Newest first.
 pub(super) const SEARCH_MESSAGES_BY_DATE: &str = "
 SELECT m.id, m.thread_id, m.direction, m.sender, m.recipients_json, m.subject, m.received_at, m.disposition,
+       m.trust,
        substr(m.text_body, 1, 600) AS snippet
 FROM messages m
 WHERE m.persona_id = $1 AND m.direction IN ('inbound', 'outbound') AND m.disposition <> 'notice'
@@ -241,6 +245,7 @@ fn found_message(row: &SqliteRow) -> Result<FoundMessage> {
         received_at: Timestamp::parse(&received_at)
             .ok_or(StoreError::Unreadable { what: "messages.received_at" })?,
         disposition: row.try_get("disposition")?,
+        trust: row.try_get("trust")?,
         snippet: row.try_get("snippet")?,
     })
 }

@@ -1,10 +1,12 @@
-//! The persona's folder as tools see it: opened below a directory capability, regular files only, never blocking.
+//! The persona's folder as tools see it: opened below a directory capability, regular files only, never blocking, and without
+//! what stays the persona's own.
 //!
 //! What confines a path is the capability (`openat2` with `RESOLVE_BENEATH`, or cap-std's walk where that is
-//! missing), not a look at the text: nothing here parses `..`.
+//! missing), not a look at the text: nothing here parses `..`. What stays closed is judged by the path with all links followed
+//! ([`real_path`]), for every tool alike.
 
-use super::ToolError;
-use cap_std::fs_utf8::{Dir, File, MetadataExt, OpenOptions, OpenOptionsExt};
+use super::{Reader, ToolError};
+use cap_std::fs_utf8::{Dir, File, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use std::io::{self, ErrorKind};
 
 /// Does file work on a thread that may block. A dropped call lets the work finish; it is bounded by sizes.
@@ -18,6 +20,72 @@ where
     done.unwrap_or_else(|_| {
         Err(ToolError::mendable("file_error", "the file work was interrupted; try again"))
     })
+}
+
+/// What in the folder the persona's owner alone may see: how it is set up, what it should do, and what it knew before.
+const OWNERS: [&str; 3] = ["persona.json", "responsibilities", VERSIONS];
+/// Earlier versions of the memory.
+const VERSIONS: &str = ".memory";
+/// What is kept from whoever proved nothing: it has what others wrote.
+const MEMORY: &str = "active.md";
+
+/// Why something in the folder stays there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Closed(pub &'static str);
+
+/// Whether a file or folder may be shown, by its path with links followed.
+pub(super) fn objection(real: &str, reader: Reader) -> Result<(), Closed> {
+    let first = real.split('/').find(|name| !matches!(*name, "" | "."));
+    let is_owners = first.is_some_and(|first| OWNERS.iter().any(|name| first.eq_ignore_ascii_case(name)));
+    let names = real.split('/').filter(|name| !matches!(*name, "" | "."));
+    let shows_versions = reader == Reader::Owner && first == Some(VERSIONS);
+    if names.skip(usize::from(shows_versions)).any(|name| name.starts_with('.')) {
+        return Err(Closed("hidden files stay in your folder"));
+    }
+    if is_owners && reader != Reader::Owner {
+        return Err(Closed("it is for your owner alone"));
+    }
+    if reader == Reader::Unproven && first.is_some_and(|first| first.eq_ignore_ascii_case(MEMORY)) {
+        return Err(Closed("whoever you answer has proved nothing"));
+    }
+    Ok(())
+}
+
+/// A path with its links followed, so that the name which is judged is the name of what is opened. Errors: as
+/// [`path_error`], and whatever [`objection`] says.
+pub(super) fn real_path(folder: &Dir, path: &str, reader: Reader) -> Result<String, ToolError> {
+    let real = folder.canonicalize(path).map_err(|error| path_error(path, &error))?.into_string();
+    match objection(&real, reader) {
+        Ok(()) => Ok(real),
+        Err(closed) => Err(not_allowed("file_not_allowed", path, closed)),
+    }
+}
+
+pub(super) fn not_allowed(code: &'static str, path: &str, Closed(why): Closed) -> ToolError {
+    ToolError::mendable(code, format!("`{}` cannot be used: {why}", shown(path)))
+}
+
+/// Opens a file for reading that [`real_path`] has let through.
+pub(super) fn open_for(folder: &Dir, path: &str, reader: Reader) -> Result<(File, u64), ToolError> {
+    let real = real_path(folder, path, reader)?;
+    let (file, size) = open_regular(folder, &real)?;
+    let metadata = file.metadata().map_err(|error| path_error(path, &error))?;
+    if let Some(closed) = second_name(folder, &metadata, reader) {
+        return Err(not_allowed("file_not_allowed", path, closed));
+    }
+    Ok((file, size))
+}
+
+/// Why a file that is open stays closed: a hard link has no other path to be judged by.
+pub(super) fn second_name(folder: &Dir, metadata: &Metadata, reader: Reader) -> Option<Closed> {
+    let persona = folder.metadata("persona.json").ok();
+    let is_persona =
+        persona.is_some_and(|persona| (persona.dev(), persona.ino()) == (metadata.dev(), metadata.ino()));
+    if is_persona && reader != Reader::Owner {
+        return Some(Closed("it is your configuration"));
+    }
+    (metadata.nlink() > 1)
+        .then_some(Closed("it has a second name (a hard link), which may lie anywhere; copy it instead"))
 }
 
 /// Opens a regular file for reading and says how long it is.
@@ -36,7 +104,7 @@ pub(super) fn open_regular(folder: &Dir, path: &str) -> Result<(File, u64), Tool
     Ok((file, metadata.len()))
 }
 
-fn require_regular(path: &str, metadata: &cap_std::fs_utf8::Metadata) -> Result<(), ToolError> {
+fn require_regular(path: &str, metadata: &Metadata) -> Result<(), ToolError> {
     if metadata.is_file() {
         return Ok(());
     }
@@ -46,13 +114,6 @@ fn require_regular(path: &str, metadata: &cap_std::fs_utf8::Metadata) -> Result<
     } else {
         ToolError::mendable("not_a_file", format!("`{path}` is not a regular file"))
     })
-}
-
-/// Whether a path leads to `persona.json`, by whatever name.
-pub(super) fn is_persona_file(folder: &Dir, file: &File) -> io::Result<bool> {
-    let Ok(persona) = folder.metadata("persona.json") else { return Ok(false) };
-    let file = file.metadata()?;
-    Ok(file.dev() == persona.dev() && file.ino() == persona.ino())
 }
 
 /// What a model can do about a path that did not work.

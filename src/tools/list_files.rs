@@ -1,8 +1,8 @@
 //! `list_files`: what is in the persona's folder. The smallest tool: copy this file to start a new one.
 
 use super::arguments::read_args;
-use super::folder::{on_disk, path_error};
-use super::{Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
+use super::folder::{objection, on_disk, path_error, real_path};
+use super::{Effects, Reader, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
 use cap_std::fs_utf8::Dir;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -28,7 +28,7 @@ impl Tool for ListFiles {
 
     fn description(&self) -> &'static str {
         "Lists the files in your own folder, including subfolders, with their sizes in bytes. \
-         Names that start with a dot are shown only when `path` names their folder."
+         Hidden ones, and those that are for your owner alone, are left out."
     }
 
     fn input_schema(&self) -> Value {
@@ -49,22 +49,28 @@ impl Tool for ListFiles {
         ToolClass::Repeatable
     }
 
+    fn effects(&self) -> Effects {
+        Effects::NONE
+    }
+
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
             let path = read_args::<Args>(call.args)?.path.unwrap_or_else(|| ".".to_owned());
-            let bytes_max = call.limits.result_bytes_max;
-            let result = on_disk(call.folder, move |folder| list(folder, &path, bytes_max)).await?;
+            let (bytes_max, reader) = (call.limits.result_bytes_max, call.reader);
+            let result = on_disk(call.folder, move |folder| list(folder, &path, bytes_max, reader)).await?;
             Ok(ToolOutcome { result, mail: None })
         })
     }
 }
 
-fn list(folder: &Dir, path: &str, bytes_max: usize) -> Result<Value, ToolError> {
+fn list(folder: &Dir, path: &str, bytes_max: usize, reader: Reader) -> Result<Value, ToolError> {
     let path = if path.is_empty() { "." } else { path };
-    let top = folder.open_dir(path).map_err(|error| path_error(path, &error))?;
-    let mut listing = Listing { entries: Vec::new(), bytes_left: bytes_max / 2, truncated: false };
+    let real = real_path(folder, path, reader)?;
+    let top = folder.open_dir(&real).map_err(|error| path_error(path, &error))?;
+    let mut listing = Listing { entries: Vec::new(), bytes_left: bytes_max / 2, truncated: false, reader };
     let prefix = if path == "." { String::new() } else { format!("{}/", path.trim_end_matches('/')) };
-    listing.add(&top, &prefix, 0).map_err(|error| path_error(path, &error))?;
+    let real = if real == "." { String::new() } else { format!("{real}/") };
+    listing.add(&top, (&prefix, &real), 0).map_err(|error| path_error(path, &error))?;
     Ok(json!({ "entries": listing.entries, "truncated": listing.truncated }))
 }
 
@@ -73,17 +79,20 @@ struct Listing {
     /// Estimate of what the result may still grow by.
     bytes_left: usize,
     truncated: bool,
+    reader: Reader,
 }
 
 impl Listing {
-    fn add(&mut self, dir: &Dir, prefix: &str, depth: usize) -> std::io::Result<()> {
+    /// `prefix` is the path of the folder as it was asked for, and with links followed.
+    fn add(&mut self, dir: &Dir, (prefix, real): (&str, &str), depth: usize) -> std::io::Result<()> {
         // A name that is not UTF-8 cannot be given to any tool, so it is not shown either.
         let readable = dir.entries()?.filter_map(Result::ok).filter_map(|e| Some((e.file_name().ok()?, e)));
-        let shown = |name: &str| !name.starts_with('.') || depth == 0 && !prefix.is_empty();
+        let shown =
+            |name: &str| !name.starts_with('.') && objection(&format!("{real}{name}"), self.reader).is_ok();
         let mut found: Vec<_> = readable.filter(|(name, _)| shown(name)).take(ENTRIES_MAX + 1).collect();
         found.sort_by(|(a, _), (b, _)| a.cmp(b));
         for (name, entry) in found {
-            let path = format!("{prefix}{name}");
+            let (path, below) = (format!("{prefix}{name}"), format!("{real}{name}/"));
             let cost = path.len() + 48;
             if self.entries.len() == ENTRIES_MAX || cost > self.bytes_left {
                 self.truncated = true;
@@ -96,7 +105,7 @@ impl Listing {
             } else if kind.is_dir() {
                 self.entries.push(json!({"path": path, "type": "folder"}));
                 match depth < DEPTH_MAX {
-                    true => self.add(&entry.open_dir()?, &format!("{path}/"), depth + 1)?,
+                    true => self.add(&entry.open_dir()?, (&format!("{path}/"), &below), depth + 1)?,
                     false => self.truncated = true,
                 }
             } else {

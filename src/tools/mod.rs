@@ -13,6 +13,7 @@ mod send_email;
 mod update_memory;
 
 pub use arguments::check_args;
+pub use search_email::SCOPE_OF_THREAD;
 pub use send_email::{MAIL_LIMIT_REACHED, is_listed, no_more_mails};
 
 use crate::clock::Clock;
@@ -45,6 +46,8 @@ pub trait Tool: Send + Sync {
     fn input_schema(&self) -> Value;
     /// What recovery may do when the call was started and no result was stored.
     fn class(&self) -> ToolClass;
+    /// What a call does beyond its result; the harness decides by it which runs may make one.
+    fn effects(&self) -> Effects;
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>>;
     /// Of a [`ToolClass::Verifiable`] tool: what the call finds and what it will leave behind, in values that can be
     /// compared later. It is stored with the call, before the call begins; it changes nothing.
@@ -61,6 +64,44 @@ pub trait Tool: Send + Sync {
         let _unused = (call, foreseen);
         Box::pin(ready(Ok(Found::Neither)))
     }
+}
+
+/// What a call of a tool does beyond its result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Effects {
+    /// It gives mail of other threads.
+    pub reads_mail: bool,
+    /// It reaches somebody outside.
+    pub sends_out: bool,
+    /// It leaves something that later runs go by.
+    pub changes_state: bool,
+}
+
+impl Effects {
+    /// It reads what is the persona's own, and that is all.
+    pub const NONE: Self = Self { reads_mail: false, sends_out: false, changes_state: false };
+}
+
+/// Whose eyes files are read with: what they see can end in an answer to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reader {
+    /// The owner, or the engine's own prompt.
+    Owner,
+    /// Whoever proved an address.
+    Correspondent,
+    /// Somebody who proved nothing.
+    Unproven,
+}
+
+/// Where something that a run writes comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// An address, or the name of a duty.
+    pub from: String,
+    /// How far that is proven.
+    pub trust: String,
+    /// When the letter came, or the duty was due.
+    pub at: Timestamp,
 }
 
 /// What recovery may do with an interrupted call.
@@ -100,6 +141,9 @@ pub struct ToolCall<'a> {
     pub mail: &'a MailPolicy,
     pub limits: &'a ToolLimits,
     pub clock: &'a dyn Clock,
+    /// What the run goes back to.
+    pub origin: &'a Origin,
+    pub reader: Reader,
 }
 
 /// To whom this run may write, and in whose name.
@@ -120,6 +164,8 @@ pub struct MailPolicy {
     pub mails_sent: usize,
     /// The letter this run answers; `None` for schedules.
     pub answers: Option<Answered>,
+    /// Why the configured further recipients are closed to this run; `None`: they are not.
+    pub closed: Option<&'static str>,
 }
 
 /// The letter a run answers, as far as a reply needs it.

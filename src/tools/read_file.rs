@@ -1,13 +1,14 @@
 //! `read_file`: a piece of one text file in the persona's folder.
 
 use super::arguments::{count, read_args};
-use super::folder::{on_disk, open_regular, path_error, shown};
-use super::{Tool, ToolCall, ToolClass, ToolError, ToolLimits, ToolOutcome};
+use super::folder::{on_disk, open_for, path_error, shown};
+use super::{Effects, Reader, Tool, ToolCall, ToolClass, ToolError, ToolLimits, ToolOutcome};
+use crate::mime;
 use cap_std::fs_utf8::Dir;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read;
 
 /// A piece is never shorter, so that every piece holds at least one whole character.
 const PIECE_BYTES_MIN: usize = 4;
@@ -52,74 +53,67 @@ impl Tool for ReadFile {
         ToolClass::Repeatable
     }
 
+    fn effects(&self) -> Effects {
+        Effects::NONE
+    }
+
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
             let args: Args = read_args(call.args)?;
-            let limits = call.limits.clone();
-            let result = on_disk(call.folder, move |folder| read_piece(folder, &args, &limits)).await?;
+            let (limits, reader) = (call.limits.clone(), call.reader);
+            let result =
+                on_disk(call.folder, move |folder| read_piece(folder, &args, &limits, reader)).await?;
             Ok(ToolOutcome { result, mail: None })
         })
     }
 }
 
-fn read_piece(folder: &Dir, args: &Args, limits: &ToolLimits) -> Result<Value, ToolError> {
+/// A piece of what the file says as text. The whole is read for it: a piece alone does not show that it is no text.
+fn read_piece(folder: &Dir, args: &Args, limits: &ToolLimits, reader: Reader) -> Result<Value, ToolError> {
     let path = shown(&args.path);
-    let (mut file, size) = open_regular(folder, &args.path)?;
-    if size > limits.file_bytes_max as u64 {
-        let hint =
-            format!("`{path}` has {size} bytes; files up to {} bytes can be read", limits.file_bytes_max);
+    let (file, size) = open_for(folder, &args.path, reader)?;
+    let bytes_max = limits.file_bytes_max as u64;
+    let mut bytes = Vec::new();
+    // The file may grow while it is read.
+    let read = file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes);
+    read.map_err(|error| path_error(&args.path, &error))?;
+    if size > bytes_max || bytes.len() as u64 > bytes_max {
+        let size = size.max(bytes.len() as u64);
+        let hint = format!("`{path}` has {size} bytes; files up to {bytes_max} bytes can be read");
         return Err(ToolError::mendable("file_too_large", hint));
     }
-    let offset = count(args.offset, 0).min(limits.file_bytes_max);
-    let bytes_max = count(args.max_bytes, limits.result_bytes_max).min(limits.result_bytes_max);
-    let mut bytes = Vec::new();
-    let read = file.seek(SeekFrom::Start(offset as u64)).and_then(|_| {
-        let piece_bytes = bytes_max.max(PIECE_BYTES_MIN) as u64;
-        file.take(piece_bytes).read_to_end(&mut bytes)
-    });
-    read.map_err(|error| path_error(&args.path, &error))?;
-    if bytes.contains(&0) {
-        let hint = format!("`{path}` is not a text file; send_email can attach it");
-        return Err(ToolError::mendable("binary_file", hint));
-    }
-    Ok(fitting_piece(&path, size, offset, &bytes, limits.result_bytes_max))
+    let text = mime::file_text(&bytes).map_err(|not_text| {
+        let hint = format!("`{path}` cannot be read here: {not_text}; send_email can attach it as it is");
+        ToolError::mendable("binary_file", hint)
+    })?;
+    let piece_bytes_max = count(args.max_bytes, limits.result_bytes_max).min(limits.result_bytes_max);
+    let piece = (count(args.offset, 0), piece_bytes_max.max(PIECE_BYTES_MIN));
+    Ok(fitting_piece(&path, &text.text, piece, limits.result_bytes_max))
 }
 
-/// The longest whole characters of `bytes` whose answer fits; escaping can make JSON six times as long as the text.
-fn fitting_piece(path: &str, size: u64, offset: usize, bytes: &[u8], result_bytes_max: usize) -> Value {
-    let mut length = bytes.len();
+/// The longest whole characters from `offset` on whose answer fits; escaping can make JSON six times as long as the text.
+fn fitting_piece(
+    path: &str,
+    text: &str,
+    (offset, mut length): (usize, usize),
+    result_bytes_max: usize,
+) -> Value {
+    let offset = text.floor_char_boundary(offset);
     loop {
-        let end = offset as u64 + length as u64;
-        let whole = if end < size { whole_characters(&bytes[..length]) } else { length };
-        let next = offset + whole;
-        let truncated = (next as u64) < size;
+        let next = text.floor_char_boundary(offset.saturating_add(length));
+        let is_whole = next == text.len();
         let answer = json!({
             "path": path,
-            "size_bytes": size,
+            "size_bytes": text.len(),
             "offset": offset,
-            "content": String::from_utf8_lossy(&bytes[..whole]),
-            "truncated": truncated,
-            "next_offset": truncated.then_some(next),
+            "content": &text[offset..next],
+            "truncated": !is_whole,
+            "next_offset": (!is_whole).then_some(next),
         });
         if length <= PIECE_BYTES_MIN || answer.to_string().len() <= result_bytes_max {
             return answer;
         }
         length = (length / 2).max(PIECE_BYTES_MIN);
-    }
-}
-
-/// How many bytes remain when a character that is cut at the end is left for the next piece.
-fn whole_characters(bytes: &[u8]) -> usize {
-    let cut = bytes
-        .iter()
-        .rev()
-        .take(3)
-        .position(|byte| *byte >= 0xC0)
-        .map_or(bytes.len(), |i| bytes.len() - 1 - i);
-    match std::str::from_utf8(&bytes[cut..]) {
-        // `error_len` is `None` exactly when more bytes could complete the character.
-        Err(error) if error.error_len().is_none() && cut > 0 => cut,
-        _ => bytes.len(),
     }
 }
 
@@ -133,8 +127,7 @@ mod tests {
         for bytes_max in 4..40 {
             let (mut offset, mut joined) = (0, String::new());
             loop {
-                let end = text.len().min(offset + bytes_max);
-                let piece = fitting_piece("a", text.len() as u64, offset, &text.as_bytes()[offset..end], 160);
+                let piece = fitting_piece("a", &text, (offset, bytes_max), 160);
                 joined.push_str(piece["content"].as_str().unwrap_or_default());
                 match piece["next_offset"].as_u64() {
                     Some(next) => offset = next as usize,

@@ -5,7 +5,7 @@
 
 use super::arguments::read_args;
 use super::folder::{on_disk, path_error};
-use super::{Found, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
+use super::{Effects, Found, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
 use crate::domain::{Timestamp, sha256_hex};
 use crate::scheduler::duty::{Bounds, Offer, Responsibility, file, prompt};
 use cap_std::fs_utf8::{Dir, OpenOptions};
@@ -75,6 +75,10 @@ impl Tool for ScheduleCreate {
 
     fn class(&self) -> ToolClass {
         ToolClass::Verifiable
+    }
+
+    fn effects(&self) -> Effects {
+        Effects { changes_state: true, ..Effects::NONE }
     }
 
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {

@@ -1,7 +1,7 @@
 //! `search_email`: finds messages that the persona received or sent, as far as whoever is answered may see them.
 
 use super::arguments::{count, read_args};
-use super::{MailPolicy, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
+use super::{Effects, MailPolicy, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
 use crate::domain::{Address, Timestamp};
 use crate::store::{FoundMessage, MessageSearch};
 use chrono::{Days, NaiveDate, NaiveTime};
@@ -13,6 +13,10 @@ const LIMIT_DEFAULT: usize = 10;
 const LIMIT_MAX: usize = 50;
 /// Characters of a subject, an address list or a snippet in the answer.
 const FIELD_CHARS_MAX: usize = 400;
+
+/// How a result says that it has what everybody in the thread may see, and nothing else.
+pub const SCOPE_OF_THREAD: &str = "what the people of this thread may see";
+const SCOPE_OF_ALL: &str = "all mail";
 
 pub struct SearchEmail;
 
@@ -59,16 +63,21 @@ impl Tool for SearchEmail {
         ToolClass::Repeatable
     }
 
+    fn effects(&self) -> Effects {
+        Effects { reads_mail: true, ..Effects::NONE }
+    }
+
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
             let args: Args = read_args(call.args)?;
             let limit = count(args.limit, LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
             let mut search = search_for(args)?;
             search.visible_to = whoever_may_see(call.mail)?;
+            let scope = if search.visible_to.is_some() { SCOPE_OF_THREAD } else { SCOPE_OF_ALL };
             // One more than wanted, to know whether there are more.
             search.limit = limit as u32 + 1;
             let found = call.store.search_messages(&search).await?;
-            let result = answer(&found, limit, call.limits.result_bytes_max);
+            let result = answer(&found, scope, limit, call.limits.result_bytes_max);
             Ok(ToolOutcome { result, mail: None })
         })
     }
@@ -129,11 +138,11 @@ fn instant(field: &str, text: &str, end: bool) -> Result<Timestamp, ToolError> {
     Ok(Timestamp::from(day.and_time(NaiveTime::MIN).and_utc()))
 }
 
-fn answer(found: &[FoundMessage], limit: usize, result_bytes_max: usize) -> Value {
+fn answer(found: &[FoundMessage], scope: &str, limit: usize, result_bytes_max: usize) -> Value {
     let mut messages: Vec<Value> = found.iter().take(limit).map(described).collect();
     loop {
         let more = messages.len() < found.len();
-        let answer = json!({ "count": messages.len(), "more": more, "messages": messages });
+        let answer = json!({ "scope": scope, "count": messages.len(), "more": more, "messages": messages });
         if messages.is_empty() || answer.to_string().len() <= result_bytes_max {
             return answer;
         }
@@ -154,6 +163,9 @@ fn described(found: &FoundMessage) -> Value {
         "subject": plain_line(&found.subject),
         "snippet": plain_line(&found.snippet),
     });
+    if found.direction == "inbound" {
+        message["trust"] = json!(found.trust);
+    }
     if found.direction == "outbound" && found.disposition.starts_with("withheld") {
         message["sent"] = json!(false);
     }

@@ -7,7 +7,7 @@ mod recipients;
 
 use super::arguments::read_args;
 use super::folder::on_disk;
-use super::{MailDraft, MailPolicy, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
+use super::{Effects, MailDraft, MailPolicy, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
 use attachments::read_attachments;
 use futures_util::future::BoxFuture;
 pub use recipients::is_listed;
@@ -92,6 +92,10 @@ impl Tool for SendEmail {
 
     fn class(&self) -> ToolClass {
         ToolClass::Transactional
+    }
+
+    fn effects(&self) -> Effects {
+        Effects { sends_out: true, ..Effects::NONE }
     }
 
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {

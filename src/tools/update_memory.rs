@@ -1,11 +1,15 @@
-//! `update_memory`: rewrites the persona's `active.md`, atomically, and keeps the versions before it.
+//! `update_memory`: rewrites the persona's `active.md`, atomically, and keeps the versions before it. Each line that a run
+//! writes ends with where it came from (`lines.rs`).
+
+mod lines;
 
 use super::arguments::read_args;
 use super::folder::{on_disk, open_regular, path_error};
-use super::{Found, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
+use super::{Effects, Found, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
 use crate::domain::{Timestamp, sha256_hex};
 use cap_std::fs_utf8::{Dir, File, OpenOptions};
 use futures_util::future::BoxFuture;
+use lines::{Lines, mark};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::{self, ErrorKind, Read, Write};
@@ -30,9 +34,9 @@ impl Tool for UpdateMemory {
     }
 
     fn description(&self) -> &'static str {
-        "Changes your working memory (`active.md`), which you see at the start of every run. Give either `content`, \
-         which replaces all of it, or `append`, which adds to its end. Keep it short: facts and open tasks, not \
-         transcripts."
+        "Changes your working memory (`active.md`), which you see in later runs. Give either `content`, which replaces all \
+         of it, or `append`, which adds to its end. Keep it short: facts and open tasks, not transcripts. Where each line \
+         came from is added by itself, so leave the `<!-- from … -->` of lines out."
     }
 
     fn input_schema(&self) -> Value {
@@ -51,11 +55,16 @@ impl Tool for UpdateMemory {
         ToolClass::Verifiable
     }
 
+    fn effects(&self) -> Effects {
+        Effects { changes_state: true, ..Effects::NONE }
+    }
+
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
-            let change = Change::read(read_args(call.args)?)?;
+            let (change, mark) = (Change::read(read_args(call.args)?)?, mark(call.origin, call.run));
             let (now, bytes_max) = (call.clock.now(), call.limits.memory_bytes_max);
-            let result = on_disk(call.folder, move |folder| update(folder, &change, now, bytes_max)).await?;
+            let result =
+                on_disk(call.folder, move |folder| update(folder, (&change, &mark), now, bytes_max)).await?;
             Ok(ToolOutcome { result, mail: None })
         })
     }
@@ -64,7 +73,8 @@ impl Tool for UpdateMemory {
         Box::pin(async move {
             let change = Change::read(read_args(call.args)?)?;
             let before = on_disk(call.folder, read_memory).await?;
-            let after = change.applied_to(before.as_deref().unwrap_or_default());
+            let mark = mark(call.origin, call.run);
+            let after = change.applied_to(before.as_deref().unwrap_or_default(), &mark);
             Ok(json!({ "before": digest(before.as_deref()), "after": digest(Some(&after)) }))
         })
     }
@@ -124,27 +134,23 @@ impl Change {
         Ok(change)
     }
 
-    /// The memory after the change. Appending what stands at the end already changes nothing, so that a call that
-    /// is run again after a crash does not double its text.
-    fn applied_to(&self, before: &str) -> String {
+    /// The memory after the change, whose new lines have this mark. Appending what stands at the end already changes
+    /// nothing, so that a call that is run again after a crash does not double its text.
+    fn applied_to(&self, before: &str, mark: &str) -> String {
+        let before = Lines::read(before);
         match self {
-            Change::Replace(content) if content.is_empty() => String::new(),
-            Change::Replace(content) => format!("{}\n", content.trim_end()),
-            Change::Append(text) => {
-                let (before, text) = (before.trim_end(), text.trim_matches('\n').trim_end());
-                let stands_there =
-                    before.strip_suffix(text).is_some_and(|b| b.is_empty() || b.ends_with('\n'));
-                match (before.is_empty(), stands_there) {
-                    (_, true) => format!("{before}\n"),
-                    (true, false) => format!("{text}\n"),
-                    (false, false) => format!("{before}\n{text}\n"),
-                }
-            }
+            Change::Replace(content) => before.replaced_by(content, mark),
+            Change::Append(text) => before.followed_by(text, mark),
         }
     }
 }
 
-fn update(folder: &Dir, change: &Change, now: Timestamp, bytes_max: usize) -> Result<Value, ToolError> {
+fn update(
+    folder: &Dir,
+    (change, mark): (&Change, &str),
+    now: Timestamp,
+    bytes_max: usize,
+) -> Result<Value, ToolError> {
     let failed = |error: io::Error| path_error(MEMORY, &error);
     folder.create_dir_all(HISTORY).map_err(failed)?;
     // Two runs of one persona may write at once; the lock goes with the file's closing.
@@ -153,10 +159,11 @@ fn update(folder: &Dir, change: &Change, now: Timestamp, bytes_max: usize) -> Re
     lock.lock().map_err(failed)?;
 
     let before = read_memory(folder)?;
-    let after = change.applied_to(before.as_deref().unwrap_or_default());
+    let after = change.applied_to(before.as_deref().unwrap_or_default(), mark);
     if after.len() > bytes_max {
         let hint = format!(
-            "the memory would have {} bytes, and at most {bytes_max} are allowed; it has {} now: shorten it with `content`",
+            "the memory would have {} bytes with the marks of where its lines came from, and at most {bytes_max} are \
+             allowed; it has {} now: shorten it with `content`",
             after.len(),
             before.map_or(0, |b| b.len()),
         );
@@ -240,11 +247,13 @@ mod tests {
     #[test]
     fn appending_twice_is_appending_once() {
         let append = Change::Append("- call Bob\n- pay rent\n".into());
-        let once = append.applied_to("# Tasks\n");
-        assert_eq!(once, "# Tasks\n- call Bob\n- pay rent\n");
-        assert_eq!(append.applied_to(&once), once);
-        assert_eq!(append.applied_to(""), "- call Bob\n- pay rent\n");
+        let mark = "<!-- from a -->";
+        let once = append.applied_to("# Tasks\n", mark);
+        assert_eq!(once, format!("# Tasks\n- call Bob {mark}\n- pay rent {mark}\n"));
+        assert_eq!(append.applied_to(&once, "<!-- from b -->"), once);
+        assert_eq!(append.applied_to("", mark), format!("- call Bob {mark}\n- pay rent {mark}\n"));
         // The end of a longer line is not that text.
-        assert_eq!(Change::Append("rent".into()).applied_to("pay rent\n"), "pay rent\nrent\n");
+        let other = Change::Append("rent".into()).applied_to("pay rent\n", mark);
+        assert_eq!(other, format!("pay rent\nrent {mark}\n"));
     }
 }

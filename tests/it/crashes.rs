@@ -1,7 +1,7 @@
 //! The power goes at every commit of a letter's road, on either side of it; the state after a restart is the one of
 //! the road that was not interrupted.
 
-use crate::app::{TestApp, Workspace, note};
+use crate::app::{TestApp, Workspace, proven_note as note, without_marks};
 use attache::store::PowerCut;
 use serde_json::{Value, json};
 use sqlx::Row;
@@ -25,7 +25,7 @@ async fn state(app: &TestApp) -> Vec<String> {
     for sql in [
         "SELECT 'message', direction, subject, text_body, disposition FROM messages ORDER BY seq",
         "SELECT 'run', state, stop_reason, error_class, '' FROM runs ORDER BY seq",
-        "SELECT 'step', event_type, tool_name, tool_call_id, payload_json FROM thread_tool_events ORDER BY step_index",
+        "SELECT 'step', event_type, tool_name, tool_call_id, json_remove(payload_json, '$.begun') FROM thread_tool_events ORDER BY step_index",
         "SELECT 'turn', turn_index, state, provider, response_json ->> '$.blocks' FROM run_turns
          WHERE state = 'answered' ORDER BY turn_index",
         "SELECT 'recipient', recipient, state, '', '' FROM delivery_recipients ORDER BY recipient",
@@ -44,7 +44,7 @@ async fn state(app: &TestApp) -> Vec<String> {
     }
     let memory =
         std::fs::read_to_string(app.workspace.path().join("personas/ada/active.md")).expect("memory");
-    lines.push(format!("memory | {memory}"));
+    lines.push(format!("memory | {}", without_marks(&memory)));
     lines
 }
 

@@ -61,5 +61,6 @@ mod readme;
 mod supervisor;
 mod verify;
 mod contexts;
+mod unproven;
 mod mcp;
 mod opencode;

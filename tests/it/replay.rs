@@ -10,7 +10,7 @@ mod page;
 mod parcel;
 mod part;
 
-use crate::app::{TestApp, Workspace, note};
+use crate::app::{TestApp, Workspace, proven_note as note};
 use attache::domain::{RunId, ThreadId};
 use attache::replay::{RunRecord, ThreadRecord, load_run, load_thread, timeline};
 use serde_json::{Value, json};

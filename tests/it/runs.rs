@@ -5,7 +5,7 @@
 //! attempt after `retry`), and `expect` with any of `state`, `stop`, `error`, `trace`, `sent`, `reply_contains`,
 //! `turns`, `withheld`, `last_prompt_contains`, `tokens`.
 
-use crate::app::{TestApp, Workspace, note};
+use crate::app::{PROVEN, TestApp, Workspace, note};
 use futures_util::FutureExt;
 use serde::Deserialize;
 use serde_json::Value;
@@ -83,7 +83,7 @@ async fn check(name: &str, case: Case) {
     }
     let app = workspace.start().await;
     let body = case.letter.as_deref().unwrap_or("When is breakfast?");
-    let run = app.run_of(&note("q1@guest.example", "", body)).await;
+    let run = app.run_of(&note("q1@guest.example", PROVEN, body)).await;
     app.drain().await;
     let (state, stop, error) = app.outcome(&run).await;
     let expect = case.expect;

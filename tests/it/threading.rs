@@ -1,6 +1,6 @@
 //! Conversations and threads: what belongs together, and who may see it.
 
-use crate::app::{TestApp, note};
+use crate::app::{TestApp, note, proven_note};
 use serde_json::json;
 use sqlx::Row;
 
@@ -86,7 +86,7 @@ async fn an_answer_to_our_own_mail_comes_back_to_what_we_wrote() {
         { "say": "Noted." },
     ] }))
     .await;
-    app.run_of(&note("q1@guest.example", "", "Please ask Olga for the key.")).await;
+    app.run_of(&proven_note("q1@guest.example", "", "Please ask Olga for the key.")).await;
     app.drain().await;
     let asked =
         app.sent().into_iter().find(|mail| mail.to[0].spec == "olga@home.test").expect("a mail to Olga");

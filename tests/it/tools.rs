@@ -10,7 +10,8 @@ use attache::clock::{Clock, ManualClock};
 use attache::domain::{Address, PersonaId, RunId, Timestamp};
 use attache::store::{PersonaStore, Store};
 use attache::tools::{
-    Answered, MailPolicy, TOOLS, ToolCall, ToolError, ToolLimits, ToolOutcome, check_args, find,
+    Answered, MailPolicy, Origin, Reader, TOOLS, ToolCall, ToolError, ToolLimits, ToolOutcome, check_args,
+    find,
 };
 use cap_std::fs_utf8::Dir;
 use serde_json::{Value, json};
@@ -29,6 +30,8 @@ pub struct Bench {
     pub mail: MailPolicy,
     pub limits: ToolLimits,
     pub clock: Arc<ManualClock>,
+    pub origin: Origin,
+    pub reader: Reader,
 }
 
 impl Bench {
@@ -50,6 +53,12 @@ impl Bench {
             mails_per_run_max: 3,
             mails_sent: 0,
             answers: Some(answered("carol@partner.test")),
+            closed: None,
+        };
+        let origin = Origin {
+            from: "carol@partner.test".into(),
+            trust: "contact".into(),
+            at: Timestamp::parse("2026-11-20T07:59:00Z").expect("an instant"),
         };
         let limits = ToolLimits {
             result_bytes_max: 4096,
@@ -57,7 +66,16 @@ impl Bench {
             memory_bytes_max: 512,
             attachments_bytes_max: 20 * 1024,
         };
-        Self { workspace, persona, folder: opened.expect("the folder"), mail, limits, clock }
+        Self {
+            workspace,
+            persona,
+            folder: opened.expect("the folder"),
+            mail,
+            limits,
+            clock,
+            origin,
+            reader: Reader::Correspondent,
+        }
     }
 
     /// Path of something in the persona's folder, for arranging and looking, not for the tools.
@@ -90,6 +108,8 @@ impl Bench {
             mail: &self.mail,
             limits: &self.limits,
             clock: self.clock.as_ref() as &dyn Clock,
+            origin: &self.origin,
+            reader: self.reader,
         };
         tool.call(call).await
     }
@@ -117,6 +137,9 @@ pub fn answered(sender: &str) -> Answered {
         received_at: Timestamp::parse("2026-11-20T07:59:00Z").expect("an instant"),
     }
 }
+
+/// What each line ends with that a call of the bench leaves in the memory.
+pub const MARK: &str = "<!-- from carol@partner.test (contact), 2026-11-20, run run-1 -->";
 
 fn utf8(path: &std::path::Path) -> &str {
     path.to_str().expect("a UTF-8 path")

@@ -121,6 +121,11 @@ impl Record {
         }
     }
 
+    /// The earliest rules under which something of it was recorded.
+    pub fn rules(&self) -> u32 {
+        self.calls.iter().map(|call| call.begun.rules).min().unwrap_or_default()
+    }
+
     /// The context that a call was the first to have.
     pub fn context_of(&self, call: usize) -> Option<&AsOf> {
         let turn = &self.calls.get(call)?.turn;

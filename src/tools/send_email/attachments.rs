@@ -1,12 +1,16 @@
-//! Files of the persona's folder as attachments of a mail: regular files inside it, of bounded size, not its
-//! configuration and nothing hidden.
+//! Files of the persona's folder as attachments of a mail: regular files inside it, of bounded size, and none that are for
+//! the owner alone, whoever is written to.
 
-use crate::tools::folder::{is_persona_file, open_regular, path_error, shown};
-use crate::tools::{DraftAttachment, ToolError, ToolLimits};
+use crate::tools::folder::{Closed, not_allowed, objection, open_regular, path_error, second_name, shown};
+use crate::tools::{DraftAttachment, Reader, ToolError, ToolLimits};
 use cap_std::fs_utf8::Dir;
 use std::io::Read;
 
 const ATTACHMENTS_MAX: usize = 20;
+/// The code of a file that stays where it is.
+const NOT_ALLOWED: &str = "attachment_not_allowed";
+/// A mail may be passed on.
+const READER: Reader = Reader::Correspondent;
 
 /// Reads the files. A path that is given twice is attached once.
 pub(super) fn read_attachments(
@@ -43,18 +47,11 @@ pub(super) fn read_attachments(
 /// The path with links followed, so that the name which is judged is the name of the file which is read.
 fn real_path(folder: &Dir, path: &str) -> Result<String, ToolError> {
     let real = folder.canonicalize(path).map_err(|error| path_error(path, &error))?.into_string();
-    let refused = |why: &str| {
-        Err(ToolError::mendable(
-            "attachment_not_allowed",
-            format!("`{}` cannot be attached: {why}", shown(path)),
-        ))
-    };
-    if real.split('/').any(|name| name.starts_with('.') && name != ".") {
-        return refused("hidden files stay in your folder");
-    }
+    let refused = |closed: Closed| not_allowed(NOT_ALLOWED, path, closed);
+    objection(&real, READER).map_err(refused)?;
     // A name goes into a header of the mail.
     if real.chars().any(char::is_control) {
-        return refused("its name has control characters");
+        return Err(refused(Closed("its name has control characters")));
     }
     Ok(real)
 }
@@ -62,9 +59,8 @@ fn real_path(folder: &Dir, path: &str) -> Result<String, ToolError> {
 fn read_whole(folder: &Dir, path: &str, bytes_max: usize) -> Result<Vec<u8>, ToolError> {
     let (file, size) = open_regular(folder, path)?;
     let failed = |error: std::io::Error| path_error(path, &error);
-    if is_persona_file(folder, &file).map_err(failed)? {
-        let hint = format!("`{}` cannot be attached: it is your configuration", shown(path));
-        return Err(ToolError::mendable("attachment_not_allowed", hint));
+    if let Some(closed) = second_name(folder, &file.metadata().map_err(failed)?, READER) {
+        return Err(not_allowed(NOT_ALLOWED, path, closed));
     }
     let mut bytes = Vec::new();
     // The file may grow while it is read.

@@ -71,9 +71,12 @@ fn require_allowed(address: &Address, mail: &MailPolicy) -> Result<(), ToolError
     people.sort();
     people.dedup();
     let people = if people.is_empty() { "nobody".to_owned() } else { people.join(", ") };
+    let further = match mail.closed {
+        None => "to your owner and to addresses that the configuration allows".to_owned(),
+        Some(why) => format!("and to your owner; further addresses are closed to this run: {why}"),
+    };
     let hint = format!(
-        "`{address}` is not somebody you may write to; you may write to the people of this thread ({people}), \
-         to your owner and to addresses that the configuration allows"
+        "`{address}` is not somebody you may write to; you may write to the people of this thread ({people}), {further}"
     );
     Err(ToolError::mendable("recipient_not_allowed", hint))
 }

@@ -31,7 +31,9 @@ impl Stage {
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect(name);
         write("stay", STAY);
         write("stays", "");
-        write("script", &[STAYS, CLAUDE_BEGINS, CLAUDE_ANSWERS].join("\n"));
+        // Nobody proved the letter, so the agent has no tools of its own.
+        let begins = CLAUDE_BEGINS.replace("\"Glob\",\"Grep\",\"Read\"", "");
+        write("script", &[STAYS, begins.as_str(), CLAUDE_ANSWERS].join("\n"));
         Self(dir)
     }
 

@@ -1,6 +1,6 @@
 //! A house with memory, knowledge and a correspondence, and what may happen to it later.
 
-use crate::app::{TestApp, Workspace, note};
+use crate::app::{TestApp, Workspace, proven_note as note};
 use attache::domain::RunId;
 use attache::harness::as_of::{AsOf, Configs};
 use attache::harness::context::Culprit;

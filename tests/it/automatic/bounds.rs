@@ -1,7 +1,7 @@
 //! How much anybody may be sent: at the door, before the model is asked, and when a mail is queued.
 
 use super::{MINUTE, count, from, model_calls, receive, word, yes};
-use crate::app::{TestApp, Workspace, letter, note};
+use crate::app::{PROVEN, TestApp, Workspace, letter, note};
 use attache::domain::Address;
 use serde_json::{Value, json};
 use sqlx::Row;
@@ -204,7 +204,7 @@ async fn send_email_tells_the_model_that_somebody_has_had_enough() {
     workspace.set("configs/gateway.json", "/limits", json!({ "replies_per_hour_max": 2 }));
     workspace.set("configs/inference.json", "/budget", json!({ "mails_max": 10 }));
     let app = workspace.start().await;
-    let run = app.run_of(&note("1@guest.example", "", "Write to me often.")).await;
+    let run = app.run_of(&note("1@guest.example", PROVEN, "Write to me often.")).await;
     app.drain().await;
     assert_eq!(app.trace(&run).await[3..], ["ok send_email", "call send_email", "rate_limited send_email"]);
     assert_eq!(app.sent().len(), 2);
@@ -225,7 +225,7 @@ async fn nobody_but_an_owner_can_make_a_persona_write_to_its_owner_without_bound
     workspace.set("configs/gateway.json", "/limits", json!({ "replies_per_hour_max": 2 }));
     let app = workspace.start().await;
     for n in 0..4 {
-        receive(&app, &from(&format!("guest{n}@guest.example"), &format!("{n}@guest.example"), "")).await;
+        receive(&app, &from(&format!("guest{n}@guest.example"), &format!("{n}@guest.example"), PROVEN)).await;
         app.drain().await;
     }
     let to_owner = app.sent().iter().filter(|mail| mail.to[0].spec == "olga@home.test").count();

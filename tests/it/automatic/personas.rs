@@ -57,7 +57,12 @@ async fn ada_writes_to_ben() -> TestApp {
     );
     workspace.set("personas/ada/persona.json", "/reply", json!("tool_only"));
     let app = workspace.start().await;
-    app.run_of(&from("carl@guest.example", "tell@guest.example", "X-Note: x\n\nTell Ben.\n")).await;
+    app.run_of(&from(
+        "carl@guest.example",
+        "tell@guest.example",
+        &format!("{}\nTell Ben.\n", crate::app::proven("guest.example")),
+    ))
+    .await;
     app.drain().await;
     app.workspace.set("personas/ada/persona.json", "/reply", json!("final"));
     app.restart().await

@@ -1,6 +1,6 @@
 //! Odd letters and what becomes of them: in the database, in the prompt, in the answer.
 
-use crate::app::{TestApp, Workspace, note};
+use crate::app::{TestApp, Workspace, proven_note as note};
 use attache::gateway::door::{CopyOutcome, Refusal};
 use serde_json::json;
 use sqlx::Row;

@@ -1,6 +1,6 @@
 //! What a run is given, what it costs, and how it goes on after every kind of failure.
 
-use crate::app::{TestApp, Workspace, note};
+use crate::app::{TestApp, Workspace, proven_note as note};
 use attache::domain::RunId;
 use serde_json::{Value, json};
 
@@ -192,14 +192,6 @@ fn mendings() -> Vec<Mending> {
             script: json!({ "turns": [{ "say": "I will not.", "stop": "refused" }, { "say": "Yes." }] }),
             broken: None,
             class: "content_filter",
-            mended: Vec::new(),
-            calls: 2,
-            model: "test",
-        },
-        Mending {
-            script: json!({ "turns": [{ "call": [{ "tool": "fly" }] }, { "say": "Yes." }] }),
-            broken: None,
-            class: "unknown_tool",
             mended: Vec::new(),
             calls: 2,
             model: "test",

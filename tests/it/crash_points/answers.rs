@@ -4,7 +4,7 @@
 use super::engine::Engine;
 use super::model::calling;
 use super::{letters, state};
-use crate::app::{Workspace, note};
+use crate::app::{Workspace, behind_relay, dated_now, proven_note as note, without_marks};
 use crate::outbound::server::{Script, Server as Sink};
 use crate::providers::server::{Reply, Seen, Server};
 use serde_json::{Value, json};
@@ -27,12 +27,13 @@ async fn after_death_at(point: &str, hit: u32) -> (String, String, usize) {
     let workspace = Workspace::new(&json!({ "turns": [] }));
     let smarthost =
         json!({ "kind": "smarthost", "host": "127.0.0.1", "port": sink.address.port(), "tls": "none" });
+    workspace.write_json("configs/security.json", &behind_relay());
     workspace.set("configs/gateway.json", "/outbound", smarthost);
     let inference = json!({ "provider": "compat:model", "model": "m",
         "providers": { "compat:model": { "base_url": model.url } } });
     workspace.write_json("configs/inference.json", &inference);
     let mut engine = Engine::start(workspace.path(), Some(&format!("{point}:{hit}"))).await;
-    let letter = note("q1@guest.example", "", "When is breakfast?");
+    let letter = dated_now(&note("q1@guest.example", "", "When is breakfast?"));
     letters::hand_in(engine.port.expect("it listens"), &letter).await.expect("a yes");
     let dying = async {
         while engine.ended().is_none() {
@@ -50,6 +51,7 @@ async fn after_death_at(point: &str, hit: u32) -> (String, String, usize) {
         "SELECT payload_json ->> '$.args.content' FROM thread_tool_events WHERE event_type = 'tool_call'";
     let committed: Vec<String> = sqlx::query_scalar(committed).fetch_all(&mut rows).await.expect("calls");
     engine.kill().await;
+    let memory = without_marks(&memory);
     assert_eq!(committed, [memory.trim_end()], "what was committed is what was done");
     (memory.trim_end().to_owned(), mail.trim_end().to_owned(), model.seen().len())
 }

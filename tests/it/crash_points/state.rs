@@ -1,6 +1,7 @@
-//! What a person would call the result of a workload: rows, files and mails without ids, times and counters.
+//! What a person would call the result of a workload: rows, files and mails without ids, times and counters, nor what is
+//! made of ids: the marks of the memory, and the digests of it that were foreseen.
 
-use crate::app::parse;
+use crate::app::{parse, without_marks};
 use crate::outbound::server::Mail;
 use sqlx::{ConnectOptions, Row, SqliteConnection, sqlite::SqliteConnectOptions};
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ const QUERIES: &[&str] = &[
      FROM runs r JOIN messages m ON m.id = r.trigger_message_id",
     "SELECT 'step', m.subject, e.step_index, e.event_type, e.tool_name, e.tool_call_id,
        CASE e.tool_name WHEN 'send_email' THEN coalesce(e.payload_json ->> '$.ok', e.payload_json)
-         ELSE replace(e.payload_json, '\"changed\":false', '\"changed\":true') END
+         ELSE replace(json_remove(e.payload_json, '$.begun'), '\"changed\":false', '\"changed\":true') END
      FROM thread_tool_events e JOIN messages m ON m.id = e.parent_message_id",
     "SELECT 'answer', m.subject, u.turn_index, u.response_json ->> '$.blocks'
      FROM run_turns u JOIN runs r ON r.id = u.run_id JOIN messages m ON m.id = r.trigger_message_id
@@ -52,7 +53,7 @@ pub async fn projection(folder: &Path, rows: &mut SqliteConnection) -> Vec<Strin
         }
     }
     let memory = std::fs::read_to_string(folder.join("personas/ada/active.md")).expect("the memory");
-    lines.push(format!("memory | {memory}"));
+    lines.push(format!("memory | {}", without_marks(&memory)));
     lines.sort();
     lines
 }

@@ -4,7 +4,7 @@ use super::engine::{self, Engine, SIGABRT};
 use super::model::Model;
 use super::workloads::{self, Workload};
 use super::{letters, state};
-use crate::app::{Workspace, audit};
+use crate::app::{Workspace, audit, behind_relay};
 use crate::imap;
 use crate::outbound::server::{Fault, Script, Server as Sink, Verb};
 use attache::clock::{Clock, SystemClock};
@@ -163,6 +163,7 @@ fn files(workload: &Workload, due: &str) -> Workspace {
     let workspace = Workspace::new(&json!({ "turns": [] })).talkative();
     // Nobody to tell of trouble: what the owner is told is another test's.
     workspace.set("configs/gateway.json", "/owners", json!([]));
+    workspace.write_json("configs/security.json", &behind_relay());
     workspace.set("configs/security.json", "/send_allow", json!(["*@guest.example"]));
     if workload.slots > 0 {
         let (hour, minute) = (&due[11..13], &due[14..16]);

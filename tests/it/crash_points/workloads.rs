@@ -1,7 +1,7 @@
 //! Three workloads: a letter with tools, a burst with trouble, a schedule beside a mailbox.
 
 use super::model::{Answer, Script};
-use crate::app::note;
+use crate::app::{dated_now, proven_note as note};
 use serde_json::json;
 
 pub struct Workload {
@@ -30,7 +30,7 @@ fn long(body: &str) -> String {
 }
 
 fn letter(id: &str, subject: &str, more: &str, body: &str) -> String {
-    note(&format!("{id}@guest.example"), more, body)
+    dated_now(&note(&format!("{id}@guest.example"), more, body))
         .replace("Subject: Breakfast", &format!("Subject: {subject}"))
 }
 

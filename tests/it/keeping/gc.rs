@@ -1,7 +1,7 @@
 //! What is old goes, kind by kind, and nothing that is open, or that dedup, threading or a person's retry needs.
 
 use super::house::{WITH_PICTURE, attache, lived};
-use crate::app::{TestApp, note};
+use crate::app::{PROVEN, TestApp, note};
 use attache::clock::Clock;
 use attache::domain::{DeliveryId, Timestamp};
 use attache::store::gc::{KINDS, Kind, Thrown};
@@ -49,7 +49,8 @@ pub async fn old() -> (TestApp, Timestamp) {
     let app = lived().await;
     app.workspace.clock.advance(DAY * 100);
     let young = WITH_PICTURE.replace("picture@", "young@").replace("A picture", "Young");
-    app.run_of(&young).await;
+    // Dated, because a relay's word about an old letter proves nothing, and memory is not for the unproven.
+    app.run_of(&format!("{PROVEN}Date: Sun, 28 Feb 2027 09:00:00 +0000\n{young}")).await;
     let before = app.engine.store.clock().now().minus(DAY * 90);
     (app, before)
 }

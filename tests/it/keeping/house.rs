@@ -1,6 +1,6 @@
 //! A house that has lived: letters with and without runs, tools, mails, an attachment, a slot that fired.
 
-use crate::app::{TestApp, Workspace, note};
+use crate::app::{TestApp, Workspace, proven_note as note};
 use serde_json::{Value, json};
 use std::path::Path;
 

@@ -3,12 +3,15 @@
 
 use super::gc::{kind, old};
 use super::house::attache;
-use crate::app::{TestApp, Workspace, note};
+use crate::app::{NOTE_DATE, TestApp, Workspace, proven_note as note};
 use attache::domain::{Timestamp, sha256_hex};
 use attache::replay::verify::{Outcome, Verified};
 use serde_json::{Value, json};
 use sqlx::Row;
 use std::time::Duration;
+
+/// The date of a letter that comes a hundred days after the others; an old one would prove nothing, and see no memory.
+const IN_HUNDRED_DAYS: &str = "Sun, 28 Feb 2027 09:00:00 +0000";
 
 async fn texts(app: &TestApp) -> Vec<String> {
     let sql = "SELECT CAST(bytes AS TEXT) FROM contents ORDER BY 1";
@@ -51,7 +54,8 @@ async fn texts_go_with_the_last_turn_that_named_them_and_what_stays_can_be_verif
 
     // A text that was there, and is again, is stored again.
     app.workspace.write("personas/ada/active.md", "Nothing yet.");
-    app.run_of(&note("q9@guest.example", "", "And now?")).await;
+    let now = note("q9@guest.example", "", "And now?").replace(NOTE_DATE, IN_HUNDRED_DAYS);
+    app.run_of(&now).await;
     app.drain().await;
     assert!(has(&texts(&app).await, "Nothing yet."));
     app.check().await;
@@ -71,7 +75,8 @@ async fn with_words_like_digests() -> (TestApp, Timestamp, String) {
     let before = app.engine.store.clock().now();
     let told = sha256_hex(&[b"Nothing yet."]);
     let body = format!("The digests are {told} and {} and {}.", "ab12".repeat(16), "z".repeat(64));
-    let young = app.run_of(&note("q2@guest.example", "", &body)).await;
+    let young = note("q2@guest.example", "", &body).replace(NOTE_DATE, IN_HUNDRED_DAYS);
+    let young = app.run_of(&young).await;
     app.drain().await;
     let row = app.row("SELECT sources_json FROM run_turns WHERE run_id = $1", &young).await;
     let note = row[0].as_deref().expect("a note");

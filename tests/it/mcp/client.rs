@@ -1,6 +1,6 @@
 //! An agent's side of the tool server: JSON-RPC lines over the pipes of the real program.
 
-use crate::app::{TestApp, note};
+use crate::app::{TestApp, proven_note as note};
 use attache::clock::{Clock, SystemClock};
 use serde_json::{Value, json};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The tools of a run are offered only while the engine that offers them works on it.
 
 use super::client::{Client, catch_up, claimed, reply};
-use crate::app::{TestApp, Workspace, note};
+use crate::app::{TestApp, Workspace, proven_note as note};
 use attache::domain::RunId;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! `replay diff`: two runs of the same thing are the same, and of two that are not, the first cause is named.
 
 use super::{attache, play};
-use crate::app::{TestApp, note};
+use crate::app::{TestApp, proven_note as note};
 use attache::domain::RunId;
 use attache::replay::diff::{Comparison, compare};
 use attache::replay::load_run;

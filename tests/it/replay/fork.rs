@@ -1,7 +1,7 @@
 //! `replay fork`: a run goes on otherwise from one of its turns, and nobody but the purse notices.
 
 use super::{attache, play};
-use crate::app::{TestApp, note};
+use crate::app::{TestApp, proven_note as note};
 use attache::clock::{Clock, SystemClock};
 use attache::domain::RunId;
 use attache::replay::diff::compare;

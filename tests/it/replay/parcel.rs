@@ -1,7 +1,7 @@
 //! `replay export` and `replay import`: a run goes to a maintainer whole, without secrets, and is never due there.
 
 use super::attache;
-use crate::app::{TestApp, Workspace, note};
+use crate::app::{TestApp, Workspace, proven_note as note};
 use attache::clock::SystemClock;
 use attache::config::{Config, ProviderSettings};
 use attache::domain::RunId;

@@ -1,6 +1,6 @@
 //! A command-line agent as the engine sees it, played from a list, and a house whose provider it is.
 
-use crate::app::{TestApp, Workspace, note};
+use crate::app::{TestApp, Workspace, proven_note as note};
 use crate::mcp::client::{Client, PROGRAM, catch_up, reply};
 use attache::config::Tier;
 use attache::domain::ErrorClass;

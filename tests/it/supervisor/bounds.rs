@@ -1,6 +1,7 @@
 //! What an agent does is recorded, and stops at its tier and its bounds.
 
 use super::agent::{Act, House, calls, ends, fails, result, round, says, starts, tells};
+use attache::config::Tier;
 use attache::domain::RunId;
 use attache::harness::providers::{Event, ToolArgs};
 use attache::replay::{load_run, timeline};
@@ -72,6 +73,18 @@ async fn the_same_call_within_the_tier_is_let_be() {
     let run = house.letter("q1@guest.example", "").await;
     assert_eq!(house.app.outcome(&run).await.0, "succeeded");
     assert_eq!(house.app.sent()[0].text.trim(), "Done.");
+}
+
+#[tokio::test]
+async fn an_agent_that_answers_somebody_who_proved_nothing_has_no_tools_of_its_own() {
+    for (more, tier) in [("", Tier::None), (crate::app::PROVEN, Tier::Write)] {
+        let house = House::new("write", vec![vec![starts(), says("Done."), ends("Done.")]]).await;
+        house.app.run_of(&crate::app::note("q1@guest.example", more, "Please look after it.")).await;
+        house.work().await;
+        let request = house.stage.requests().remove(0);
+        assert_eq!(request.agent.expect("terms").tier, tier, "{more:?}");
+        house.app.check().await;
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! The rule of side effects: what only read is tried again, what did something is not.
 
 use super::agent::{Act, House, calls, ends, result, starts};
-use crate::app::note;
+use crate::app::proven_note as note;
 use attache::clock::SystemClock;
 use attache::domain::{ErrorClass, RunId};
 use attache::harness::worker::Worker;

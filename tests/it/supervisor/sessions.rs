@@ -1,7 +1,7 @@
 //! Conversations that an agent keeps: gone on with where nothing is lost by it, begun anew otherwise.
 
 use super::agent::{Act, Agent, House, calls, ends, session, starts};
-use crate::app::note;
+use crate::app::proven_note as note;
 use attache::domain::{ErrorClass, RunId, ThreadId};
 use attache::harness::providers::Session;
 use attache::replay::verify::{Outcome, Verifier};

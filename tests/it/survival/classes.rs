@@ -1,10 +1,10 @@
 //! Calls that were cut off, by the class of their tool: run again, looked at, or never made twice.
 
-use crate::app::{TestApp, Workspace, audit, note};
+use crate::app::{TestApp, Workspace, audit, proven_note as note};
 use attache::harness::desk::Desk;
 use attache::harness::worker::Worker;
 use attache::store::PowerCut;
-use attache::tools::{Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
+use attache::tools::{Effects, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use std::future::pending;
@@ -27,6 +27,9 @@ impl Tool for Ring {
     }
     fn class(&self) -> ToolClass {
         self.0
+    }
+    fn effects(&self) -> Effects {
+        Effects::NONE
     }
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
@@ -154,7 +157,8 @@ async fn memory(
     let result = app.row(result, &run).await[0].clone().unwrap_or_default();
     let memory = std::fs::read_to_string(&path).expect("memory");
     app.check().await;
-    (app, trace, result, memory)
+    let mark = format!(" <!-- from bob@guest.example (contact), 2026-11-20, run {run} -->");
+    (app, trace, result, memory.replace(&mark, " (marked)"))
 }
 
 #[tokio::test]
@@ -162,7 +166,7 @@ async fn a_memory_that_was_written_before_the_engine_died_is_seen_and_not_writte
     let (app, trace, result, memory) = memory(json!({ "append": "Bob wants tea." }), |_| None).await;
     assert_eq!(trace, ["call update_memory", "ok update_memory"]);
     assert!(result.contains("\"changed\":true"), "{result}");
-    assert_eq!(memory, "Nothing yet.\nBob wants tea.\n");
+    assert_eq!(memory, "Nothing yet.\nBob wants tea. (marked)\n");
     assert!(app.notices().is_empty());
 }
 
@@ -172,7 +176,7 @@ async fn a_memory_that_is_as_before_is_written_after_all() {
     let (_, trace, result, memory) = memory(json!({ "append": "Bob wants tea." }), back).await;
     assert_eq!(trace, ["call update_memory", "ok update_memory"]);
     assert!(result.contains("\"changed\":true"), "{result}");
-    assert_eq!(memory, "Nothing yet.\nBob wants tea.\n");
+    assert_eq!(memory, "Nothing yet.\nBob wants tea. (marked)\n");
 }
 
 #[tokio::test]
@@ -180,6 +184,6 @@ async fn a_memory_that_somebody_else_changed_since_is_left_alone_and_the_owner_t
     let other = |left: &str| Some(format!("{left}Carl wants coffee.\n"));
     let (app, trace, _, memory) = memory(json!({ "append": "Bob wants tea." }), other).await;
     assert_eq!(trace, ["call update_memory", "outcome_unknown update_memory"]);
-    assert_eq!(memory, "Nothing yet.\nBob wants tea.\nCarl wants coffee.\n");
+    assert_eq!(memory, "Nothing yet.\nBob wants tea. (marked)\nCarl wants coffee.\n");
     assert_eq!(app.notices().len(), 1);
 }

@@ -8,7 +8,7 @@ use attache::app::Engine;
 use attache::clock::SystemClock;
 use attache::harness::desk::Desk;
 use attache::harness::worker::Worker;
-use attache::tools::{Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
+use attache::tools::{Effects, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use std::future::pending;
@@ -41,6 +41,9 @@ impl Tool for Act {
     }
     fn class(&self) -> ToolClass {
         self.0
+    }
+    fn effects(&self) -> Effects {
+        Effects::NONE
     }
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {

@@ -121,14 +121,15 @@ async fn only_tools_of_its_list_that_its_persona_has_too_are_offered() {
 }
 
 #[tokio::test]
-async fn a_call_of_a_tool_outside_the_list_ends_the_run_as_an_unknown_one_does() {
+async fn a_call_of_a_tool_outside_the_list_fails_as_that_of_an_unknown_one_does() {
     let mail = json!({ "to": ["olga@home.test"], "subject": "Hello", "body": "Hello." });
-    for (terms, class) in [(json!({ "tools": ["read_file"] }), Some("unknown_tool")), (json!({}), None)] {
+    for (terms, result) in [(json!({ "tools": ["read_file"] }), "unknown_tool"), (json!({}), "ok")] {
         let app = ready(calling("send_email", &mail), &terms).await;
         let run = work(&app).await;
-        assert_eq!(app.outcome(&run).await.2.as_deref(), class, "{terms}");
+        assert_eq!(app.outcome(&run).await.0, "succeeded", "{terms}");
+        assert_eq!(app.trace(&run).await, ["call send_email".to_owned(), format!("{result} send_email")]);
         let is_mailed = app.sent().iter().any(|mail| mail.subject == "Hello");
-        assert_eq!(is_mailed, class.is_none(), "{terms}");
+        assert_eq!(is_mailed, result == "ok", "{terms}");
         app.check().await;
     }
 }

@@ -54,7 +54,76 @@ async fn files_that_are_no_text_or_too_large_are_refused_in_words() {
     assert_eq!((code, message.contains("not a text file")), ("binary_file", true), "{message}");
     let (code, message) = bench.failure("read_file", json!({"path": "large.txt"})).await;
     assert_eq!((code, message.contains("16384")), ("file_too_large", true), "{message}");
-    assert_eq!(bench.result("read_file", json!({"path": "latin1.txt"})).await["content"], "f\u{fffd}r");
+    // Text of another encoding is read as what it says.
+    assert_eq!(bench.result("read_file", json!({"path": "latin1.txt"})).await["content"], "für");
+}
+
+#[tokio::test]
+async fn bytes_without_a_nul_are_no_text_either() {
+    let bench = Bench::new().await;
+    let compressed: Vec<u8> = (1..=255).cycle().take(3000).collect();
+    let pdf =
+        [b"%PDF-1.3\n%\xc4\xe5\xf2\xe5\xeb\xa7\n4 0 obj stream\n".to_vec(), compressed.clone()].concat();
+    bench.write("menu.pdf", &pdf);
+    bench.write("photo.jpg", [b"\xff\xd8\xff\xe0\x10JFIF".to_vec(), compressed].concat());
+    for path in ["menu.pdf", "photo.jpg"] {
+        let (code, message) = bench.failure("read_file", json!({"path": path})).await;
+        assert_eq!((code, message.contains("not a text file")), ("binary_file", true), "{message}");
+    }
+    // However it is cut into pieces: it is the file that is no text.
+    let args = json!({"path": "menu.pdf", "offset": 0, "max_bytes": 8});
+    assert_eq!(bench.failure("read_file", args).await.0, "binary_file");
+}
+
+#[tokio::test]
+async fn hidden_files_stay_hidden_from_every_tool_by_every_spelling() {
+    let bench = Bench::new().await;
+    bench.write(".ssh/id", "K_HIDDEN");
+    bench.write("knowledge/.draft.md", "K_HIDDEN");
+    bench.write(".memory/active-1.md", "K_HIDDEN");
+    bench.write("persona.json", "{\"note\": \"K_HIDDEN\"}");
+    bench.write("responsibilities/evening.md", "K_HIDDEN");
+    symlink(".ssh/id", bench.path("plain.md")).expect("a link");
+    symlink(".ssh", bench.path("keys")).expect("a link");
+    symlink("persona.json", bench.path("me.md")).expect("a link");
+    let paths = [
+        ".ssh/id",
+        "./.ssh/id",
+        "knowledge/../.ssh/id",
+        "knowledge/.draft.md",
+        ".memory/active-1.md",
+        "persona.json",
+        "knowledge/../persona.json",
+        "responsibilities/evening.md",
+        "plain.md",
+        "keys/id",
+        "me.md",
+    ];
+    for path in paths {
+        let (code, message) = bench.failure("read_file", json!({"path": path})).await;
+        assert_eq!(code, "file_not_allowed", "{path}: {message}");
+    }
+    for path in [".ssh", ".memory", "keys", "responsibilities", "./.ssh/"] {
+        let (code, message) = bench.failure("list_files", json!({"path": path})).await;
+        assert_eq!(code, "file_not_allowed", "{path}: {message}");
+    }
+    let listing = bench.result("list_files", json!({})).await.to_string();
+    for name in ["ssh/", "persona.json", "responsibilities", "memory"] {
+        assert!(!listing.contains(name), "{name} in {listing}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_with_a_second_name_is_not_read_because_the_other_may_lie_anywhere() {
+    let bench = Bench::new().await;
+    std::fs::write(bench.outside(".secrets"), "K_SECRET").expect("a file");
+    std::fs::hard_link(bench.outside(".secrets"), bench.path("knowledge/notes.md")).expect("a link");
+    bench.write("knowledge/rooms.md", "twelve");
+    let (code, message) = bench.failure("read_file", json!({"path": "knowledge/notes.md"})).await;
+    assert_eq!(code, "file_not_allowed", "{message}");
+    let args = json!({"to": "carol@partner.test", "body": "x", "attachments": ["knowledge/notes.md"]});
+    assert_eq!(bench.failure("send_email", args).await.0, "attachment_not_allowed");
+    assert_eq!(bench.result("read_file", json!({"path": "knowledge/rooms.md"})).await["content"], "twelve");
 }
 
 #[tokio::test]
@@ -161,8 +230,6 @@ async fn a_listing_shows_files_and_folders_but_not_the_hidden_ones() {
     assert_eq!(listing, wanted);
     let below = bench.result("list_files", json!({"path": "knowledge/"})).await;
     assert_eq!(below["entries"][0]["path"], "knowledge/rooms.md");
-    let hidden = bench.result("list_files", json!({"path": ".memory"})).await;
-    assert_eq!(hidden["entries"][0]["path"], ".memory/active-1.md");
     assert_eq!(bench.failure("list_files", json!({"path": "PERSONA.md"})).await.0, "file_not_found");
 }
 

@@ -1,13 +1,18 @@
 //! `update_memory`: atomic, bounded, with the versions before it; FS02 to FS04 of the attack battery for writing.
 
-use super::Bench;
+use super::{Bench, MARK};
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 
+/// The memory without the marks of this bench.
 fn memory(bench: &Bench) -> String {
-    fs::read_to_string(bench.path("active.md")).expect("a memory")
+    without_marks(&fs::read_to_string(bench.path("active.md")).expect("a memory"))
+}
+
+fn without_marks(text: &str) -> String {
+    text.replace(&format!(" {MARK}"), "")
 }
 
 /// Names of the kept versions, oldest first.
@@ -23,13 +28,14 @@ fn versions(bench: &Bench) -> Vec<String> {
 async fn memory_is_replaced_and_the_version_before_is_kept() {
     let bench = Bench::new().await;
     let first = bench.result("update_memory", json!({"content": "# Tasks"})).await;
-    assert_eq!(first, json!({"changed": true, "bytes": 8, "bytes_max": 512}));
+    let bytes = "# Tasks ".len() + MARK.len() + "\n".len();
+    assert_eq!(first, json!({"changed": true, "bytes": bytes, "bytes_max": 512}));
     assert!(versions(&bench).is_empty());
     bench.result("update_memory", json!({"content": "# None\n"})).await;
     assert_eq!(memory(&bench), "# None\n");
     assert_eq!(versions(&bench), ["active-20261120T080000000Z.md"]);
     let kept = fs::read_to_string(bench.path(".memory/active-20261120T080000000Z.md")).expect("a version");
-    assert_eq!(kept, "# Tasks\n");
+    assert_eq!(kept, format!("# Tasks {MARK}\n"));
     assert!(!bench.path(".memory/active.tmp").exists());
     bench.result("update_memory", json!({"content": ""})).await;
     assert_eq!(memory(&bench), "");
@@ -65,7 +71,7 @@ async fn the_newest_twenty_versions_are_kept_even_within_a_millisecond() {
     assert_eq!(kept.len(), 20);
     let texts: std::collections::BTreeSet<String> = kept
         .iter()
-        .map(|name| fs::read_to_string(bench.path(".memory").join(name)).expect("a version"))
+        .map(|name| without_marks(&fs::read_to_string(bench.path(".memory").join(name)).expect("a version")))
         .collect();
     // b14 is the memory itself; a14 was replaced by b0, b13 by b14.
     let wanted = (9..15).map(|n| format!("a{n}\n")).chain((0..14).map(|n| format!("b{n}\n"))).collect();

@@ -1,7 +1,7 @@
 //! `schedule_create`: a proposal is a file that is switched off, and nothing else of the folder changes.
 
 use super::Bench;
-use crate::app::{TestApp, Workspace, note};
+use crate::app::{TestApp, Workspace, proven_note as note};
 use attache::scheduler::duty::{Bounds, Offer, Responsibility, file};
 use serde_json::{Value, json};
 use std::fs;

@@ -227,11 +227,11 @@ async fn a_found_message_is_described_with_the_text_around_the_hit() {
     assert!(snippet.contains("needle [2J here"), "{snippet:?}");
     assert!(snippet.len() < 410, "{snippet}");
     let wanted = json!({
-        "count": 1, "more": false,
+        "scope": "all mail", "count": 1, "more": false,
         "messages": [{
             "id": "m7", "thread": "t-carol", "direction": "inbound", "date": "2026-11-07T12:00:00.000Z",
             "from": "Carol Kern <carol@partner.test>", "to": "ada@engine.test", "subject": "Late supper",
-            "snippet": snippet,
+            "snippet": snippet, "trust": "contact",
         }],
     });
     assert_eq!(result, wanted);

@@ -1,7 +1,7 @@
 //! A hundred runs of every kind in one workspace, those among them that a power cut went through.
 
 use super::identical;
-use crate::app::{TestApp, Workspace, note};
+use crate::app::{TestApp, Workspace, proven_note as note};
 use attache::replay::verify::Outcome;
 use attache::store::PowerCut;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! One byte of a record changed: the first request that cannot be the same any more is named, and who made it differ.
 
-use crate::app::{TestApp, note};
+use crate::app::{TestApp, proven_note as note};
 use crate::replay::attache;
 use attache::replay::verify::{Difference, Outcome};
 use serde_json::{Value, json};
@@ -75,6 +75,43 @@ async fn verify_all_and_sweep_get_past_a_run_whose_own_row_cannot_be_read() {
         );
         let told: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{spoil}: {out}{err}"));
         assert_eq!((code, &told["runs"]), (0, &json!(2)), "{spoil}: {out}{err}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_of_earlier_rules_that_would_go_another_way_is_said_to_be_one() {
+    for (is_earlier, is_changed) in [(true, true), (true, false), (false, true)] {
+        let (app, run) = app().await;
+        let mut rows = app.workspace.rows().await;
+        if is_changed {
+            let change = "UPDATE run_turns SET request_json = replace(request_json, 'Lists the files', 'Names the files')
+                WHERE run_id = $1";
+            sqlx::query(change).bind(&run).execute(&mut rows).await.expect("changed");
+            let read = "SELECT turn_index, request_json FROM run_turns WHERE run_id = $1";
+            let turns: Vec<(i64, String)> =
+                sqlx::query_as(read).bind(&run).fetch_all(&mut rows).await.expect("turns");
+            for (turn, request) in turns {
+                let digest = "UPDATE run_turns SET request_sha256 = $3 WHERE run_id = $1 AND turn_index = $2";
+                let digest = sqlx::query(digest).bind(&run).bind(turn);
+                let digest = digest.bind(attache::domain::sha256_hex(&[request.as_bytes()]));
+                digest.execute(&mut rows).await.expect("changed");
+            }
+        }
+        if is_earlier {
+            let earlier =
+                "UPDATE run_turns SET begun_json = json_remove(begun_json, '$.rules') WHERE run_id = $1";
+            sqlx::query(earlier).bind(&run).execute(&mut rows).await.expect("changed");
+        }
+        drop(rows);
+        let outcome = app.workspace.verified().await.remove(0).outcome;
+        let is_right = match (&outcome, is_earlier, is_changed) {
+            (Outcome::NotVerifiable { reason }, true, true) => {
+                reason.contains("rules 0") && reason.contains("Names the files")
+            }
+            (Outcome::Identical { .. }, true, false) | (Outcome::Differs(_), false, true) => true,
+            _ => false,
+        };
+        assert!(is_right, "{is_earlier} {is_changed}: {outcome:?}");
     }
 }
 
