@@ -107,7 +107,7 @@ async fn play(parent: &Path) -> anyhow::Result<Story> {
     let (served, visited) = tokio::join!(serving, visiting);
     let exchanges = visited?;
     served.context("stopping the engine")?;
-    let stations = checks::stations(&workspace, &exchanges);
+    let stations = checks::stations(&exchanges);
     let took = clock.monotonic().saturating_sub(began);
     Ok(Story { workspace, server, exchanges, stations, took })
 }

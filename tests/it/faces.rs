@@ -139,7 +139,7 @@ fn the_demo_holds_what_it_claims_every_time() {
     assert_eq!(said.code, 0, "{}{}", said.stdout, said.stderr);
     assert!(said.stderr.is_empty(), "{}", said.stderr);
     assert!(!said.stdout.contains("FAILED") && !said.stdout.contains('\u{1b}'), "{}", said.stdout);
-    for shown in ["S: 250 2.0.0", "file_not_found", "turn 3", "delivered", "What to try next"] {
+    for shown in ["S: 250 2.0.0", "file_not_found", "turn 2", "delivered", "What to try next"] {
         assert!(said.stdout.contains(shown), "{shown} is missing in\n{}", said.stdout);
     }
     let again = run(&["demo", "--json"]);

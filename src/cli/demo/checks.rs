@@ -4,7 +4,6 @@
 use super::visit::{Exchange, FIRST_ID, GUEST, HOUSE, SECOND_ID, SECOND_QUESTION};
 use crate::replay::RunRecord;
 use serde::Serialize;
-use std::path::Path;
 
 /// One claim, and whether it holds.
 #[derive(Serialize)]
@@ -25,11 +24,11 @@ fn claim(what: impl Into<String>, holds: bool) -> Claim {
 }
 
 /// All stations of both exchanges, in the order of the road.
-pub fn stations(workspace: &Path, [first, second]: &[Exchange; 2]) -> Vec<Station> {
+pub fn stations([first, second]: &[Exchange; 2]) -> Vec<Station> {
     vec![
         Station { name: "gateway: the letter comes in over SMTP", claims: arrival(first) },
         Station { name: "context: what the model is told", claims: context(first) },
-        Station { name: "model and tools: a call fails, the model mends it", claims: work(workspace, first) },
+        Station { name: "model and tools: a call fails, the model mends it", claims: work(first) },
         Station { name: "outbox: the answer goes out", claims: delivery(first, FIRST_ID) },
         Station { name: "thread: the guest writes again", claims: memory(first, second) },
         Station { name: "outbox: the second answer goes out", claims: delivery(second, SECOND_ID) },
@@ -41,11 +40,15 @@ fn arrival(exchange: &Exchange) -> Vec<Claim> {
     let stored =
         exchange.spoken.iter().rev().find(|spoken| spoken.by_server && spoken.line.starts_with("250"));
     let attached = letter.attachments.iter().any(|a| a.filename == "timetable.csv" && a.size_bytes > 0);
+    let admits = exchange.answer.text.contains("cannot open attachments");
     let fresh = letter.fresh_text.as_deref().unwrap_or_default();
     let quoted = "room 5 is yours";
     vec![
         claim("the server said 250, and letter and run are in the database", stored.is_some()),
-        claim("its attachment timetable.csv is kept", attached),
+        claim(
+            "its attachment timetable.csv is kept; the model is told its name and cannot open it",
+            attached && admits,
+        ),
         claim(
             "what it quotes is told apart from what is new",
             letter.text.contains(quoted) && fresh.contains("Two questions") && !fresh.contains(quoted),
@@ -57,27 +60,37 @@ fn context(exchange: &Exchange) -> Vec<Claim> {
     let entries = exchange.run.context.as_ref().map(|context| context.entries.as_slice()).unwrap_or_default();
     let uses = |resolver: &str| entries.iter().any(|e| e.resolver == resolver && e.outcome == "used");
     let tokens: u64 = entries.iter().map(|entry| entry.tokens).sum();
-    let told = format!("persona, memory, knowledge and letter are in it, about {tokens} tokens");
-    let all = ["persona", "active-memory", "knowledge", "invocation-metadata", "current-input"];
+    let told = format!("persona, knowledge and letter are in it, about {tokens} tokens");
+    let all = ["persona", "knowledge", "invocation-metadata", "current-input"];
+    let offered: Vec<&str> = tools_of(&exchange.run);
+    let only_reads = offered == ["search_email", "read_file", "list_files"];
     vec![
         claim(told, all.into_iter().all(uses)),
+        claim(
+            "the letter has no signature: the persona's notes stay out of it, and its tools only read",
+            !uses("active-memory") && only_reads,
+        ),
         claim("the first letter of a thread has no history", !uses("thread-history")),
     ]
 }
 
-fn work(workspace: &Path, exchange: &Exchange) -> Vec<Claim> {
+/// Names of the tools that the model was offered.
+fn tools_of(run: &RunRecord) -> Vec<&str> {
+    let tools = run.turns.first().and_then(|turn| turn.request["tools"].as_array());
+    tools.into_iter().flatten().filter_map(|tool| tool["name"].as_str()).collect()
+}
+
+fn work(exchange: &Exchange) -> Vec<Claim> {
     let run = &exchange.run;
     let trace: Vec<String> = run.calls.iter().map(|call| format!("{} {}", call.tool, ending(call))).collect();
-    let wanted = ["read_file file_not_found", "read_file ok", "update_memory ok"];
-    let memory = std::fs::read_to_string(workspace.join("personas/concierge/active.md")).unwrap_or_default();
+    let wanted = ["read_file file_not_found", "read_file ok"];
     let answered = run.turns.iter().filter(|turn| turn.state == "answered").count();
     let stop = run.run.stop_reason.as_deref().unwrap_or_default();
     vec![
         claim(format!("the calls: {}", trace.join(", ")), trace == wanted),
-        claim("the note stands in personas/concierge/active.md", memory.contains("Anna Berger (room 5)")),
         claim(
             format!("after {answered} turns the run {} ({stop})", run.run.state),
-            answered == 4 && run.run.state == "succeeded" && stop == "answered",
+            answered == 3 && run.run.state == "succeeded" && stop == "answered",
         ),
     ]
 }
@@ -118,7 +131,7 @@ fn delivery(exchange: &Exchange, letter: &str) -> Vec<Claim> {
 fn memory(first: &Exchange, second: &Exchange) -> Vec<Claim> {
     let prompt = first_prompt(&second.run);
     let answer = &first.run.mails.first().map(|mail| mail.message.text.clone()).unwrap_or_default();
-    let shown = ["Can we still get in", "late-arrivals.md", "update_memory", SECOND_QUESTION];
+    let shown = ["Can we still get in", "late-arrivals.md", "opening-hours.md", SECOND_QUESTION];
     let says_answer =
         answer.lines().filter(|line| line.contains("key box")).all(|line| prompt.contains(line));
     let calls = second.run.calls.len();
