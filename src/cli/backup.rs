@@ -73,7 +73,6 @@ async fn back_up(context: &Context, file: &Path, force: bool) -> anyhow::Result<
     })?;
     let findings = Audit::open(&copy.path).await?.examine(Wanted { bytes: true, at_rest: false }).await?;
     let content = backup::content(&copy.path).await?;
-    backup::make_ready(&copy.path).await?;
     let bytes = std::fs::metadata(&copy.path).context("the copy is gone")?.len();
     copy.finish(&file, force)?;
     let store = Store::open_beside(workspace, Arc::new(SystemClock::new())).await?;

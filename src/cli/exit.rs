@@ -127,6 +127,15 @@ fn verdict(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<St
             let hint = "see to what it says and start again: what was brought up to date stays, and nothing is half done";
             Some((Exit::TryAgain, Some(hint.to_owned())))
         }
+        OpenError::Gone { .. } => {
+            let hint = "put `data/attache.db` back, from a backup for example; to begin anew, move the whole folder `data` away";
+            Some((Exit::Workspace, Some(hint.to_owned())))
+        }
+        OpenError::ForeignLog { .. } => {
+            let hint = "if `data/attache.db` was restored from a backup, move its `-wal` and `-shm` away: they hold what the \
+                database before it had not taken in, and would undo the restore";
+            Some((Exit::Workspace, Some(hint.to_owned())))
+        }
         OpenError::LogUnread { .. } => {
             let hint = "copy the whole folder `data` to where this user may write, and look there";
             Some((Exit::NoInput, Some(hint.to_owned())))

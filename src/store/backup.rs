@@ -3,12 +3,13 @@
 //! `VACUUM INTO` reads one snapshot and writes a compact file (<https://sqlite.org/lang_vacuum.html>). For as long as it
 //! reads, the write-ahead log cannot be folded in and grows by what is written meanwhile; a copy during which it would grow
 //! beyond its bound is given up. SQLite's other way, the online backup in steps, begins anew whenever somebody writes, and
-//! so never ends beside a busy engine.
+//! so never ends beside a busy engine. The copy is not in WAL mode, by which an old log beside it is known for what it is
+//! (`leftovers.rs`).
 
 use super::anchor::Identity;
 use super::read_only::only_to_read;
 use super::{OpenError, Result, Store};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
+use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Row};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -94,16 +95,6 @@ pub async fn content(database: &Path) -> std::result::Result<Content, OpenError>
         open_runs: count(3),
         open_deliveries: count(4),
     })
-}
-
-/// Gives a copy the journal mode that its readers expect, and waits until it is on disk: `VACUUM INTO` leaves another one,
-/// which whoever only reads could not change.
-pub async fn make_ready(database: &Path) -> std::result::Result<(), OpenError> {
-    let options = SqliteConnectOptions::new().filename(database).create_if_missing(false);
-    let options = options.journal_mode(SqliteJournalMode::Wal).disable_statement_logging();
-    sqlx::Connection::close(options.connect().await?).await?;
-    let synced = File::open(database).and_then(|file| file.sync_all());
-    synced.map_err(|source| OpenError::Folder { path: database.display().to_string(), source })
 }
 
 impl Store {

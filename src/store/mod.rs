@@ -5,6 +5,7 @@
 //! the operator.
 
 mod open;
+mod leftovers;
 mod read_only;
 mod writer;
 mod refusal;

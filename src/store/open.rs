@@ -2,6 +2,7 @@
 
 use super::Result;
 use super::anchor::Anchor;
+use super::leftovers::{note_opened, refuse_leftovers};
 use super::log::Log;
 use super::read_only::{can_change, only_to_read};
 use super::suspects::Suspects;
@@ -67,6 +68,12 @@ pub enum OpenError {
     /// It was filled by `attache replay import`.
     #[error("this workspace holds runs that were brought from elsewhere; no engine works there")]
     Archive,
+    /// There was one, and an empty one in its place would know nothing of what was promised.
+    #[error("the database is missing, and `{left}` is left of it")]
+    Gone { left: String },
+    /// It was put in place of another one, whose log is still there.
+    #[error("the log `{log}` does not belong to the database beside it")]
+    ForeignLog { log: String },
     /// The newest of it stands in a log that cannot be read without writing beside it.
     #[error("nothing can be written beside the database, and without that its log `{log}` cannot be read")]
     LogUnread { log: String },
@@ -126,8 +133,9 @@ impl Store {
         let data = data_folder(workspace)?;
         // One at a time until the epoch is raised: whose name the lock bears must be whose epoch it is.
         let _opening = turn_to_open(&data).await?;
+        refuse_leftovers(&data)?;
         let lock = lock(&data.join("engine.lock"))?;
-        Self::open_database(connect_options(&data), clock, (Some(lock), true)).await
+        Self::open_database(write_options(&data), clock, (Some(lock), true)).await
     }
 
     /// Opens the same database beside a running engine, for listings and for requests such as a cancellation.
@@ -143,7 +151,8 @@ impl Store {
         let data = data_folder(workspace)?;
         // Whoever comes first makes the database, and brings it up to date.
         let _opening = turn_to_open(&data).await?;
-        Self::open_database(connect_options(&data), clock, (None, true)).await
+        refuse_leftovers(&data)?;
+        Self::open_database(write_options(&data), clock, (None, true)).await
     }
 
     /// Opens it by connections that SQLite lets write nothing, migrations neither: every write is an error.
@@ -153,7 +162,9 @@ impl Store {
         workspace: &Path,
         clock: Arc<dyn Clock>,
     ) -> std::result::Result<Self, OpenError> {
-        let options = only_to_read(connect_options(&workspace.join("data")))?;
+        let data = workspace.join("data");
+        refuse_leftovers(&data)?;
+        let options = only_to_read(connect_options(&data))?;
         let mut conn = options.connect().await?;
         let newest: Option<i64> = sqlx::query_scalar(NEWEST_MIGRATION).fetch_one(&mut conn).await?;
         require_newest(newest.unwrap_or(0))?;
@@ -164,7 +175,7 @@ impl Store {
     async fn open_database(
         options: SqliteConnectOptions,
         clock: Arc<dyn Clock>,
-        (lock, can_write): (Option<File>, bool),
+        (mut lock, can_write): (Option<File>, bool),
     ) -> std::result::Result<Self, OpenError> {
         let file = options.get_filename().to_path_buf();
         let mut conn = options.connect().await?;
@@ -189,6 +200,8 @@ impl Store {
         let is_engine = lock.is_some();
         let log = Log::new(is_engine.then_some(options));
         let anchor = |source| OpenError::Folder { path: file.display().to_string(), source };
+        // Without the note a database that goes missing is made anew, as before: that is no reason not to start.
+        let _noted = lock.as_mut().map(note_opened);
         let engine = if is_engine { Some((epoch, Anchor::of(&file).map_err(anchor)?)) } else { None };
         let writer = Writer::start(conn, engine, log);
         let suspects = Suspects::of_engine(clock.monotonic());
@@ -277,11 +290,13 @@ async fn migrate(conn: &mut SqliteConnection) -> std::result::Result<(), OpenErr
     })
 }
 
+fn write_options(data: &Path) -> SqliteConnectOptions {
+    connect_options(data).create_if_missing(true).journal_mode(SqliteJournalMode::Wal)
+}
+
 fn connect_options(data: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(data.join("attache.db"))
-        .create_if_missing(true)
-        .journal_mode(SqliteJournalMode::Wal)
         .synchronous(if is_careless() { SqliteSynchronous::Normal } else { SqliteSynchronous::Full })
         .foreign_keys(true)
         .busy_timeout(Duration::from_secs(5))
@@ -370,7 +385,7 @@ fn replace(path: &Path) -> std::result::Result<File, OpenError> {
 fn pid_in(file: &mut File) -> String {
     let mut pid = String::new();
     let _unknown_pid = file.read_to_string(&mut pid);
-    pid.trim().to_owned()
+    pid.lines().next().unwrap_or_default().trim().to_owned()
 }
 
 /// The process that works on a workspace; `None` when none does.

@@ -5,4 +5,5 @@ mod backup;
 mod export;
 mod gc;
 mod house;
+mod leftovers;
 mod texts;

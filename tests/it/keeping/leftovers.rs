@@ -1,0 +1,105 @@
+//! A database that is missing, and one that was put beside another one's log: nothing is begun anew and nothing undone
+//! without a word.
+
+use super::house::{attache, lived};
+use crate::app::{TestApp, Workspace, note};
+use attache::store::{OpenError, Store};
+use serde_json::json;
+use std::fs::copy;
+use std::path::Path;
+
+const LETTERS: &str = "SELECT count(*) FROM messages WHERE direction = 'inbound'";
+
+async fn opened(workspace: &Workspace) -> [Option<OpenError>; 2] {
+    let engine = Store::open(workspace.path(), workspace.clock.clone()).await.err();
+    [engine, Store::open_beside(workspace.path(), workspace.clock.clone()).await.err()]
+}
+
+/// A workspace whose `data` has only these files of that of an engine.
+fn with_files(app: &TestApp, files: &[&str]) -> Workspace {
+    let workspace = Workspace::new(&json!({ "turns": [] }));
+    let data = workspace.path().join("data");
+    std::fs::create_dir_all(data.join("outbox")).expect("a folder");
+    for file in files {
+        copy(app.workspace.path().join("data").join(file), data.join(file)).expect("a copy");
+    }
+    workspace
+}
+
+fn a_mail(app: &TestApp) -> String {
+    let mut files = std::fs::read_dir(app.workspace.path().join("data/outbox")).expect("an outbox");
+    let name = files.next().expect("a mail").expect("an entry").file_name();
+    format!("outbox/{}", name.to_string_lossy())
+}
+
+#[tokio::test]
+async fn a_database_that_is_missing_or_empty_is_not_begun_anew_beside_what_is_left_of_it() {
+    let app = lived().await;
+    let mail = a_mail(&app);
+    for left in ["engine.lock", "attache.db-wal", &mail] {
+        for is_empty in [false, true] {
+            let workspace = with_files(&app, &[left]);
+            let database = workspace.path().join("data/attache.db");
+            if is_empty {
+                std::fs::write(&database, "").expect("a file");
+            }
+            for refused in opened(&workspace).await {
+                assert!(matches!(refused, Some(OpenError::Gone { .. })), "{left}: {refused:?}");
+            }
+            assert_eq!(database.metadata().map_or(0, |file| file.len()), 0, "{left}");
+            let (code, _, said) = attache(workspace.path(), &["threads", "list"]).await;
+            assert_eq!(code, 78, "{said}");
+            assert!(
+                said.contains("is missing") && said.contains("hint: put `data/attache.db` back"),
+                "{said}"
+            );
+        }
+    }
+    for nothing_of_it in [vec![], vec!["opening.lock"]] {
+        let workspace = with_files(&app, &nothing_of_it);
+        assert!(opened(&workspace).await.iter().all(Option::is_none));
+    }
+}
+
+/// A killed engine's `data`, with a backup from before in place of its database.
+async fn restored_over_a_log() -> (TestApp, Workspace) {
+    let app = lived().await;
+    let backup = app.workspace.path().join("monday.db");
+    let (code, _, said) = attache(app.workspace.path(), &["backup", "monday.db"]).await;
+    assert_eq!(code, 0, "{said}");
+    app.receive(&note("later@guest.example", "", "After the backup.")).await.expect("taken");
+    let workspace = with_files(&app, &["attache.db-wal", "attache.db-shm"]);
+    copy(&backup, workspace.path().join("data/attache.db")).expect("a restored database");
+    (app, workspace)
+}
+
+async fn letters(workspace: &Workspace) -> i64 {
+    sqlx::query_scalar(LETTERS).fetch_one(&mut workspace.rows().await).await.expect("a count")
+}
+
+#[tokio::test]
+async fn a_backup_that_was_restored_beside_an_old_log_is_not_opened_until_the_log_is_gone() {
+    let (app, workspace) = restored_over_a_log().await;
+    for refused in opened(&workspace).await {
+        assert!(matches!(refused, Some(OpenError::ForeignLog { .. })), "{refused:?}");
+    }
+    let (code, _, said) = attache(workspace.path(), &["threads", "list"]).await;
+    assert_eq!(code, 78, "{said}");
+    assert!(said.contains("does not belong to the database") && said.contains("-wal"), "{said}");
+    let log = |path: &Path, ending: &str| path.join(format!("data/attache.db-{ending}"));
+    for ending in ["wal", "shm"] {
+        std::fs::remove_file(log(workspace.path(), ending)).expect("a file");
+    }
+    assert!(opened(&workspace).await.iter().all(Option::is_none));
+    assert_eq!(
+        letters(&workspace).await,
+        letters(&app.workspace).await - 1,
+        "the letter after the backup is not there"
+    );
+}
+
+#[tokio::test]
+async fn the_control_sqlite_itself_opens_the_two_together_and_the_restore_is_undone() {
+    let (app, workspace) = restored_over_a_log().await;
+    assert_eq!(letters(&workspace).await, letters(&app.workspace).await);
+}
