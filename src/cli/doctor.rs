@@ -40,12 +40,37 @@ async fn audit(context: &Context, wanted: Wanted) -> anyhow::Result<Exit> {
     let mut audit = Audit::open(&database).await?;
     let findings = audit.examine(wanted).await?;
     let engine = working_engine(&context.workspace);
+    let room = Room::below(context);
     if context.json() {
-        context.screen.json(&as_json(&findings, wanted, engine.as_deref(), audit.log_bytes()))?;
+        let mut found = as_json(&findings, wanted, engine.as_deref(), audit.log_bytes());
+        found["free_disk_bytes"] = json!(room.as_ref().map(|room| room.free_bytes));
+        found["free_disk_bytes_min"] = json!(room.as_ref().map(|room| room.kept_bytes));
+        context.screen.json(&found)?;
     } else {
         print(context, &findings, engine.as_deref())?;
+        if let Some(Room { free_bytes, kept_bytes }) = room.filter(|room| room.free_bytes < room.kept_bytes) {
+            context.screen.line(format!(
+                "letters are refused: the disk below `data` has {free_bytes} bytes free, and \
+                 `limits.free_disk_bytes_min` in configs/gateway.json keeps {kept_bytes}"
+            ))?;
+        }
     }
     Ok(if findings.broken.is_empty() { Exit::Ok } else { Exit::Failed })
+}
+
+/// Room on the disk for another letter.
+struct Room {
+    free_bytes: u64,
+    kept_bytes: u64,
+}
+
+impl Room {
+    /// `None` where the configuration or the disk does not say.
+    fn below(context: &Context) -> Option<Self> {
+        let kept_bytes = context.config().ok()?.limits.free_disk_bytes_min;
+        let disk = rustix::fs::statvfs(context.workspace.join("data")).ok()?;
+        Some(Self { free_bytes: disk.f_bavail.saturating_mul(disk.f_frsize), kept_bytes })
+    }
 }
 
 fn print(context: &Context, findings: &Findings, engine: Option<&str>) -> anyhow::Result<()> {

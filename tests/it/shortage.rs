@@ -5,6 +5,7 @@ use attache::config::Config;
 use attache::gateway::door::{Door, Shortage};
 use attache::gateway::intake::Intake;
 use serde_json::json;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -34,6 +35,17 @@ async fn a_disk_below_its_reserve_refuses_letters_and_the_owner_is_told() {
     assert!(text.contains(&MORE_THAN_ANY_DISK.to_string()) && text.contains("refused so far: 2"), "{text}");
     assert!(text.contains("free_disk_bytes_min"), "{text}");
     app.check().await;
+    let doctor = Command::new(env!("CARGO_BIN_EXE_attache"))
+        .args(["doctor", "--audit"])
+        .env_remove("ATTACHE_WORKSPACE")
+        .current_dir(app.workspace.path())
+        .output()
+        .expect("the binary runs");
+    let said = String::from_utf8_lossy(&doctor.stdout);
+    assert!(
+        doctor.status.success() && said.contains("letters are refused: the disk below `data` has"),
+        "{said}"
+    );
 }
 
 #[tokio::test]
