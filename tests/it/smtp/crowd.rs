@@ -3,7 +3,7 @@
 use super::client::{Client, PATIENCE, Server, settings};
 use crate::recording_door::RecordingDoor;
 use attache::clock::ManualClock;
-use attache::config::Limits;
+use attache::config::{Limits, ListenerKind};
 use attache::domain::{Network, Timestamp};
 use attache::gateway::door::Shortage;
 use attache::gateway::ingress::smtp::{House, Lobby, MemoryShares, converse};
@@ -50,7 +50,13 @@ impl Crowd {
         let house = self.house.clone();
         tokio::spawn(async move { converse(server, Some(Ipv4Addr::from(peer).into()), &house).await });
         let mut client = Client::new(Box::new(client));
-        client.greet().await;
+        if self.house.settings.kind == ListenerKind::Smtp {
+            client.greet().await;
+            return client;
+        }
+        client.expect("220 *").await;
+        client.send(b"LHLO client.example\r\n").await;
+        while !client.line().await.expect("an answer to LHLO").starts_with("250 ") {}
         client
     }
 
@@ -145,15 +151,26 @@ async fn a_letter_that_stalls_is_cut_off_when_another_needs_its_memory() {
     }
 }
 
-#[tokio::test]
-async fn letters_of_a_relay_share_all_the_memory() {
-    let relays = vec![Network::parse("192.0.2.7").unwrap()];
-    let crowd = Crowd::sharing(MemoryShares::for_letters(LETTER_BYTES_MAX, relays));
+/// Three unfinished letters of one peer, and what a fourth of the same is told.
+async fn a_fourth_letter(crowd: &Crowd) -> String {
     let mut held = Vec::new();
     for _ in 0..3 {
         held.push(crowd.hold(ATTACKER, LARGE_BYTES).await);
     }
-    assert_eq!(crowd.bring(ATTACKER, LARGE_BYTES).await, STORED);
+    crowd.bring(ATTACKER, LARGE_BYTES).await
+}
+
+#[tokio::test]
+async fn letters_of_a_relay_and_by_lmtp_share_all_the_memory() {
+    assert_eq!(a_fourth_letter(&Crowd::guarded()).await, NO_ROOM);
+    let relays = vec![Network::parse("192.0.2.7").unwrap()];
+    let relay = Crowd::sharing(MemoryShares::for_letters(LETTER_BYTES_MAX, relays));
+    assert_eq!(a_fourth_letter(&relay).await, STORED);
+    let mut lmtp = Crowd::guarded();
+    let mut settings = (*lmtp.house.settings).clone();
+    settings.kind = ListenerKind::Lmtp;
+    lmtp.house = House::new(lmtp.door.clone(), settings, CancellationToken::new());
+    assert_eq!(a_fourth_letter(&lmtp).await, STORED);
 }
 
 /// A client of that address of the loopback network.

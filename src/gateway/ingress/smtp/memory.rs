@@ -77,7 +77,7 @@ impl LetterMemory {
         Arc::new(Self { shares, clock, state: Mutex::default() })
     }
 
-    /// For a letter of this peer; nothing is reserved yet. `None`: a Unix socket.
+    /// For a letter of this peer; nothing is reserved yet. `None`: nobody's share, as for LMTP and a Unix socket.
     pub fn for_letter_of(self: &Arc<Self>, peer: Option<IpAddr>) -> Reservation {
         let has_share = |peer: &IpAddr| !self.shares.relays.iter().any(|relay| relay.contains(*peer));
         let network = peer.filter(has_share).map(network);
@@ -282,10 +282,8 @@ mod tests {
         let mut others = [letter(&memory, "198.51.100.7"), letter(&memory, "")];
         assert!(others.iter_mut().all(|letter| letter.up_to(5 * MIB / 2).is_some()));
         drop(others);
-        assert_eq!(
-            (memory.taken_bytes(), memory.lock().by_network.len(), memory.lock().letters.len()),
-            (0, 0, 0)
-        );
+        let state = memory.lock();
+        assert_eq!((state.taken_bytes, state.by_network.len(), state.letters.len()), (0, 0, 0));
     }
 
     #[test]

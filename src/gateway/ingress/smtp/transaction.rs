@@ -89,7 +89,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         };
         self.wire.reply(reply::SEND_LETTER);
         let limits = &self.house.settings.limits;
-        let memory = self.house.settings.lobby.memory.for_letter_of(self.peer);
+        // LMTP is for a mail server of ours (RFC 2033 section 3), which brings everybody's mail, as a relay does.
+        let sharing = self.peer.filter(|_| self.house.settings.kind == ListenerKind::Smtp);
+        let memory = self.house.settings.lobby.memory.for_letter_of(sharing);
         let mut reader = LetterReader::new(limits.letter_bytes_max, limits.line_bytes_max, memory);
         let replies = match self.house.settings.kind {
             ListenerKind::Smtp => 1,
