@@ -103,61 +103,66 @@ fn verdict(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<St
     if let Some(error) = cause.downcast_ref::<StoreError>() {
         return Some(of_store(error));
     }
-    match cause.downcast_ref::<OpenError>()? {
+    cause.downcast_ref::<OpenError>().map(of_open)
+}
+
+fn of_open(error: &OpenError) -> (Exit, Option<String>) {
+    let (exit, hint) = match error {
         OpenError::InUse { .. } => {
             let hint = "stop that engine, or name another workspace with --workspace; `attache serve --take-over` \
                 replaces one that does not answer";
-            Some((Exit::Workspace, Some(hint.to_owned())))
+            (Exit::Workspace, hint)
         }
         OpenError::Folder { .. } => {
             let hint =
                 "the engine needs a folder `data` in which its user may write, on a file system with locks";
-            Some((Exit::CannotCreate, Some(hint.to_owned())))
+            (Exit::CannotCreate, hint)
         }
         OpenError::Sql(_) => {
             let hint =
                 "`data/attache.db` must be a database of attache in a folder in which this user may write";
-            Some((Exit::TryAgain, Some(hint.to_owned())))
+            (Exit::TryAgain, hint)
         }
         OpenError::Opening { .. } => {
             let hint = "try again in a moment: it may be making the database, or bringing it up to date";
-            Some((Exit::TryAgain, Some(hint.to_owned())))
+            (Exit::TryAgain, hint)
         }
         OpenError::Migrate(_) => {
             let hint = "see to what it says and start again: what was brought up to date stays, and nothing is half done";
-            Some((Exit::TryAgain, Some(hint.to_owned())))
+            (Exit::TryAgain, hint)
         }
         OpenError::Gone { .. } => {
             let hint = "put `data/attache.db` back, from a backup for example; to begin anew, move the whole folder `data` away";
-            Some((Exit::Workspace, Some(hint.to_owned())))
+            (Exit::Workspace, hint)
         }
         OpenError::ForeignLog { .. } => {
             let hint = "if `data/attache.db` was restored from a backup, move its `-wal` and `-shm` away: they hold what the \
                 database before it had not taken in, and would undo the restore";
-            Some((Exit::Workspace, Some(hint.to_owned())))
+            (Exit::Workspace, hint)
         }
         OpenError::LogUnread { .. } => {
             let hint = "copy the whole folder `data` to where this user may write, and look there";
-            Some((Exit::NoInput, Some(hint.to_owned())))
+            (Exit::NoInput, hint)
         }
         OpenError::Damaged { .. } => {
             let hint = "keep a copy of `data` as it is, and put a backup in place of `attache.db`, without the `-wal` and `-shm` of the old one; SQLite's `.recover` saves what can be read";
-            Some((Exit::BadData, Some(hint.to_owned())))
+            (Exit::BadData, hint)
         }
         OpenError::Older(_) => {
             let hint = "start the engine once, which brings the database up to date";
-            Some((Exit::Failed, Some(hint.to_owned())))
+            (Exit::Failed, hint)
         }
         OpenError::Newer(_) => {
             let hint = "use the attache that was here last, or a copy of `data` from before";
-            Some((Exit::Failed, Some(hint.to_owned())))
+            (Exit::Failed, hint)
         }
         OpenError::Archive => {
             let hint = "`attache replay show|diff` work there; name another workspace with --workspace";
-            Some((Exit::Workspace, Some(hint.to_owned())))
+            (Exit::Workspace, hint)
         }
-        _ => Some((Exit::Failed, None)),
-    }
+        _ => return (Exit::Failed, None),
+    };
+    (exit, Some(hint.to_owned()))
 }
 
 fn of_store(error: &StoreError) -> (Exit, Option<String>) {
