@@ -326,7 +326,8 @@ pub struct Limits {
     pub attachments_bytes_max: usize,
     /// Free disk space under which letters are refused with 452.
     pub free_disk_bytes_min: u64,
-    /// Automatic mails that a persona may send to one person in an hour, and in a day; verified owners do not count.
+    /// Automatic mails that a persona may send to one person in an hour, and in a day; verified owners do not count, and what
+    /// answers letters that prove nothing is counted apart.
     pub replies_per_hour_max: usize,
     pub replies_per_day_max: usize,
     /// Changes of direction that a thread may see in a day without a letter of a verified owner.

@@ -33,7 +33,7 @@ pub use id::{
     AttachmentId, ConversationId, DeliveryId, MessageId, NoticeId, PersonaId, RawLetterId, ResponsibilityId,
     RunId, ThreadId,
 };
-pub use identity::{DomainPolicy, Identity};
+pub use identity::{Coverage, DomainPolicy, Identity};
 pub use loop_token::{LoopKey, LoopToken, OwnMail};
 pub use network::{BadNetwork, Network};
 pub use notice::{NoticeKind, NoticeSubject};

@@ -4,6 +4,7 @@
 mod admission;
 mod draft;
 mod outcome_log;
+mod place;
 mod records;
 mod returns;
 pub mod history;
@@ -101,7 +102,7 @@ impl Intake {
         decisions.extend(admission::by_identity(&security, sender.as_ref(), &envelope, &identity)?);
         let records = records::of(&self.store, &self.config, email.as_ref()).await?;
         let understood = understand(email, &returned);
-        let dedup = Dedup::of(&understood.email, &bytes, envelope.mail_from.as_ref(), identity.trust);
+        let dedup = Dedup::of(&understood.email, &bytes, envelope.mail_from.as_ref(), &identity);
         let draft = Draft {
             intake: self,
             envelope: &envelope,

@@ -220,6 +220,7 @@ impl Notices {
             mentioned: outgoing.references.clone(),
             joins_as: owners.first().filter(|_| is_private).cloned(),
             participants: owners,
+            joins_only: None,
             vouched: true,
             replaces: None,
             new_conversation: ConversationId::new(clock.new_id()),

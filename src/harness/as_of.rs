@@ -29,6 +29,8 @@ pub struct Note {
     pub thread: String,
     pub has_past: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub readers: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<AttachmentInfo>,
     pub allowed_tokens: usize,
     pub budget_tokens: usize,
@@ -48,6 +50,7 @@ pub fn sources(
         now: order.now.to_string(),
         thread: order.subject.message.thread.to_string(),
         has_past: order.subject.has_past,
+        readers: order.subject.readers.clone(),
         attachments: order.subject.attachments.clone(),
         allowed_tokens: order.allowed_tokens,
         budget_tokens: order.budget_tokens,
@@ -138,7 +141,7 @@ impl AsOf {
         reads: Recorded,
     ) -> Result<Self, StoreError> {
         let message = StoredMessage { thread: ThreadId::new(note.thread), ..message };
-        let (attachments, has_past) = (note.attachments, note.has_past);
+        let Note { attachments, readers, has_past, .. } = note;
         Ok(AsOf {
             run: run.id.clone(),
             persona: run.persona.clone(),
@@ -146,7 +149,7 @@ impl AsOf {
             turn_index: assembly.turn_index,
             attempt: assembly.attempt,
             config: note.config,
-            subject: Subject { trigger: run.trigger, message, attachments, has_past },
+            subject: Subject { trigger: run.trigger, message, attachments, readers, has_past },
             now: Timestamp::parse(&note.now).ok_or(StoreError::Unreadable { what: "time" })?,
             allowed_tokens: note.allowed_tokens,
             budget_tokens: note.budget_tokens,

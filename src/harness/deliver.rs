@@ -5,7 +5,7 @@ use super::desk::RunError;
 use super::gate::Gate;
 use super::quota;
 use crate::config::ReplyMode;
-use crate::domain::{Address, DeliverTo, ThreadId, Trigger, Withheld};
+use crate::domain::{Address, DeliverTo, Trigger, Withheld};
 use crate::store::StoredMessage;
 use crate::tools::{self, Answered};
 
@@ -65,18 +65,18 @@ fn withheld(gate: &Gate<'_>, goal: &Goal) -> Option<Withheld> {
 /// To the people of the run's thread, as an answer to their newest letter where there is one. The run stands in the thread
 /// that was wanted, or in what became of it: threads are folded into others.
 async fn into_thread(gate: &Gate<'_>) -> Result<Goal, RunError> {
-    let trigger = &gate.subject.message;
-    let letter = gate.desk.ledger.newest_letter(gate.run, trigger).await?;
+    let letter = gate.desk.ledger.newest_letter(gate.run, gate.subject).await?;
     let hops = letter.as_ref().map_or_else(|| quota::hops(gate), |letter| letter.hops.saturating_add(1));
-    let to = people_of(gate, &trigger.thread).await?;
+    let to = people_of(gate).await?;
     Ok(Goal { to, letter: letter.as_ref().map(as_answered), hops, withheld: None })
 }
 
-/// Everybody in a thread that mail can be written to, but for the persona. Another persona is somebody like anybody else;
-/// the limit of hops ends what they may start.
-pub async fn people_of(gate: &Gate<'_>, thread: &ThreadId) -> Result<Vec<Address>, RunError> {
+/// Everybody in the run's thread that mail can be written to, but for the persona. Whoever may not read what the run is
+/// about, because they joined later or because it was not written to them, is not among them. Another persona is somebody like anybody else; the limit of hops ends what they
+/// may start.
+pub async fn people_of(gate: &Gate<'_>) -> Result<Vec<Address>, RunError> {
     let personas = &gate.desk.config.personas;
-    let people = gate.desk.ledger.thread_participants(gate.run, thread).await?;
+    let people = gate.desk.ledger.readers_of(gate.run, &gate.subject.message).await?;
     let is_self = |address: &Address| personas.by_address(address).is_some_and(|p| p.id == gate.persona.id);
     Ok(people.iter().filter_map(|text| Address::parse(text).ok()).filter(|a| !is_self(a)).collect())
 }

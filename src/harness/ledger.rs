@@ -9,10 +9,10 @@ use super::resolvers::Subject;
 use super::resolvers::record::Seen;
 use super::route::Route;
 use crate::config::{ContextProfile, Persona};
-use crate::domain::{ThreadId, Timestamp, Withheld};
+use crate::domain::{Address, ThreadId, Timestamp, Withheld};
 use crate::store::{
-    ClaimedRun, Entry, HeldTo, JournalSoFar, KnownSession, NewCall, NewNotice, Sent, SessionKey, StoreError,
-    StoredMessage, TriggerMessage, Unanswered,
+    ClaimedRun, Entry, HeldTo, JournalSoFar, KnownSession, NewCall, NewNotice, Reservation, Sent, SessionKey,
+    StoreError, StoredMessage, TriggerMessage, Unanswered,
 };
 use crate::tools::{MailPolicy, Tool};
 use futures_util::future::{BoxFuture, ready};
@@ -28,15 +28,19 @@ pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 /// [`Ledger::journal`] is the one way of a run's turns, steps, mails and end: all entries of one call or none. Its order is
 /// what makes a run survivable. An error ends the work on the run, except [`StoreError::EmptyPurse`].
 pub trait Ledger: Send + Sync {
-    /// What the run answers.
-    fn trigger_message<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, TriggerMessage>;
+    /// What the run answers; `owners` may read everything, whenever they joined its thread.
+    fn trigger_message<'a>(
+        &'a self,
+        run: &'a ClaimedRun,
+        owners: &'a [Address],
+    ) -> Answer<'a, TriggerMessage>;
     /// What the run is held to; asked of runs of responsibilities only.
     fn terms_of_run<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, HeldTo>;
     /// The newest letter that the run can see in its thread and that may be answered.
     fn newest_letter<'a>(
         &'a self,
         run: &'a ClaimedRun,
-        trigger: &'a StoredMessage,
+        subject: &'a Subject,
     ) -> Answer<'a, Option<StoredMessage>>;
     /// What earlier attempts of the run committed.
     fn journal_so_far<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, JournalSoFar>;
@@ -45,17 +49,13 @@ pub trait Ledger: Send + Sync {
     fn file_unasked<'a>(&'a self, run: &'a ClaimedRun, rule: Withheld) -> Answer<'a, ()>;
     /// The owner must know.
     fn raise_notice(&self, notice: NewNotice) -> Answer<'_, ()>;
-    /// Keys of the people of a thread.
-    fn thread_participants<'a>(
-        &'a self,
-        run: &'a ClaimedRun,
-        thread: &'a ThreadId,
-    ) -> Answer<'a, Vec<String>>;
-    /// Mails that these people and this thread have had of late.
+    /// Keys of the people in the thread of a message who may read it.
+    fn readers_of<'a>(&'a self, run: &'a ClaimedRun, message: &'a StoredMessage) -> Answer<'a, Vec<String>>;
+    /// Mails that whom a mail would go to, and this thread, have had of late.
     fn sent_of_late<'a>(
         &'a self,
         run: &'a ClaimedRun,
-        counterparties: &'a [String],
+        wanted: &'a Reservation,
         thread: &'a ThreadId,
     ) -> Answer<'a, Sent>;
     /// How many mails the run has sent, and whether one of them answered the trigger.

@@ -6,7 +6,7 @@
 use super::desk::RunError;
 use super::gate::Gate;
 use crate::domain::{Address, LoopToken, Trigger, Trust, Withheld};
-use crate::store::{Bounds, Entry, Fate, Reservation, Sent};
+use crate::store::{Account, Bounds, Entry, Fate, Reservation, Sent};
 use crate::tools::MailDraft;
 
 /// Why the model need not be asked: `sent` so far, the one answer that this run is for could not be sent.
@@ -22,12 +22,8 @@ pub async fn forbidden(gate: &Gate<'_>, draft: &MailDraft) -> Result<Option<With
         return Ok(Some(Withheld::HopLimit));
     }
     let wanted = reservation(gate, draft.to.iter().chain(&draft.cc).chain(&draft.bcc));
-    let mut sent = gate
-        .desk
-        .ledger
-        .sent_of_late(gate.run, &wanted.counterparties, &gate.subject.message.thread)
-        .await?
-        .one_more();
+    let mut sent =
+        gate.desk.ledger.sent_of_late(gate.run, &wanted, &gate.subject.message.thread).await?.one_more();
     // Queued by this run and not yet committed.
     for earlier in gate.pending.iter().filter_map(reserved) {
         if earlier.counterparties.iter().any(|who| wanted.counterparties.contains(who)) {
@@ -59,16 +55,17 @@ fn reserved(entry: &Entry) -> Option<&Reservation> {
 /// else can make a persona flood them.
 pub fn reservation<'a>(gate: &Gate<'_>, recipients: impl Iterator<Item = &'a Address>) -> Reservation {
     let for_owner = works_for_owner(gate);
+    let account = Account::of(&gate.subject.message.trust);
     let owners = &gate.desk.config.gateway.owners;
     let is_owner = |address: &Address| owners.iter().any(|owner| owner.key() == address.key());
     let mut counterparties: Vec<String> =
-        recipients.filter(|address| !(for_owner && is_owner(address))).map(Address::counted_key).collect();
+        recipients.filter(|address| !(for_owner && is_owner(address))).map(|to| account.key(to)).collect();
     counterparties.sort();
     counterparties.dedup();
     // A mail in a run for an owner counts in its thread only if somebody else reads it.
     let counts_in_thread = !for_owner || !counterparties.is_empty();
     let bounds = Bounds::new(&gate.desk.config.limits);
-    Reservation { counterparties, counts_in_thread, bounds, mails_of_run_max: None }
+    Reservation { account, counterparties, counts_in_thread, bounds, mails_of_run_max: None }
 }
 
 /// By a letter that proved to be an owner's, or by the engine's own prompt.

@@ -20,7 +20,7 @@ pub async fn mail_policy(gate: &Gate<'_>) -> Result<MailPolicy, RunError> {
     Ok(MailPolicy {
         outbound_configured: config.gateway.outbound.is_some(),
         persona_address: gate.persona.address.clone(),
-        participants: deliver::people_of(gate, &gate.subject.message.thread).await?,
+        participants: deliver::people_of(gate).await?,
         owners: config.gateway.owners.clone(),
         allow: config.security.send_allow.clone(),
         mails_per_run_max: gate.desk.config.inference.budget.mails_max,
@@ -101,6 +101,7 @@ fn freeze(
     let place = (!draft.is_reply).then(|| Place {
         mentioned: Vec::new(),
         joins_as: None,
+        joins_only: None,
         vouched: true,
         replaces: None,
         participants: participants.clone(),

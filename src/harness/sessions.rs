@@ -89,13 +89,25 @@ fn key(work: &Work<'_>) -> Result<SessionKey, RunError> {
     let text = work.desk.hands.persona_text(work.run)?;
     let tools: Vec<&str> = work.tools.iter().map(|tool| tool.name()).collect();
     let told = [text.as_bytes(), work.persona.name.as_bytes(), tier(work).as_str().as_bytes()];
+    // A session knows what its readers could read when it was begun; with others it must not go on.
+    let readers = work.subject.readers.join(" ");
     let tools = tools.join(" ");
     Ok(SessionKey {
         thread: work.subject.message.thread.clone(),
         provider: work.route.name.clone(),
         model: work.route.model.clone(),
         folder: folder(work),
-        terms_sha256: sha256_hex(&[told[0], b"\0", told[1], b"\0", told[2], b"\0", tools.as_bytes()]),
+        terms_sha256: sha256_hex(&[
+            told[0],
+            b"\0",
+            told[1],
+            b"\0",
+            told[2],
+            b"\0",
+            tools.as_bytes(),
+            b"\0",
+            readers.as_bytes(),
+        ]),
     })
 }
 

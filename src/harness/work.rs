@@ -22,7 +22,6 @@ use crate::config::{Budget, Persona, Spending};
 use crate::domain::{ErrorClass, Usage, Withheld};
 use crate::store::{
     AssembledContext, ClaimedRun, Entry, Fate, HeldTo, JournalSoFar, NewOutbound, Step, StoreError,
-    TriggerMessage,
 };
 use crate::tools::Tool;
 use serde::{Deserialize, Serialize};
@@ -104,9 +103,9 @@ impl<'a> Work<'a> {
         let persona = desk.persona(&run.persona)?;
         let held_to = desk.terms_of(run).await?;
         let (route, chain) = Chain::of(desk, persona, &held_to.run_terms)?;
-        let TriggerMessage { message, attachments, has_past, sent } =
-            desk.ledger.trigger_message(run).await?;
-        let subject = Subject { trigger: run.trigger, message, attachments, has_past };
+        let about = desk.ledger.trigger_message(run, &desk.config.gateway.owners).await?;
+        let sent = about.sent;
+        let subject = Subject::of(run.trigger, about);
         let label = RunLabel::of(&subject);
         let tools = desk.tools(persona, &held_to.run_terms, label);
         let first = blank(desk, &route, &tools);

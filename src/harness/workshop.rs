@@ -4,14 +4,15 @@ use super::context::{self, Sources};
 use super::desk::RunError;
 use super::gate::{self, Gate, Verdict};
 use super::ledger::{Answer, Assembled, CallOrder, Hands, Ledger, Order};
+use super::resolvers::Subject;
 use super::resolvers::knowledge::KnowledgeSync;
 use super::resolvers::live::Live;
 use super::resolvers::reads::{Folders, is_passing, read_text};
 use crate::clock::Clock;
-use crate::domain::{ErrorClass, PersonaId, ThreadId, Withheld};
+use crate::domain::{Address, ErrorClass, PersonaId, ThreadId, Withheld};
 use crate::store::{
-    ClaimedRun, Entry, HeldTo, JournalSoFar, KnownSession, NewCall, NewNotice, PersonaStore, RunKey, Sent,
-    SessionKey, Store, StoredMessage, TriggerMessage, Unanswered,
+    ClaimedRun, Entry, HeldTo, JournalSoFar, KnownSession, NewCall, NewNotice, PersonaStore, Reservation,
+    RunKey, Sent, SessionKey, Store, StoredMessage, TriggerMessage, Unanswered,
 };
 use cap_std::fs_utf8::Dir;
 use futures_util::future::BoxFuture;
@@ -74,8 +75,12 @@ fn key(run: &ClaimedRun) -> RunKey {
 }
 
 impl Ledger for Workshop {
-    fn trigger_message<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, TriggerMessage> {
-        Box::pin(async move { self.rows(run).trigger_message(&run.trigger_message).await })
+    fn trigger_message<'a>(
+        &'a self,
+        run: &'a ClaimedRun,
+        owners: &'a [Address],
+    ) -> Answer<'a, TriggerMessage> {
+        Box::pin(async move { self.rows(run).trigger_message(&run.trigger_message, owners).await })
     }
 
     fn terms_of_run<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, HeldTo> {
@@ -85,9 +90,9 @@ impl Ledger for Workshop {
     fn newest_letter<'a>(
         &'a self,
         run: &'a ClaimedRun,
-        trigger: &'a StoredMessage,
+        subject: &'a Subject,
     ) -> Answer<'a, Option<StoredMessage>> {
-        Box::pin(async move { self.rows(run).newest_letter(trigger).await })
+        Box::pin(async move { self.rows(run).newest_letter(&subject.message, &subject.readers).await })
     }
 
     fn journal_so_far<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, JournalSoFar> {
@@ -106,21 +111,17 @@ impl Ledger for Workshop {
         Box::pin(async move { self.store.raise_notice(notice).await.map(|_is_new| ()) })
     }
 
-    fn thread_participants<'a>(
-        &'a self,
-        run: &'a ClaimedRun,
-        thread: &'a ThreadId,
-    ) -> Answer<'a, Vec<String>> {
-        Box::pin(async move { self.rows(run).thread_participants(thread).await })
+    fn readers_of<'a>(&'a self, run: &'a ClaimedRun, message: &'a StoredMessage) -> Answer<'a, Vec<String>> {
+        Box::pin(async move { self.rows(run).readers_of(message.seq).await })
     }
 
     fn sent_of_late<'a>(
         &'a self,
         run: &'a ClaimedRun,
-        counterparties: &'a [String],
+        wanted: &'a Reservation,
         thread: &'a ThreadId,
     ) -> Answer<'a, Sent> {
-        Box::pin(async move { self.rows(run).sent_of_late(counterparties, thread).await })
+        Box::pin(async move { self.rows(run).sent_of_late(wanted, thread).await })
     }
 
     fn mails_so_far<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, (u32, bool)> {

@@ -38,13 +38,8 @@ impl Toolbox {
     /// Loads what the run is about.
     pub async fn open(desk: Desk, run: ClaimedRun) -> Result<Self, RunError> {
         let store = desk.store.persona(&run.persona);
-        let about = store.trigger_message(&run.trigger_message).await?;
-        let subject = Subject {
-            trigger: run.trigger,
-            message: about.message,
-            attachments: about.attachments,
-            has_past: about.has_past,
-        };
+        let about = store.trigger_message(&run.trigger_message, &desk.config.gateway.owners).await?;
+        let subject = Subject::of(run.trigger, about);
         let persona = desk.persona(&run.persona)?;
         let held_to = desk.terms_of(&run).await?;
         let (persona, tools) =

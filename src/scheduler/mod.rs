@@ -200,6 +200,7 @@ impl Scheduler {
         let place = Place {
             mentioned: Vec::new(),
             joins_as: None,
+            joins_only: None,
             vouched: true,
             replaces: None,
             participants: Vec::new(),

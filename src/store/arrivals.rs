@@ -5,7 +5,7 @@
 //! before it waits for that one. A letter that cannot be stored takes no other along.
 
 use super::bulk::{Bulk, ROWS_MAX};
-use super::correspondence::{DAY, HOUR, Sent, since};
+use super::correspondence::{Account, DAY, HOUR, Sent, since};
 use super::filed;
 use super::messages::{NewInbound, StoredInbound, audit, insert_attachment, placing};
 use super::refusal::{Refusal, is_broken};
@@ -33,7 +33,8 @@ const BYTES_MAX: usize = 8 * 1024 * 1024;
 pub(super) const ARRIVALS: &str = "
     WITH letters AS MATERIALIZED (SELECT key AS place, value ->> 0 AS persona, value -> 1 AS ids, value -> 2 AS known_as,
         value ->> 3 AS duplicates_since, value ->> 4 AS has_own_id, value ->> 5 AS counterparty,
-        value ->> 6 AS joins_as, value ->> 7 AS nearest FROM json_each($1)),
+        value ->> 6 AS joins_as, value ->> 7 AS nearest, value ->> 8 AS all_of, value ->> 9 AS none_but,
+        value ->> 10 AS thread_prefix FROM json_each($1)),
       linked AS MATERIALIZED (SELECT *, (SELECT json_group_array(DISTINCT conversation_id) FROM message_links
           WHERE persona_id = persona AND rfc_message_id IN (SELECT value FROM json_each(ids))) AS conversations,
         (SELECT min(conversation_id) FROM message_links
@@ -47,10 +48,15 @@ pub(super) const ARRIVALS: &str = "
          WHERE persona_id = l.persona AND counterparty = l.counterparty AND minute >= $3),
       l.conversations,
       (SELECT json_array(t.id, (SELECT coalesce(sum(mails), 0) FROM correspondence
-           WHERE persona_id = l.persona AND counterparty = 'thread:' || t.id AND minute >= $3))
+           WHERE persona_id = l.persona AND counterparty = l.thread_prefix || t.id AND minute >= $3))
          FROM threads t JOIN thread_participants p ON p.thread_id = t.id
          LEFT JOIN messages m ON m.persona_id = l.persona AND m.message_id = l.nearest AND m.thread_id = t.id
          WHERE t.conversation_id = l.oldest AND p.address = l.joins_as
+           AND (l.all_of IS NULL OR (
+             NOT EXISTS (SELECT 1 FROM thread_participants o WHERE o.thread_id = t.id
+               AND o.address NOT IN (SELECT value FROM json_each(l.none_but)))
+             AND NOT EXISTS (SELECT 1 FROM json_each(l.all_of) wanted WHERE NOT EXISTS (
+               SELECT 1 FROM thread_participants o WHERE o.thread_id = t.id AND o.address = wanted.value))))
          ORDER BY m.seq IS NULL, t.updated_at DESC, t.id DESC LIMIT 1)
     FROM linked l ORDER BY l.place";
 /// A letter with all that makes its place: conversation, links, thread, participants, run. Repeated by [`Bulk`].
@@ -62,18 +68,23 @@ pub(super) const STORE_LETTER: &str = "
     INSERT INTO threads (id, conversation_id, persona_id, subject, created_at, updated_at)
       SELECT * FROM (VALUES ($2, $25, $3, $9, $13, $13)) WHERE column1 IS NOT NULL
       ON CONFLICT (id) DO UPDATE SET updated_at = max(updated_at, excluded.updated_at);
-    INSERT OR IGNORE INTO thread_participants (thread_id, address)
-      SELECT v.column1, j.value FROM (VALUES ($2, $28)) v, json_each(v.column2) j;
+    INSERT OR IGNORE INTO thread_participants (thread_id, address, joined_after)
+      SELECT v.column1, j.value, CASE WHEN u.address IS NOT NULL THEN u.joined_after ELSE
+          (SELECT CASE WHEN max(seq) < 0 THEN 0 ELSE max(seq) END FROM messages WHERE thread_id = v.column1) END
+      FROM (VALUES ($2, $28)) v, json_each(v.column2) j
+        LEFT JOIN thread_participants u ON u.thread_id = v.column1 AND u.address = 'unverified:' || j.value;
     DELETE FROM thread_participants WHERE (thread_id, address) IN (VALUES ($2, $29));
     DELETE FROM correspondence WHERE (persona_id, counterparty) IN (VALUES ($3, $30));
+    DELETE FROM correspondence WHERE (persona_id, counterparty) IN (
+      SELECT column1, 'unverified:' || column2 FROM (VALUES ($3, $30)));
     INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace)
       SELECT * FROM (VALUES ($15, $3, $21, $22, $23, $24)) WHERE column1 IS NOT NULL;
     INSERT INTO messages (id, thread_id, persona_id, direction, message_id, in_reply_to, references_json, sender,
         recipients_json, subject, text_body, fresh_text, html_body, received_at, trust, raw_id, dedup_key, ack_confirmed,
-        disposition, metadata_json, hops)
+        disposition, metadata_json, hops, readers_json)
       SELECT column1, column2, column3, 'inbound', column4, column5, column6, column7, column8, column9, column10, column11,
-        column12, column13, column14, column15, column16, column17, column18, column19, column20
-      FROM (VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20))
+        column12, column13, column14, column15, column16, column17, column18, column19, column20, column21
+      FROM (VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $36))
       WHERE column1 IS NOT NULL;
     INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at, budget_micros)
       SELECT column1, column2, column3, column4, column5, column6, 'queued', column7, column8
@@ -305,6 +316,9 @@ fn question<'a>(copies: impl Iterator<Item = (&'a NewInbound, Timestamp)>) -> [S
             copy.quota.as_ref().map(|quota| quota.counterparty.as_str()),
             copy.place.joins_as,
             copy.place.mentioned.last(),
+            copy.place.joins_only.as_ref().map(|only| &only.all_of),
+            copy.place.joins_only.as_ref().map(|only| &only.none_but),
+            Account::of(copy.content.trust).thread_prefix(),
         ])
     });
     let asked = serde_json::Value::from_iter(asked).to_string();
@@ -387,7 +401,9 @@ impl<'a> NewRow<'a> {
         let query =
             query.bind(self.run.map(|run| run.id.as_str())).bind(self.run.map(|run| run.trigger.as_str()));
         let query = query.bind(self.run.map(|run| run.profile.as_str())).bind(self.now.to_string());
-        query.bind(self.run.and_then(|run| run.budget_micros))
+        let readers = copy.readers.as_ref();
+        let readers = readers.map(|readers| json_list(readers.iter().map(String::as_str)));
+        query.bind(self.run.and_then(|run| run.budget_micros)).bind(readers)
     }
 }
 

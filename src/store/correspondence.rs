@@ -9,7 +9,9 @@ use super::runs::fenced;
 use super::threads::json_list;
 use super::{PersonaStore, Result, RunKey, Store, StoreError};
 use crate::config::Limits;
-use crate::domain::{OwnMail, PersonaId, RunId, RunState, StopReason, ThreadId, Timestamp, Withheld};
+use crate::domain::{
+    Address, OwnMail, PersonaId, RunId, RunState, StopReason, ThreadId, Timestamp, Trust, Withheld,
+};
 use sqlx::{Row, SqliteConnection};
 use std::time::Duration;
 
@@ -68,10 +70,41 @@ impl Bounds {
     }
 }
 
+/// Under which name mails are counted. What answers letters that prove nothing is counted apart, so that forged letters
+/// use up nothing of the sender whose name they bear; an address is sent at most the bound twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Account {
+    Proven,
+    Unproven,
+}
+
+impl Account {
+    /// Of what a letter of that trust causes.
+    pub fn of(trust: &str) -> Self {
+        if trust == Trust::Unauthenticated.as_str() { Self::Unproven } else { Self::Proven }
+    }
+
+    /// Where mails to an address are counted; tags of an address do not count.
+    pub fn key(self, address: &Address) -> String {
+        match self {
+            Self::Proven => address.counted_key(),
+            Self::Unproven => format!("unverified:{}", address.counted_key()),
+        }
+    }
+
+    /// What stands before the id of a thread.
+    pub(super) fn thread_prefix(self) -> &'static str {
+        match self {
+            Self::Proven => "thread:",
+            Self::Unproven => "unverified:thread:",
+        }
+    }
+}
+
 /// The bounds of an answer to one letter.
 #[derive(Debug, Clone)]
 pub struct Quota {
-    /// The sender, in [`crate::domain::Address::counted_key`] form.
+    /// The sender, as [`Account::key`] has it.
     pub counterparty: String,
     pub bounds: Bounds,
 }
@@ -79,7 +112,8 @@ pub struct Quota {
 /// What the queueing of a mail takes from the bounds of those who get it.
 #[derive(Debug, Clone)]
 pub struct Reservation {
-    /// Everybody who counts, in [`crate::domain::Address::counted_key`] form.
+    pub account: Account,
+    /// Everybody who counts, as [`Account::key`] has them.
     pub counterparties: Vec<String>,
     /// Its thread counts too: it is no word to an owner alone.
     pub counts_in_thread: bool,
@@ -93,10 +127,10 @@ pub struct Reservation {
 pub(super) const RESERVE: &str = "
     DELETE FROM correspondence WHERE persona_id = $1 AND minute < $5 AND counterparty IN (
       SELECT value FROM json_each($2)
-      UNION ALL SELECT 'thread:' || coalesce($7, (SELECT thread_id FROM runs WHERE id = $6)));
+      UNION ALL SELECT $8 || coalesce($7, (SELECT thread_id FROM runs WHERE id = $6)));
     INSERT INTO correspondence (persona_id, counterparty, minute, mails)
       SELECT $1, who, $3, 1 FROM (SELECT value AS who FROM json_each($2)
-        UNION SELECT 'thread:' || coalesce($7, (SELECT thread_id FROM runs WHERE id = $6)))
+        UNION SELECT $8 || coalesce($7, (SELECT thread_id FROM runs WHERE id = $6)))
       WHERE who IS NOT NULL ON CONFLICT DO UPDATE SET mails = mails + 1;
     SELECT
       coalesce((SELECT max(n) FROM (SELECT (SELECT sum(mails) FROM correspondence
@@ -104,11 +138,11 @@ pub(super) const RESERVE: &str = "
       coalesce((SELECT max(n) FROM (SELECT (SELECT sum(mails) FROM correspondence
         WHERE persona_id = $1 AND counterparty = value AND minute >= $5) AS n FROM json_each($2))), 0),
       coalesce((SELECT sum(mails) FROM correspondence WHERE persona_id = $1 AND minute >= $5
-        AND counterparty = 'thread:' || coalesce($7, (SELECT thread_id FROM runs WHERE id = $6))), 0)";
+        AND counterparty = $8 || coalesce($7, (SELECT thread_id FROM runs WHERE id = $6))), 0)";
 pub(super) const GIVE_BACK: &str = "
     UPDATE correspondence SET mails = mails - 1 WHERE persona_id = $1 AND minute = $3 AND counterparty IN (
       SELECT value FROM json_each($2)
-      UNION SELECT 'thread:' || coalesce($5, (SELECT thread_id FROM runs WHERE id = $4)))";
+      UNION SELECT $6 || coalesce($5, (SELECT thread_id FROM runs WHERE id = $4)))";
 /// As the end of [`RESERVE`], without taking anything.
 pub(super) const SENT: &str = "
     SELECT
@@ -117,7 +151,7 @@ pub(super) const SENT: &str = "
       coalesce((SELECT max(n) FROM (SELECT (SELECT sum(mails) FROM correspondence
         WHERE persona_id = $1 AND counterparty = value AND minute >= $4) AS n FROM json_each($2))), 0),
       coalesce((SELECT sum(mails) FROM correspondence
-        WHERE persona_id = $1 AND minute >= $4 AND counterparty = 'thread:' || $5), 0)";
+        WHERE persona_id = $1 AND minute >= $4 AND counterparty = $6 || $5), 0)";
 pub(super) const OWN_MAIL: &str = "
     SELECT m.persona_id, m.hops, (SELECT json_group_array(r.recipient) FROM deliveries d
       JOIN delivery_recipients r ON r.delivery_id = d.id WHERE d.message_id = m.id)
@@ -157,12 +191,13 @@ pub(super) async fn reserve(
     let thread = thread.filter(|_| wanted.counts_in_thread).map(ThreadId::as_str);
     let taken = sqlx::query(RESERVE).bind(persona.as_str()).bind(&who).bind(minute_of(now));
     let taken = taken.bind(since(now, HOUR)).bind(since(now, DAY)).bind(run).bind(thread);
+    let taken = taken.bind(wanted.account.thread_prefix());
     let taken = taken.fetch_one(&mut *conn).await?;
     let sent = Sent { in_hour: taken.get(0), in_day: taken.get(1), in_thread: taken.get(2) };
     let over = wanted.bounds.exceeded_by(sent);
     if over.is_some() {
         let back = sqlx::query(GIVE_BACK).bind(persona.as_str()).bind(&who).bind(minute_of(now));
-        back.bind(run).bind(thread).execute(conn).await?;
+        back.bind(run).bind(thread).bind(wanted.account.thread_prefix()).execute(conn).await?;
     }
     Ok(over)
 }
@@ -183,12 +218,14 @@ impl Store {
 }
 
 impl PersonaStore {
-    /// Automatic mails of late: the most of any of these addresses, and the answers in the thread.
-    pub async fn sent_of_late(&self, counterparties: &[String], thread: &ThreadId) -> Result<Sent> {
+    /// Automatic mails of late that count where a reservation would: the most of any of its addresses, and the answers in
+    /// the thread.
+    pub async fn sent_of_late(&self, wanted: &Reservation, thread: &ThreadId) -> Result<Sent> {
         let now = self.store.clock().now();
-        let who = json_list(counterparties.iter().map(String::as_str));
+        let who = json_list(wanted.counterparties.iter().map(String::as_str));
         let sent = sqlx::query(SENT).bind(self.persona.as_str()).bind(who).bind(since(now, HOUR));
-        let sent = sent.bind(since(now, DAY)).bind(thread.as_str()).fetch_one(self.store.readers()).await?;
+        let sent = sent.bind(since(now, DAY)).bind(thread.as_str()).bind(wanted.account.thread_prefix());
+        let sent = sent.fetch_one(self.store.readers()).await?;
         Ok(Sent { in_hour: sent.get(0), in_day: sent.get(1), in_thread: sent.get(2) })
     }
 

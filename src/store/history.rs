@@ -6,7 +6,7 @@ use super::correspondence::{DAY, HOUR, Sent, since};
 use super::steps::{Executor, Step, StepKind};
 use super::threads::json_list;
 use super::{PersonaStore, Result, StoreError};
-use crate::domain::{MessageId, RunId, ThreadId, Timestamp};
+use crate::domain::{Address, MessageId, RunId, ThreadId, Timestamp};
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
@@ -75,11 +75,14 @@ pub(super) const MESSAGE: &str = "
     SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
       text_body, fresh_text, received_at, trust, run_id, disposition, hops, metadata_json
     FROM messages WHERE id = $1 AND persona_id = $2";
-/// Of a thread, before a message of it; letters that a rule held are nobody's to answer.
+/// Of a thread, before a message of it, as far as all of `$4` may read it; letters that a rule held are nobody's to
+/// answer.
 pub(super) const NEWEST_LETTER: &str = "
     SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
       text_body, fresh_text, received_at, trust, run_id, disposition, hops, metadata_json
-    FROM messages WHERE thread_id = $1 AND seq < $2 AND +persona_id = $3 AND direction = 'inbound' AND disposition = 'run'
+    FROM messages m WHERE thread_id = $1 AND seq < $2 AND +persona_id = $3 AND direction = 'inbound' AND disposition = 'run'
+      AND NOT EXISTS (SELECT 1 FROM json_each($4) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+        WHERE readable.seq = m.seq AND readable.address = reader.value))
     ORDER BY seq DESC LIMIT 1";
 /// What a run is about, in one row: the message's columns, its attachments, and whether its thread has a past.
 pub(super) const TRIGGER: &str = "
@@ -91,17 +94,27 @@ pub(super) const TRIGGER: &str = "
       (SELECT coalesce(sum(mails), 0) FROM correspondence WHERE persona_id = $2 AND minute >= $4
          AND counterparty = coalesce(m.metadata_json ->> '$.counterparty', lower(m.metadata_json ->> '$.sender'))) AS in_day,
       (SELECT coalesce(sum(mails), 0) FROM correspondence WHERE persona_id = $2 AND minute >= $4
-         AND counterparty = 'thread:' || m.thread_id) AS in_thread,
+         AND counterparty = iif(m.trust = 'unauthenticated', 'unverified:thread:', 'thread:') || m.thread_id) AS in_thread,
       (SELECT json_group_array(json_object('filename', filename, 'content_type', content_type,
          'size_bytes', size_bytes)) FROM attachments WHERE message_id = m.id ORDER BY id) AS attachments,
-      (EXISTS (SELECT 1 FROM messages p WHERE p.thread_id = m.thread_id AND p.seq < m.seq)
-        OR EXISTS (SELECT 1 FROM messages p WHERE p.thread_id = m.thread_id AND p.direction = 'outbound')) AS has_past
+      (SELECT json_group_array(address ORDER BY address) FROM readable WHERE readable.seq = m.seq
+         AND address NOT IN (SELECT value FROM json_each($5))) AS readers,
+      EXISTS (SELECT 1 FROM messages p
+        WHERE p.seq IN (
+            SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = m.thread_id AND seq < m.seq
+              ORDER BY seq DESC LIMIT $6)
+            UNION
+            SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = m.thread_id AND direction = 'outbound'
+              ORDER BY seq DESC LIMIT $6))
+          AND NOT EXISTS (SELECT 1 FROM readable reader WHERE reader.seq = m.seq
+            AND reader.address NOT IN (SELECT value FROM json_each($5))
+            AND NOT EXISTS (SELECT 1 FROM readable r WHERE r.seq = p.seq AND r.address = reader.address))) AS has_past
     FROM messages m WHERE m.id = $1 AND m.persona_id = $2";
 pub(super) const ATTACHMENT_INFOS: &str = "
     SELECT json_group_array(json_object('filename', filename, 'content_type', content_type,
       'size_bytes', size_bytes)) FROM attachments WHERE message_id = $1 AND persona_id = $2 ORDER BY id";
-/// A run sees the letters before its own, and every answer so far, also one written after its letter came in. One
-/// row of JSON, because each row costs a change of threads.
+/// A run sees the letters before its own, and every answer so far, also one written after its letter came in, as far as
+/// all of `$6` may read them. One row of JSON, because each row costs a change of threads.
 pub(super) const PAST_MESSAGES: &str = "
     SELECT json_group_array(json_object('seq', seq, 'id', id, 'direction', direction, 'sender', sender,
       'subject', subject, 'text', text, 'received_at', received_at, 'trigger', trigger_message_id,
@@ -112,7 +125,9 @@ pub(super) const PAST_MESSAGES: &str = "
         CASE WHEN m.direction = 'outbound' THEN (SELECT json_group_array(recipient) FROM delivery_recipients
           WHERE state = 'failed' AND delivery_id IN (SELECT id FROM deliveries WHERE message_id = m.id)) END AS lost
       FROM messages m LEFT JOIN runs r ON r.id = m.run_id
-      WHERE +m.persona_id = $2 AND m.seq IN ( -- the plus keeps SQLite from walking all mail of the persona
+      WHERE NOT EXISTS (SELECT 1 FROM json_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+          WHERE readable.seq = m.seq AND readable.address = reader.value))
+        AND +m.persona_id = $2 AND m.seq IN ( -- the plus keeps SQLite from walking all mail of the persona
         SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND seq < $3 ORDER BY seq DESC LIMIT $4)
         UNION
         SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND direction = 'outbound'
@@ -125,11 +140,17 @@ pub(super) const PAST_STEPS: &str = "
       WHERE parent_message_id IN (SELECT value FROM json_each($1)) AND persona_id = $2
       ORDER BY parent_message_id, run_id, step_index)";
 
+/// Messages among which a look shows whether the readers may see any.
+const PAST_LOOK_MAX: u32 = 40;
+
 /// The message that triggered a run, with what belongs to it.
 #[derive(Debug, Clone)]
 pub struct TriggerMessage {
     pub message: StoredMessage,
     pub attachments: Vec<AttachmentInfo>,
+    /// Participants of the thread who may read the message, without the owners. The run sees what all of them may read,
+    /// because what it writes may reach them.
+    pub readers: Vec<String>,
     /// The thread has messages that the run may see.
     pub has_past: bool,
     /// Automatic mails of late to whoever wrote the message, and in its thread.
@@ -145,10 +166,16 @@ impl PersonaStore {
         stored_message(&row)
     }
 
-    /// The newest letter of the message's thread that came before it and may be answered.
-    pub async fn newest_letter(&self, before: &StoredMessage) -> Result<Option<StoredMessage>> {
+    /// The newest letter of the message's thread that came before it, may be answered, and may be read by all of
+    /// `readers`.
+    pub async fn newest_letter(
+        &self,
+        before: &StoredMessage,
+        readers: &[String],
+    ) -> Result<Option<StoredMessage>> {
         let find = sqlx::query(NEWEST_LETTER).bind(before.thread.as_str()).bind(before.seq);
-        let found = find.bind(self.persona.as_str()).fetch_optional(self.store.readers()).await?;
+        let find = find.bind(self.persona.as_str()).bind(json_of(readers));
+        let found = find.fetch_optional(self.store.readers()).await?;
         found.as_ref().map(stored_message).transpose()
     }
 
@@ -159,16 +186,19 @@ impl PersonaStore {
         from_json(&infos, "attachments")
     }
 
-    /// The message that triggered a run.
-    pub async fn trigger_message(&self, id: &MessageId) -> Result<TriggerMessage> {
+    /// The message that triggered a run. `owners` may read everything, whenever they joined.
+    pub async fn trigger_message(&self, id: &MessageId, owners: &[Address]) -> Result<TriggerMessage> {
         let now = self.store.clock().now();
         let row = sqlx::query(TRIGGER).bind(id.as_str()).bind(self.persona.as_str());
-        let row = row.bind(since(now, HOUR)).bind(since(now, DAY));
+        let owners = json_of(&owners.iter().map(Address::key).collect::<Vec<_>>());
+        let row = row.bind(since(now, HOUR)).bind(since(now, DAY)).bind(owners).bind(PAST_LOOK_MAX);
         let row = row.fetch_optional(self.store.readers()).await?;
         let row = row.ok_or_else(|| StoreError::Missing { kind: "message", id: id.to_string() })?;
+        let message = stored_message(&row)?;
         Ok(TriggerMessage {
-            message: stored_message(&row)?,
+            message,
             attachments: from_json(row.get("attachments"), "attachments")?,
+            readers: from_json(row.get("readers"), "readers of a message")?,
             has_past: row.get("has_past"),
             sent: Sent {
                 in_hour: row.get("in_hour"),
@@ -178,17 +208,17 @@ impl PersonaStore {
         })
     }
 
-    /// The last `limit` messages of a thread that a run on the message with `before_seq` may see, oldest first,
-    /// each text cut at `chars_max` characters.
+    /// Of the last `limit` messages of a thread those that a run on the message with `before_seq` may see, and all of
+    /// `readers` with it, oldest first, each text cut at `chars_max` characters.
     pub async fn past_messages(
         &self,
         thread: &ThreadId,
-        before_seq: i64,
-        limit: u32,
+        (before_seq, limit): (i64, u32),
         chars_max: u32,
+        readers: &[String],
     ) -> Result<Vec<PastMessage>> {
         let past = sqlx::query_scalar(PAST_MESSAGES).bind(thread.as_str()).bind(self.persona.as_str());
-        let past = past.bind(before_seq).bind(limit).bind(chars_max);
+        let past = past.bind(before_seq).bind(limit).bind(chars_max).bind(json_of(readers));
         let past: String = past.fetch_one(self.store.readers()).await?;
         let past: Vec<PastMessageJson> = from_json(&past, "messages of a thread")?;
         past.into_iter().rev().map(past_message).collect()
@@ -205,6 +235,10 @@ impl PersonaStore {
         let steps: Vec<PastStepJson> = from_json(&steps, "tool traces of a thread")?;
         Ok(steps.into_iter().map(past_step).collect())
     }
+}
+
+fn json_of(texts: &[String]) -> String {
+    json_list(texts.iter().map(String::as_str))
 }
 
 #[derive(Deserialize)]

@@ -1,6 +1,6 @@
 //! Messages: what a letter brings, synthetic prompts, and what a persona sends. How letters are stored is in `arrivals`.
 
-use super::correspondence::Quota;
+use super::correspondence::{Account, Quota};
 use super::reports::NewReport;
 use super::runs::{self, NewRun};
 use super::threads::{self, Placing, json_list};
@@ -24,6 +24,9 @@ pub struct NewInbound {
     pub trace: String,
     pub bytes: Arc<[u8]>,
     pub place: Place,
+    /// Who may read it, in [`crate::domain::Address::key`] form: those whom it is known to be by and to. `None`: everybody in
+    /// its thread.
+    pub readers: Option<Vec<String>>,
     pub content: Content,
     pub attachments: Vec<NewAttachment>,
     /// Equal for two arrivals of the same letter.
@@ -81,6 +84,8 @@ pub struct Place {
     pub mentioned: Vec<String>,
     /// Who must already be in a thread for this message to join it; `None` always starts one.
     pub joins_as: Option<String>,
+    /// `Some`: it joins only a thread of exactly these people, because nobody knows that its sender wanted it in another.
+    pub joins_only: Option<Company>,
     /// Everybody on the message but the persona.
     pub participants: Vec<String>,
     /// Whether the sender is known to be who they say: only then may the message bring people into a thread that
@@ -90,6 +95,15 @@ pub struct Place {
     pub replaces: Option<String>,
     pub new_conversation: ConversationId,
     pub new_thread: ThreadId,
+}
+
+/// The people of a thread that a message may join, in [`crate::domain::Address::key`] form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Company {
+    /// All of these are in the thread.
+    pub all_of: Vec<String>,
+    /// Nobody but these is in it.
+    pub none_but: Vec<String>,
 }
 
 /// The columns that a person would call the message.
@@ -143,8 +157,12 @@ pub(super) const INSERT_MESSAGE: &str = "
       SELECT $16, $3, $22, $23, $24, $26 WHERE $24 IS NOT NULL;
     INSERT OR IGNORE INTO message_links (persona_id, rfc_message_id, conversation_id)
       SELECT $3, $5, t.conversation_id FROM runs r JOIN threads t ON t.id = r.thread_id WHERE r.id = $17 AND $2 IS NULL;
-    INSERT OR IGNORE INTO thread_participants (thread_id, address)
-      SELECT r.thread_id, value FROM runs r, json_each($25) WHERE r.id = $17 AND $2 IS NULL;
+    INSERT OR IGNORE INTO thread_participants (thread_id, address, joined_after)
+      SELECT r.thread_id, j.value, CASE WHEN u.address IS NOT NULL THEN u.joined_after ELSE
+          (SELECT CASE WHEN max(seq) < 0 THEN 0 ELSE max(seq) END FROM messages WHERE thread_id = r.thread_id) END
+      FROM runs r, json_each($25) j
+        LEFT JOIN thread_participants u ON u.thread_id = r.thread_id AND u.address = 'unverified:' || j.value
+      WHERE r.id = $17 AND $2 IS NULL;
     UPDATE threads SET updated_at = $14
       WHERE $2 IS NULL AND id = (SELECT thread_id FROM runs WHERE id = $17);
     INSERT INTO messages (id, thread_id, persona_id, direction, message_id, in_reply_to, references_json, sender,
@@ -186,11 +204,13 @@ pub(super) fn placing<'a>(
         own_id: &content.rfc_message_id,
         mentioned: &place.mentioned,
         joins_as: place.joins_as.as_deref(),
+        joins_only: place.joins_only.as_ref(),
         participants: &place.participants,
         vouched: place.vouched,
         replaces: place.replaces.as_deref(),
         subject: &content.subject,
         now,
+        account: Account::of(content.trust),
         answers_since,
         new_conversation: place.new_conversation.clone(),
         new_thread: place.new_thread.clone(),
@@ -368,6 +388,9 @@ pub(super) async fn insert_synthetic(
 pub(super) const THREAD_PARTICIPANTS: &str = "
     SELECT p.address FROM thread_participants p JOIN threads t ON t.id = p.thread_id
     WHERE p.thread_id = $1 AND t.persona_id = $2 ORDER BY p.address";
+pub(super) const READERS: &str = "
+    SELECT r.address FROM readable r JOIN messages m ON m.seq = r.seq
+    WHERE r.seq = $1 AND m.persona_id = $2 ORDER BY r.address";
 
 impl PersonaStore {
     /// Everybody in a thread, in [`crate::domain::Address::key`] form; lists as `list:<List-Id>`.
@@ -375,5 +398,11 @@ impl PersonaStore {
         let rows = sqlx::query(THREAD_PARTICIPANTS).bind(thread.as_str()).bind(self.persona.as_str());
         let rows = rows.fetch_all(self.store.readers()).await?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+
+    /// Those participants of its thread who may read the message with that number.
+    pub async fn readers_of(&self, seq: i64) -> Result<Vec<String>> {
+        let readers = sqlx::query_scalar(READERS).bind(seq).bind(self.persona.as_str());
+        Ok(readers.fetch_all(self.store.readers()).await?)
     }
 }

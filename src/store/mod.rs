@@ -67,7 +67,7 @@ pub mod gc;
 pub use aside::SetAside;
 pub use browse::{ID_PREFIX_CHARS_MIN, RunFilter, RunSummary, ThreadFilter, ThreadMessage, ThreadSummary};
 pub use contents::{Assembly, NewSources, StoredText};
-pub use correspondence::{Bounds, Quota, Reservation, Sent};
+pub use correspondence::{Account, Bounds, Quota, Reservation, Sent};
 pub use crashes::RecoveredRuns;
 pub use deliveries::{ClaimedDelivery, NewDelivery, RecoveredDeliveries};
 pub use delivery_state::{DeliveryKind, DeliveryState, RecipientState};
@@ -83,7 +83,7 @@ pub use letters::RawLetter;
 pub use mailboxes::{
     MailboxContact, MailboxCursor, MailboxFate, MailboxHealth, MailboxTrouble, RefusedLetter, TroubleCause,
 };
-pub use messages::{Content, NewAttachment, NewInbound, NewSynthetic, Place, StoredInbound};
+pub use messages::{Company, Content, NewAttachment, NewInbound, NewSynthetic, Place, StoredInbound};
 pub use money::{Advance, Billing, EmptyPurse, budget_reached};
 pub use notices::{EarlierMail, NewNotice, Notice, NoticeFold, NoticeMail, Told, Untold, quoted};
 pub use open::{OpenError, Store, working_engine};

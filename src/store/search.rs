@@ -37,7 +37,8 @@ pub struct MessageSearch {
     pub since: Option<Timestamp>,
     /// Received before this instant.
     pub before: Option<Timestamp>,
-    /// Only threads in which all of these take part, and nothing that was withheld from them; `None` sees all.
+    /// Only what all of these may read as participants of its thread, and nothing that was withheld from them; `None` sees
+    /// all.
     pub visible_to: Option<Vec<Address>>,
     /// Most messages to return.
     pub limit: u32,
@@ -73,8 +74,8 @@ WHERE f.messages_fts MATCH $1 AND f.rowid > $6 AND m.persona_id = $2 AND m.direc
   AND m.disposition <> 'notice'
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND ($5 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
-        SELECT 1 FROM json_each($5) reader WHERE NOT EXISTS (SELECT 1 FROM thread_participants p
-          WHERE p.thread_id = m.thread_id AND p.address = reader.value))))
+        SELECT 1 FROM json_each($5) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+          WHERE readable.seq = m.seq AND readable.address = reader.value))))
 ORDER BY f.rowid DESC LIMIT $7";
 
 /// The same after `$7` and up to `$8`. Walked forwards, because only so does FTS5 leap to the next message that a rare word
@@ -86,8 +87,8 @@ WHERE f.messages_fts MATCH $1 AND f.rowid > $7 AND f.rowid <= $8 AND m.persona_i
   AND m.disposition <> 'notice'
   AND m.received_at >= coalesce($3, '') AND m.received_at < coalesce($4, '~')
   AND ($5 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
-        SELECT 1 FROM json_each($5) reader WHERE NOT EXISTS (SELECT 1 FROM thread_participants p
-          WHERE p.thread_id = m.thread_id AND p.address = reader.value))))
+        SELECT 1 FROM json_each($5) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+          WHERE readable.seq = m.seq AND readable.address = reader.value))))
 ORDER BY +f.rowid DESC LIMIT $6";
 
 /// What is shown of hits, in the order that was asked for.
@@ -108,8 +109,8 @@ FROM messages m
 WHERE m.persona_id = $1 AND m.direction IN ('inbound', 'outbound') AND m.disposition <> 'notice'
   AND m.received_at >= coalesce($2, '') AND m.received_at < coalesce($3, '~')
   AND ($4 IS NULL OR (m.disposition NOT LIKE 'withheld:%' AND NOT EXISTS (
-        SELECT 1 FROM json_each($4) reader WHERE NOT EXISTS (SELECT 1 FROM thread_participants p
-          WHERE p.thread_id = m.thread_id AND p.address = reader.value))))
+        SELECT 1 FROM json_each($4) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+          WHERE readable.seq = m.seq AND readable.address = reader.value))))
 ORDER BY m.received_at DESC, m.seq DESC
 LIMIT $5";
 

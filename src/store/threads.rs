@@ -5,6 +5,8 @@
 //! conversation whose participants wrote or received its letters; nothing that a sender writes into To, Cc or
 //! References opens a thread in which that sender was not already.
 
+use super::correspondence::Account;
+use super::messages::Company;
 use super::money::FOLD_MONEY;
 use super::sessions::FOLD_SESSIONS;
 use super::{Result, StoreError};
@@ -21,6 +23,8 @@ pub(super) struct Placing<'a> {
     /// Who must already be in a thread for the message to join it: the sender, or `list:<List-Id>`.
     /// `None` joins nothing.
     pub joins_as: Option<&'a str>,
+    /// See [`super::Place::joins_only`].
+    pub joins_only: Option<&'a Company>,
     /// Everybody on the message, in [`crate::domain::Address::key`] form.
     pub participants: &'a [String],
     /// The sender is who they say they are, so whom they copy may come into a thread that exists (decision D-20).
@@ -29,7 +33,8 @@ pub(super) struct Placing<'a> {
     pub replaces: Option<&'a str>,
     pub subject: &'a str,
     pub now: &'a str,
-    /// From when on answers in its thread are counted.
+    /// Where answers in its thread are counted, and from when on.
+    pub account: Account,
     pub answers_since: &'a str,
     /// Ids to use if a conversation or a thread has to be made.
     pub new_conversation: ConversationId,
@@ -43,12 +48,18 @@ pub(super) const LINKED_CONVERSATIONS: &str = "
 /// The thread that a message joins, and how often it was answered there of late.
 pub(super) const FIND_THREAD: &str = "
     SELECT id, (SELECT coalesce(sum(mails), 0) FROM correspondence
-      WHERE persona_id = $4 AND counterparty = 'thread:' || id AND minute >= $5)
+      WHERE persona_id = $4 AND counterparty = $8 || id AND minute >= $5)
     FROM (SELECT t.id FROM threads t JOIN thread_participants p ON p.thread_id = t.id
       WHERE t.conversation_id = $1 AND p.address = $2
+        AND ($6 IS NULL OR (
+          NOT EXISTS (SELECT 1 FROM thread_participants o WHERE o.thread_id = t.id
+            AND o.address NOT IN (SELECT value FROM json_each($7)))
+          AND NOT EXISTS (SELECT 1 FROM json_each($6) wanted WHERE NOT EXISTS (SELECT 1 FROM thread_participants o
+            WHERE o.thread_id = t.id AND o.address = wanted.value))))
       ORDER BY EXISTS (SELECT 1 FROM messages m WHERE m.persona_id = $4 AND m.message_id = $3 AND m.thread_id = t.id)
         DESC, t.updated_at DESC, t.id DESC LIMIT 1)";
-/// Makes what is missing and touches what is there. One text, because every text that is sent to SQLite costs a
+/// Makes what is missing and touches what is there. Whoever comes into a thread that has messages reads from there on; a
+/// proven name takes over from the same one that was not proven. One text, because every text that is sent to SQLite costs a
 /// change of threads, and this is the hottest road of the store.
 pub(super) const PLACE: &str = "
     INSERT INTO conversations (id, persona_id, subject, root_message_id, created_at) VALUES ($3, $1, $4, $5, $6)
@@ -57,7 +68,11 @@ pub(super) const PLACE: &str = "
       SELECT $1, value, $3 FROM json_each($2);
     INSERT INTO threads (id, conversation_id, persona_id, subject, created_at, updated_at)
       VALUES ($7, $3, $1, $4, $6, $6) ON CONFLICT (id) DO UPDATE SET updated_at = max(updated_at, $6);
-    INSERT OR IGNORE INTO thread_participants (thread_id, address) SELECT $7, value FROM json_each($8);
+    INSERT OR IGNORE INTO thread_participants (thread_id, address, joined_after)
+      SELECT $7, j.value, CASE WHEN u.address IS NOT NULL THEN u.joined_after ELSE
+          (SELECT CASE WHEN max(seq) < 0 THEN 0 ELSE max(seq) END FROM messages WHERE thread_id = $7) END
+      FROM json_each($8) j
+        LEFT JOIN thread_participants u ON u.thread_id = $7 AND u.address = 'unverified:' || j.value;
     DELETE FROM thread_participants WHERE thread_id = $7 AND address = $9";
 pub(super) const TOUCH_THREAD: &str = "UPDATE threads SET updated_at = $2 WHERE id = $1";
 
@@ -67,11 +82,12 @@ pub(super) const MOVE_LINKS: &str = "
     UPDATE message_links SET conversation_id = $1 WHERE conversation_id IN (SELECT value FROM json_each($2))";
 pub(super) const DELETE_CONVERSATIONS: &str = "
     DELETE FROM conversations WHERE id IN (SELECT value FROM json_each($1))";
-/// Threads of one conversation with the same participants, youngest first, beside the oldest such thread.
+/// Threads of one conversation with the same participants since the same message, youngest first, beside the oldest such thread.
 pub(super) const EQUAL_THREADS: &str = "
     WITH people AS (
       SELECT t.id, (SELECT group_concat(address, ' ') FROM
-        (SELECT address FROM thread_participants WHERE thread_id = t.id ORDER BY address)) AS everybody
+        (SELECT address || coalesce(' after ' || joined_after, '') AS address FROM thread_participants
+          WHERE thread_id = t.id ORDER BY address)) AS everybody
       FROM threads t WHERE t.conversation_id = $1)
     SELECT young.id, min(old.id) FROM people young JOIN people old
       ON old.everybody = young.everybody AND old.id < young.id GROUP BY young.id";
@@ -130,6 +146,16 @@ pub(super) fn conversations(linked_json: &str) -> Result<Vec<String>> {
     Ok(linked)
 }
 
+impl Company {
+    /// Those who must be there, and those who may, as JSON arrays.
+    pub(super) fn lists(&self) -> (String, String) {
+        (
+            json_list(self.all_of.iter().map(String::as_str)),
+            json_list(self.none_but.iter().map(String::as_str)),
+        )
+    }
+}
+
 impl Placing<'_> {
     /// Who becomes a participant by it, as a JSON array.
     pub(super) fn joining(&self, exists: bool) -> String {
@@ -157,6 +183,8 @@ async fn existing_thread(
     let nearest = placing.mentioned.last().map(String::as_str);
     let find = sqlx::query(FIND_THREAD).bind(conversation).bind(joins_as);
     let find = find.bind(nearest).bind(placing.persona).bind(placing.answers_since);
+    let (all_of, none_but) = placing.joins_only.map(Company::lists).unzip();
+    let find = find.bind(all_of).bind(none_but).bind(placing.account.thread_prefix());
     let found = find.fetch_optional(conn).await?;
     Ok(found.map(|row| (row.get(0), row.get(1))))
 }

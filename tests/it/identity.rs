@@ -2,9 +2,10 @@
 
 mod attacks;
 mod chains;
+mod counts;
 mod decisions;
 mod sealing;
 mod spf;
 mod suite;
 mod threads;
-mod world;
+pub mod world;

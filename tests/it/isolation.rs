@@ -136,9 +136,12 @@ async fn ids_of_the_other_open_nothing() {
     for (own, other) in [(&ada, &ben), (&ben, &ada)] {
         let store = &own.store;
         assert!(is_missing(store.message(&other.message).await));
-        assert!(is_missing(store.trigger_message(&other.message).await));
+        assert!(is_missing(store.trigger_message(&other.message, &[]).await));
         assert_eq!(store.attachment_infos(&other.message).await.expect("a read").len(), 0);
-        assert_eq!(store.past_messages(&other.thread, i64::MAX, 50, 500).await.expect("a read").len(), 0);
+        assert_eq!(
+            store.past_messages(&other.thread, (i64::MAX, 50), 500, &[]).await.expect("a read").len(),
+            0
+        );
         assert_eq!(store.past_steps(&[&other.message], 500).await.expect("a read").len(), 0);
         assert_eq!(store.thread_messages(&other.thread, 50).await.expect("a read").len(), 0);
         assert_eq!(store.thread_runs(&other.thread, 50).await.expect("a read").len(), 0);
@@ -159,7 +162,10 @@ async fn the_same_ids_open_what_is_ones_own() {
     let (_app, sides) = answered().await;
     for own in &sides {
         let store = &own.store;
-        assert_eq!(store.past_messages(&own.thread, i64::MAX, 50, 500).await.expect("a read").len(), 2);
+        assert_eq!(
+            store.past_messages(&own.thread, (i64::MAX, 50), 500, &[]).await.expect("a read").len(),
+            2
+        );
         assert_eq!(store.past_steps(&[&own.message], 500).await.expect("a read").len(), 2);
         assert_eq!(store.thread_messages(&own.thread, 50).await.expect("a read").len(), 2);
         assert_eq!(store.thread_runs(&own.thread, 50).await.expect("a read").len(), 1);

@@ -90,6 +90,7 @@ impl Bench {
                 metadata_json: "{}".into(),
             },
             attachments: Vec::new(),
+            readers: Vec::new(),
             has_past: false,
         };
         let folders = Folders { workspace: &self.folder, persona: &self.folder };

@@ -21,6 +21,7 @@ mod providers;
 mod providers_command;
 mod fallback;
 mod hostile;
+mod hijack;
 mod breaker;
 mod overflow;
 mod answers;

@@ -27,6 +27,7 @@ const HOT: &[(&str, &[&str])] = &[
     ("history::MESSAGE", &["sqlite_autoindex_messages_1"]),
     ("history::PAST_MESSAGES", &["messages_by_thread", "INTEGER PRIMARY KEY", "sqlite_autoindex_runs_1"]),
     ("history::NEWEST_LETTER", &["messages_by_thread"]),
+    ("messages::READERS", &["INTEGER PRIMARY KEY", "PRIMARY KEY"]),
     ("terms::SLOT_OF_RUN", &["responsibility_slots_by_run"]),
     ("history::PAST_STEPS", &["thread_tool_events_by_message"]),
     ("money::RESERVE", &["PRIMARY KEY"]),

@@ -1,7 +1,7 @@
 //! What a letter says about itself, as far as anything can be proven about it.
 
 use super::from;
-use crate::domain::{Address, Timestamp};
+use crate::domain::{Address, Coverage, Timestamp};
 use crate::mime::Header;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -42,8 +42,11 @@ impl<'a> Claim<'a> {
         self.header.has(name)
     }
 
-    pub fn field_count(&self) -> usize {
-        self.header.fields().count()
+    /// Whether another reader, who found fields of these names, has read the same header.
+    pub fn is_read_as(&self, names: &[&[u8]]) -> bool {
+        // A name with a blank behind it (RFC 5322 section 4.5) is a field to us and covered by nobody's signature.
+        let same = |((own, _), name): ((&str, _), &&[u8])| own.as_bytes().eq_ignore_ascii_case(name);
+        self.header.fields().count() == names.len() && self.header.fields().zip(names).all(same)
     }
 
     /// Whether an instant is near enough to the arrival to be of this sending.
@@ -51,15 +54,34 @@ impl<'a> Claim<'a> {
         self.arrived.since(instant).max(instant.since(self.arrived)) <= DATE_SKEW_MAX
     }
 
-    /// Why a signature that covers these fields (`h=`, any case) and was made at `made` (`t=`, seconds since the epoch,
-    /// 0 when absent) proves nothing about the letter as it is read here; `None` when it does.
-    pub fn uncovered(&self, covered: &[String], made: u64) -> Option<Gap> {
-        let times =
-            |name: &str| covered.iter().filter(|field| field.trim().eq_ignore_ascii_case(name)).count();
-        let mut present: BTreeMap<&str, usize> = BTreeMap::new();
+    /// How often each field is there.
+    fn present(&self) -> BTreeMap<&str, usize> {
+        let mut present = BTreeMap::new();
         for (name, _) in self.header.fields() {
             *present.entry(name).or_default() += 1;
         }
+        present
+    }
+
+    /// Which fields a signature that covers these (`h=`) speaks for. One that occurs more often than it is signed may have
+    /// been put in front by anybody; one that is absent says nothing, and there is nothing to cover.
+    pub fn coverage(&self, covered: &[String]) -> Coverage {
+        let present = self.present();
+        let is_whole = |name: &str| present.get(name).is_none_or(|found| *found <= times(covered, name));
+        Coverage {
+            to: is_whole("to"),
+            cc: is_whole("cc"),
+            reply_to: is_whole("reply-to"),
+            // A letter is found in its conversation by its own id as well as by those that it mentions.
+            threading: ["message-id", "in-reply-to", "references"].into_iter().all(is_whole),
+        }
+    }
+
+    /// Why a signature that covers these fields (`h=`, any case) and was made at `made` (`t=`, seconds since the epoch,
+    /// 0 when absent) proves nothing about the letter as it is read here; `None` when it does.
+    pub fn uncovered(&self, covered: &[String], made: u64) -> Option<Gap> {
+        let times = |name: &str| times(covered, name);
+        let present = self.present();
         let found = |name: &str| present.get(name).copied().unwrap_or(0);
         if times("from") == 0 {
             return Some(Gap::FromUnsigned);
@@ -80,6 +102,11 @@ impl<'a> Claim<'a> {
         }
         (!made.into_iter().chain(dated).all(|instant| self.is_fresh(instant))).then_some(Gap::Stale)
     }
+}
+
+/// How often `h=` names a field.
+fn times(covered: &[String], name: &str) -> usize {
+    covered.iter().filter(|field| field.trim().eq_ignore_ascii_case(name)).count()
 }
 
 /// Fields that RFC 5322 section 3.6 and RFC 2045 allow once.

@@ -18,7 +18,7 @@ mod trust;
 
 use crate::clock::Clock;
 use crate::config::{Access, Authentication, Config};
-use crate::domain::{Address, Email, Envelope, Identity};
+use crate::domain::{Address, Coverage, Email, Envelope, Identity};
 use crate::mime::from_first_field;
 use claim::Claim;
 use dns::Resolver;
@@ -113,7 +113,12 @@ impl Verifier {
         let submitted_by = envelope.arrival.submitted_by.as_ref().map(Address::key);
         if standing.is_owner && submitted_by.is_some_and(|submitter| submitter == claim.from.key()) {
             report.add("auth", "pass", "", &[("smtp.auth", &claim.from.key())]);
-            return Evidence { is_submitted: true, ..Evidence::default() };
+            return Evidence {
+                is_submitted: true,
+                is_direct: true,
+                coverage: Coverage::WHOLE,
+                ..Evidence::default()
+            };
         }
         let relay = relays::word(&self.settings.trusted_relays, envelope, claim);
         let is_fresh = claim.date.is_some_and(|date| claim.is_fresh(date));
@@ -134,8 +139,9 @@ impl Verifier {
             tokio::join!(checking, signatures::keys(&self.resolver, message))
         };
         let found = signatures::verify(&self.resolver, (message, &keys), claim, report).await;
+        evidence.is_direct = spf.as_ref().is_some_and(|spf| spf.passed_for(&claim.from, envelope));
         let asked = policy::ask(&self.resolver, message, claim, &found, spf, report).await;
-        evidence.is_signed = asked.is_aligned;
+        (evidence.is_signed, evidence.coverage) = (asked.is_aligned, asked.coverage);
         evidence.policy = asked.policy;
         evidence.is_temporary = asked.is_temporary;
         evidence.gap = found.gap;

@@ -8,7 +8,7 @@ use super::results::Report;
 use super::signatures::{Signatures, is_same_or_above};
 use super::spf::{self, SpfResult};
 use super::trust::Policy;
-use crate::domain::{Address, DomainPolicy, Envelope};
+use crate::domain::{Address, Coverage, DomainPolicy, Envelope};
 use mail_auth::dmarc::verify::DmarcParameters;
 use mail_auth::{AuthenticatedMessage, DkimOutput, DmarcOutput, DmarcResult, Parameters, SpfOutput};
 use std::net::IpAddr;
@@ -41,6 +41,15 @@ pub struct SpfFinding {
     property: &'static str,
 }
 
+impl SpfFinding {
+    /// Whether the client may send in the name of this very address. A provider's servers send for all of its users, so
+    /// the domain alone would not do.
+    pub fn passed_for(&self, sender: &Address, envelope: &Envelope) -> bool {
+        let is_sender = envelope.mail_from.as_ref().is_some_and(|from| from.key() == sender.key());
+        self.result == SpfResult::Pass && is_sender
+    }
+}
+
 pub async fn spf(resolver: &Resolver, sender: Option<&SpfSender<'_>>) -> Option<SpfFinding> {
     let sender = sender?;
     let result = spf::check(resolver, sender.client, sender.helo, &sender.sender).await;
@@ -52,6 +61,8 @@ pub async fn spf(resolver: &Resolver, sender: Option<&SpfSender<'_>>) -> Option<
 pub struct Asked {
     /// A signature that counts is of the sender's organisation.
     pub is_aligned: bool,
+    /// What such signatures cover.
+    pub coverage: Coverage,
     pub policy: Policy,
     /// An answer is missing that could have changed the outcome.
     pub is_temporary: bool,
@@ -85,6 +96,7 @@ pub async fn ask(
             None if is_unknown(&strong) => false,
             None => signers().any(|signer| is_same_or_above(signer, from_domain)),
         };
+    let coverage = coverage(resolver, message, claim, found, &strong).await;
     // A letter that was kept back or changed a little is still its sender's: only what nobody of the domain ever signed
     // or sent is disowned.
     let outcome = match found.right.len() == found.strong.len() {
@@ -114,7 +126,36 @@ pub async fn ask(
     let wish_word = outcome.dmarc_record().map_or("none", |_| wish(&outcome).as_str());
     report.add("dmarc", word, "", &[("header.from", from_domain), ("policy.dmarc", wish_word)]);
     let is_temporary = !is_aligned && (found.is_temporary || is_unknown(&outcome));
-    Asked { is_aligned, policy, is_temporary }
+    Asked { is_aligned, coverage, policy, is_temporary }
+}
+
+/// What the aligned signatures cover together; each must be aligned by itself, because what another domain signed is not
+/// the sender's word. `all` is what they came to as a whole.
+async fn coverage(
+    resolver: &Resolver,
+    message: &AuthenticatedMessage<'_>,
+    claim: &Claim<'_>,
+    found: &Signatures<'_>,
+    all: &DmarcOutput,
+) -> Coverage {
+    let from_domain = claim.from.domain();
+    let mut coverage = Coverage::default();
+    for output in &found.strong {
+        let Some(signature) = output.signature() else { continue };
+        let is_aligned = signature.d == from_domain
+            || match all.dmarc_record() {
+                // The answers are in the cache.
+                Some(_) => {
+                    let alone = evaluate(resolver, message, std::slice::from_ref(output), None).await;
+                    *alone.dkim_result() == DmarcResult::Pass
+                }
+                None => !is_unknown(all) && is_same_or_above(&signature.d, from_domain),
+            };
+        if is_aligned {
+            coverage = coverage.or(claim.coverage(&signature.h));
+        }
+    }
+    coverage
 }
 
 async fn evaluate(

@@ -4,7 +4,7 @@ use super::claim::Gap;
 use super::relays::RelayWord;
 use super::sealers::Chain;
 use super::signatures::AMBIGUOUS;
-use crate::domain::{DomainPolicy, Identity, Trust};
+use crate::domain::{Coverage, DomainPolicy, Identity, Trust};
 
 /// What was found out about one letter.
 #[derive(Debug, Clone, Default)]
@@ -13,6 +13,10 @@ pub struct Evidence {
     pub is_submitted: bool,
     /// A signature that is right, covers the letter and is aligned with `From`.
     pub is_signed: bool,
+    /// What such signatures cover.
+    pub coverage: Coverage,
+    /// The sender, or a server that may send for the sender's very address, handed the letter over.
+    pub is_direct: bool,
     pub relay: Option<RelayWord>,
     pub chain: Option<Chain>,
     pub policy: Policy,
@@ -50,14 +54,16 @@ pub fn decide(evidence: &Evidence, standing: Standing, results: String) -> Ident
     let found =
         |trust, basis: &str| Identity { trust, results: results.clone(), ..Identity::unverified(basis) };
     if evidence.is_submitted {
-        return found(Trust::Owner, "submitted by the owner, with AUTH");
+        let submitted = found(Trust::Owner, "submitted by the owner, with AUTH");
+        return Identity { coverage: evidence.coverage, is_direct: true, ..submitted };
     }
     if evidence.relay == Some(RelayWord::Failed) {
         let disowned = Some(DomainPolicy::Quarantine);
         let unverified = found(Trust::Unauthenticated, "the trusted relay found dmarc=fail");
         return Identity { disowned, lowered_by: Some("relay_dmarc_fail"), ..unverified };
     }
-    // Only a signature of the sender's own domain makes an owner; another's word makes a correspondent.
+    // Only a signature of the sender's own domain that was verified here makes an owner; another's word makes a
+    // correspondent.
     let level = match (standing.is_owner, standing.is_allowed) {
         (true, _) => Trust::Owner,
         (false, true) => Trust::Contact,
@@ -66,7 +72,9 @@ pub fn decide(evidence: &Evidence, standing: Standing, results: String) -> Ident
     let (proof, level) = if evidence.is_signed {
         ("signed by the sender's domain", level)
     } else if evidence.relay == Some(RelayWord::Signed) {
-        ("the trusted relay found an aligned dkim=pass", level)
+        // Which fields that signature covers the relay does not say, and an owner's letter to somebody else may have been
+        // brought to the relay by anybody.
+        ("the trusted relay found an aligned dkim=pass", level.min(Trust::Contact))
     } else if evidence.relay == Some(RelayWord::Passed) {
         ("the trusted relay found dmarc=pass", level.min(Trust::Contact))
     } else if evidence.chain == Some(Chain::Vouched) {
@@ -78,7 +86,9 @@ pub fn decide(evidence: &Evidence, standing: Standing, results: String) -> Ident
         let unverified = found(Trust::Unauthenticated, "proven, but dated more than 7 days from its arrival");
         return Identity { lowered_by: Some("stale"), ..unverified };
     }
-    found(level, proof)
+    // Only what was verified here says which fields it covers.
+    let coverage = if evidence.is_signed { evidence.coverage } else { Coverage::default() };
+    Identity { coverage, is_direct: evidence.is_signed && evidence.is_direct, ..found(level, proof) }
 }
 
 fn unproven(evidence: &Evidence, identity: Identity) -> Identity {

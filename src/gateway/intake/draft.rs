@@ -6,17 +6,14 @@ use super::{Intake, Understood, trace};
 use crate::clock::Clock;
 use crate::config::Persona;
 use crate::domain::{
-    Address, Attachment, AttachmentId, ConversationId, Email, Envelope, Identity, Mailbox, MessageId,
-    NoticeId, RawLetterId, RunId, ThreadId, Timestamp, Trigger, Trust, Via, sha256_hex,
+    Address, Attachment, AttachmentId, Coverage, Email, Envelope, Identity, Mailbox, MessageId, NoticeId,
+    RawLetterId, RunId, Timestamp, Trigger, Trust, Via, sha256_hex,
 };
 use crate::gateway::judge::{self, Records};
 use crate::mime::from_first_field;
-use crate::store::{Bounds, Content, NewAttachment, NewInbound, NewRun, Place, Quota};
+use crate::store::{Account, Bounds, Content, NewAttachment, NewInbound, NewRun, Quota};
 use serde_json::json;
 use std::sync::Arc;
-
-/// People of one letter that become participants; a longer list is a mailing list without the header.
-pub(super) const PARTICIPANTS_MAX: usize = 200;
 
 /// By what a second arrival of the same letter is known.
 pub(super) struct Dedup {
@@ -30,20 +27,26 @@ pub(super) struct Dedup {
 /// How a letter came to be known, as far as that makes another letter of it.
 const IMPORTED: &[u8] = b"imported";
 const PROVEN: &[u8] = b"proven";
+/// Its sender is proven, and not all that decides where it belongs.
+const PROVEN_IN_PART: &[u8] = b"proven in part";
 const UNPROVEN: &[u8] = b"";
 
 impl Dedup {
     /// A Message-ID alone never suppresses: somebody else may have used it first. The body must be the same too, and
-    /// so must be who sent it: a copy that proves nothing must not keep the genuine letter away. The operator's own
+    /// so must be who sent it: a copy that proves less must not keep the genuine letter away. The operator's own
     /// archive may.
-    pub fn of(email: &Email, bytes: &[u8], mail_from: Option<&Address>, trust: Trust) -> Self {
-        let known = if trust > Trust::Unauthenticated { PROVEN } else { UNPROVEN };
-        Self::by(email, bytes, mail_from, known, &[IMPORTED])
+    pub fn of(email: &Email, bytes: &[u8], mail_from: Option<&Address>, identity: &Identity) -> Self {
+        let (known, also): (_, &[&[u8]]) = match identity.coverage {
+            _ if identity.trust == Trust::Unauthenticated => (UNPROVEN, &[IMPORTED]),
+            Coverage::WHOLE => (PROVEN, &[IMPORTED]),
+            _ => (PROVEN_IN_PART, &[IMPORTED, PROVEN]),
+        };
+        Self::by(email, bytes, mail_from, known, also)
     }
 
     /// A letter of an archive is the same letter however it came.
     pub fn of_archived(email: &Email, bytes: &[u8], mail_from: Option<&Address>) -> Self {
-        Self::by(email, bytes, mail_from, IMPORTED, &[PROVEN, UNPROVEN])
+        Self::by(email, bytes, mail_from, IMPORTED, &[PROVEN, PROVEN_IN_PART, UNPROVEN])
     }
 
     fn by(email: &Email, bytes: &[u8], mail_from: Option<&Address>, known: &[u8], also: &[&[u8]]) -> Self {
@@ -86,9 +89,11 @@ impl Draft<'_> {
         let (clock, email) = (self.intake.clock.as_ref(), &self.understood.email);
         let (held_by, hops) = self.verdict(persona);
         let is_answerable = held_by.is_none();
-        let from_owner = is_answerable && self.identity.trust == Trust::Owner;
+        let trust = self.trust_of(persona);
+        let from_owner = is_answerable && trust == Trust::Owner;
         let bounds = Bounds::new(&self.intake.config.limits);
-        let quota = |sender: Address| Quota { counterparty: sender.counted_key(), bounds };
+        let account = Account::of(trust.as_str());
+        let quota = |sender: Address| Quota { counterparty: account.key(&sender), bounds };
         let new_run = || NewRun {
             id: RunId::new(clock.new_id()),
             trigger: Trigger::Email,
@@ -96,7 +101,7 @@ impl Draft<'_> {
             budget_micros: None,
             attempts_max: None,
         };
-        let id = MessageId::new(clock.new_id());
+        let (id, place) = (MessageId::new(clock.new_id()), self.place(persona));
         let host_name = &self.intake.config.gateway.host_name;
         NewInbound {
             persona: persona.id.clone(),
@@ -106,9 +111,10 @@ impl Draft<'_> {
             sha256: sha256_hex(&[&self.bytes]),
             envelope_json: self.envelope_json(),
             bytes: self.bytes.clone(),
-            place: self.place(persona),
-            decisions: self.decisions.clone(),
-            content: self.content(persona),
+            readers: email.list_id.is_none().then(|| place.participants.clone()),
+            place,
+            decisions: self.decisions_for(trust),
+            content: self.content(persona, trust),
             attachments: email.attachments.iter().map(|a| new_attachment(a, clock)).collect(),
             dedup_key: self.dedup.key.clone(),
             also_known_as: self.dedup.also.clone(),
@@ -168,39 +174,13 @@ impl Draft<'_> {
         .to_string()
     }
 
-    fn place(&self, persona: &Persona) -> Place {
-        let (clock, email) = (self.intake.clock.as_ref(), &self.understood.email);
-        let list = email.list_id.as_ref().map(|id| format!("list:{id}"));
-        let sender = email.sender();
-        let is_vouched = self.identity.trust > Trust::Unauthenticated;
-        let is_allowed = |sender: &Address| self.intake.config.security.access.allows(sender);
-        let is_believed = sender.as_ref().is_some_and(|s| self.identity.is_believable(is_allowed(s)));
-        // Somebody who only says to be X is not the participant X, and brings nobody along (decision D-22).
-        let unproven = sender.as_ref().map(|sender| format!("unverified:{}", sender.key()));
-        let sender = if is_believed { sender.as_ref().map(Address::key) } else { unproven.clone() };
-        // The addressed persona is on every letter; another one is somebody like anybody else.
-        let is_self = |address: &Address| {
-            self.intake.config.personas.by_address(address).is_some_and(|other| other.id == persona.id)
-        };
-        let others = email.to.iter().chain(&email.cc).filter(|_| is_believed).filter_map(Mailbox::address);
-        let others = others.filter(|address| !is_self(address)).map(|address| address.key());
-        let from_self = email.sender().is_some_and(|address| is_self(&address));
-        let people = sender.clone().into_iter().filter(|_| !from_self).chain(others);
-        // Anybody can write a list's name into a letter: it brings the letter to the list's others, and nobody with it.
-        let is_private = list.is_none();
-        let people = people.filter(|_| is_private);
-        Place {
-            mentioned: email.mentioned_ids().into_iter().map(str::to_owned).collect(),
-            joins_as: list.clone().or(sender),
-            vouched: is_vouched,
-            participants: people.take(PARTICIPANTS_MAX).chain(list).collect(),
-            replaces: unproven.filter(|_| is_vouched),
-            new_conversation: ConversationId::new(clock.new_id()),
-            new_thread: ThreadId::new(clock.new_id()),
-        }
+    /// What was decided of the letter, and of this copy.
+    fn decisions_for(&self, trust: Trust) -> Vec<Decision> {
+        let lowered = (trust < self.identity.trust).then(|| "lowered:not_addressed".to_owned());
+        self.decisions.iter().cloned().chain(lowered).collect()
     }
 
-    fn content(&self, persona: &Persona) -> Content {
+    fn content(&self, persona: &Persona, trust: Trust) -> Content {
         let email = &self.understood.email;
         let spelled = |people: &[Mailbox]| people.iter().map(ToString::to_string).collect::<Vec<_>>();
         let own_id = email.message_id.clone();
@@ -222,27 +202,32 @@ impl Draft<'_> {
             text_body: email.text.clone(),
             fresh_text: (email.fresh_text != email.text).then(|| email.fresh_text.clone()),
             html_body: email.html.clone(),
-            trust: self.identity.trust.as_str(),
-            metadata_json: self.metadata_json(),
+            trust: trust.as_str(),
+            metadata_json: self.metadata_json(trust),
         }
     }
 
     /// What a reply and a report need beyond the columns.
-    fn metadata_json(&self) -> String {
+    fn metadata_json(&self, trust: Trust) -> String {
         let email = &self.understood.email;
-        let reply_to = match email.reply_to.as_slice() {
-            [only] => only.address().map(|address| address.to_string()),
-            _ => None,
+        let identity = &self.identity;
+        let basis = match trust < identity.trust {
+            true => format!("{}, but in no signed To or Cc to this persona", identity.basis),
+            false => identity.basis.clone(),
         };
         json!({
             "sender": email.sender().map(|address| address.to_string()),
-            "counterparty": email.sender().map(|address| address.counted_key()),
-            "reply_to": reply_to,
+            "counterparty": email.sender().map(|address| Account::of(trust.as_str()).key(&address)),
+            "reply_to": self.reply_to().map(|address| address.to_string()),
             "sent_at": email.date.map(|date| date.to_string()),
             "generated_message_id": email.message_id.is_none(),
             "defects": email.defects,
             "report": self.returned.as_json(),
-            "identity": { "basis": self.identity.basis, "results": self.identity.results },
+            "identity": {
+                "basis": basis,
+                "results": identity.results,
+                "covers": identity.coverage.fields().collect::<Vec<_>>(),
+            },
         })
         .to_string()
     }

@@ -81,12 +81,13 @@ fn place(copy: &mut NewInbound, email: &Email, is_self: impl Fn(&Address) -> boo
     let people = sender.chain(email.to.iter().chain(&email.cc).filter_map(Mailbox::address));
     let mut participants: Vec<String> = Vec::new();
     for address in people.filter(|address| !is_self(address)) {
-        if !participants.contains(&address.key()) && participants.len() < super::draft::PARTICIPANTS_MAX {
+        if !participants.contains(&address.key()) && participants.len() < super::place::PARTICIPANTS_MAX {
             participants.push(address.key());
         }
     }
     let list = email.list_id.as_ref().map(|id| format!("list:{id}"));
     copy.place.joins_as = list.clone().or_else(|| participants.first().cloned());
     copy.place.participants = participants.into_iter().chain(list).collect();
-    (copy.place.vouched, copy.place.replaces) = (false, None);
+    copy.readers = None;
+    (copy.place.vouched, copy.place.replaces, copy.place.joins_only) = (false, None, None);
 }

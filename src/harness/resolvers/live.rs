@@ -64,13 +64,13 @@ impl Reads for Live<'_> {
     fn past_messages<'a>(
         &'a self,
         thread: &'a ThreadId,
-        before_seq: i64,
-        limit: u32,
+        window: (i64, u32),
         chars_max: u32,
+        readers: &'a [String],
     ) -> Reading<'a, Vec<PastMessage>> {
         Box::pin(async move {
-            let past = self.store.past_messages(thread, before_seq, limit, chars_max).await?;
-            self.seen().past_messages((thread.as_str(), before_seq), (limit, chars_max), &past);
+            let past = self.store.past_messages(thread, window, chars_max, readers).await?;
+            self.seen().past_messages((thread.as_str(), window.0), (window.1, chars_max), &past);
             Ok(past)
         })
     }

@@ -17,7 +17,7 @@ pub mod current_input;
 use crate::config::Persona;
 use crate::domain::{Timestamp, Trigger};
 use crate::harness::providers::contract::Message;
-use crate::store::{AttachmentInfo, StoreError, StoredMessage};
+use crate::store::{AttachmentInfo, StoreError, StoredMessage, TriggerMessage};
 use futures_util::future::BoxFuture;
 use reads::{Files, Reads};
 
@@ -83,8 +83,17 @@ pub struct Subject {
     pub trigger: Trigger,
     pub message: StoredMessage,
     pub attachments: Vec<AttachmentInfo>,
+    /// See [`TriggerMessage::readers`].
+    pub readers: Vec<String>,
     /// The thread has messages before this one.
     pub has_past: bool,
+}
+
+impl Subject {
+    pub fn of(trigger: Trigger, about: TriggerMessage) -> Self {
+        let TriggerMessage { message, attachments, readers, has_past, sent: _ } = about;
+        Self { trigger, message, attachments, readers, has_past }
+    }
 }
 
 /// One piece of context.

@@ -34,14 +34,14 @@ pub trait Reads: Files {
     fn knowledge<'a>(&'a self, terms: &'a [String], limit: u32) -> Reading<'a, Vec<KnowledgeHit>>;
     /// Files of the persona's knowledge that are in no index, and why.
     fn knowledge_left_out(&self) -> Vec<(String, String)>;
-    /// The last `limit` messages of a thread that a run on the message with `before_seq` may see, oldest first, each
-    /// text cut at `chars_max` characters.
+    /// Of the last messages of a thread, `window` being the number of the run's own message and how many before it, those
+    /// that the run may see, and all of `readers` with it, oldest first, each text cut at `chars_max` characters.
     fn past_messages<'a>(
         &'a self,
         thread: &'a ThreadId,
-        before_seq: i64,
-        limit: u32,
+        window: (i64, u32),
         chars_max: u32,
+        readers: &'a [String],
     ) -> Reading<'a, Vec<PastMessage>>;
     /// The tool traces under these messages, each payload cut at `chars_max` characters.
     fn past_steps<'a>(&'a self, messages: &'a [&'a MessageId], chars_max: u32) -> Reading<'a, Vec<PastStep>>;

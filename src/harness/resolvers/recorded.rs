@@ -202,9 +202,10 @@ impl Reads for Recorded {
     fn past_messages<'a>(
         &'a self,
         thread: &'a ThreadId,
-        before_seq: i64,
-        limit: u32,
+        (before_seq, limit): (i64, u32),
         chars_max: u32,
+        // Which messages they were given is written down.
+        _readers: &'a [String],
     ) -> Reading<'a, Vec<PastMessage>> {
         let asked = (thread.as_str(), before_seq, limit, chars_max);
         let same =

@@ -32,8 +32,9 @@ impl Resolver for ThreadHistory {
                 return Ok(Contribution::nothing("first message of its thread"));
             }
             let of = |error: ReadError| error.of("thread-history", "");
-            let past =
-                call.reads.past_messages(&trigger.thread, trigger.seq, MESSAGES_MAX, MESSAGE_CHARS_MAX).await;
+            let window = (trigger.seq, MESSAGES_MAX);
+            let readers = &call.subject.readers;
+            let past = call.reads.past_messages(&trigger.thread, window, MESSAGE_CHARS_MAX, readers).await;
             let past = past.map_err(of)?;
             if past.is_empty() {
                 return Ok(Contribution::nothing("first message of its thread"));

@@ -5,14 +5,15 @@
 
 use super::sheet;
 use super::{ForkError, Forked};
-use crate::domain::{ErrorClass, RunState, StopReason, ThreadId, Withheld};
+use crate::domain::{Address, ErrorClass, RunState, StopReason, ThreadId, Withheld};
 use crate::harness::desk::RunError;
 use crate::harness::ledger::{Answer, Ledger};
+use crate::harness::resolvers::Subject;
 use crate::replay::RunRecord;
 use crate::store::{
     ClaimedRun, Entry, Fate, Finished, ForkMoney, HeldTo, JournalSoFar, KnownSession, NewCall, NewNotice,
-    NewOutbound, PersonaStore, Result, Sent, SessionKey, Store, StoreError, StoredMessage, TriggerMessage,
-    Unanswered,
+    NewOutbound, PersonaStore, Reservation, Result, Sent, SessionKey, Store, StoreError, StoredMessage,
+    TriggerMessage, Unanswered,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -130,8 +131,12 @@ fn money_of(entry: &Entry, record: &RunRecord) -> Option<ForkMoney> {
 }
 
 impl Ledger for ForkLedger {
-    fn trigger_message<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, TriggerMessage> {
-        Box::pin(async move { self.rows(run).trigger_message(&run.trigger_message).await })
+    fn trigger_message<'a>(
+        &'a self,
+        run: &'a ClaimedRun,
+        owners: &'a [Address],
+    ) -> Answer<'a, TriggerMessage> {
+        Box::pin(async move { self.rows(run).trigger_message(&run.trigger_message, owners).await })
     }
 
     fn terms_of_run<'a>(&'a self, _run: &'a ClaimedRun) -> Answer<'a, HeldTo> {
@@ -141,9 +146,9 @@ impl Ledger for ForkLedger {
     fn newest_letter<'a>(
         &'a self,
         run: &'a ClaimedRun,
-        trigger: &'a StoredMessage,
+        subject: &'a Subject,
     ) -> Answer<'a, Option<StoredMessage>> {
-        Box::pin(async move { self.rows(run).newest_letter(trigger).await })
+        Box::pin(async move { self.rows(run).newest_letter(&subject.message, &subject.readers).await })
     }
 
     fn journal_so_far<'a>(&'a self, _run: &'a ClaimedRun) -> Answer<'a, JournalSoFar> {
@@ -167,19 +172,15 @@ impl Ledger for ForkLedger {
         Box::pin(async { Ok(()) })
     }
 
-    fn thread_participants<'a>(
-        &'a self,
-        run: &'a ClaimedRun,
-        thread: &'a ThreadId,
-    ) -> Answer<'a, Vec<String>> {
-        Box::pin(async move { self.rows(run).thread_participants(thread).await })
+    fn readers_of<'a>(&'a self, run: &'a ClaimedRun, message: &'a StoredMessage) -> Answer<'a, Vec<String>> {
+        Box::pin(async move { self.rows(run).readers_of(message.seq).await })
     }
 
     /// None: a draft reaches nobody, and the bounds of today are no part of what was then.
     fn sent_of_late<'a>(
         &'a self,
         _run: &'a ClaimedRun,
-        _counterparties: &'a [String],
+        _wanted: &'a Reservation,
         _thread: &'a ThreadId,
     ) -> Answer<'a, Sent> {
         Box::pin(async { Ok(Sent::default()) })

@@ -9,17 +9,20 @@ use super::difference::{Found, What};
 use super::record::{Attempt, Call, Record};
 use crate::clock::Clock;
 use crate::config::Tier;
-use crate::domain::{ErrorClass, PurseId, PurseScope, PurseState, StopReason, ThreadId, Timestamp, Withheld};
+use crate::domain::{
+    Address, ErrorClass, PurseId, PurseScope, PurseState, StopReason, ThreadId, Timestamp, Withheld,
+};
 use crate::harness::circumstances::{Failure, Hindrance};
 use crate::harness::ledger::{Answer, Circumstances, Ledger, Moment};
 use crate::harness::providers::{
     CallContext, Capabilities, Event, Parameter, Phase, Provider, ProviderError, Request, Response, Session,
     ToolArgs, Wire,
 };
+use crate::harness::resolvers::Subject;
 use crate::harness::route::Route;
 use crate::store::{
-    ClaimedRun, EmptyPurse, Entry, HeldTo, JournalSoFar, KnownSession, NewCall, NewNotice, Sent, SessionKey,
-    Step, StepKind, StoreError, StoredMessage, TriggerMessage, TurnStarted, Unanswered,
+    ClaimedRun, EmptyPurse, Entry, HeldTo, JournalSoFar, KnownSession, NewCall, NewNotice, Reservation, Sent,
+    SessionKey, Step, StepKind, StoreError, StoredMessage, TriggerMessage, TurnStarted, Unanswered,
 };
 use futures_util::future::{BoxFuture, ready};
 use futures_util::stream::{self, BoxStream};
@@ -247,12 +250,17 @@ fn now<'a, T: Send + 'a>(value: Result<T, StoreError>) -> Answer<'a, T> {
 }
 
 impl Ledger for Arc<Tape> {
-    fn trigger_message<'a>(&'a self, run: &'a ClaimedRun) -> Answer<'a, TriggerMessage> {
+    fn trigger_message<'a>(
+        &'a self,
+        run: &'a ClaimedRun,
+        _owners: &'a [Address],
+    ) -> Answer<'a, TriggerMessage> {
         let missing = || StoreError::Missing { kind: "context", id: run.id.to_string() };
         let subject = self.record.contexts.first().map(|context| context.subject.clone());
         now(subject.ok_or_else(missing).map(|subject| TriggerMessage {
             message: subject.message,
             attachments: subject.attachments,
+            readers: subject.readers,
             has_past: subject.has_past,
             // The model was asked, so no bound was reached.
             sent: Sent::default(),
@@ -266,7 +274,7 @@ impl Ledger for Arc<Tape> {
     fn newest_letter<'a>(
         &'a self,
         _run: &'a ClaimedRun,
-        _trigger: &'a StoredMessage,
+        _subject: &'a Subject,
     ) -> Answer<'a, Option<StoredMessage>> {
         // For the way of a mail, of which only the text is compared.
         now(Ok(None))
@@ -293,10 +301,10 @@ impl Ledger for Arc<Tape> {
         now(Ok(()))
     }
 
-    fn thread_participants<'a>(
+    fn readers_of<'a>(
         &'a self,
         _run: &'a ClaimedRun,
-        _thread: &'a ThreadId,
+        _message: &'a StoredMessage,
     ) -> Answer<'a, Vec<String>> {
         // For tools, whose results are known, and for an answer into a thread: whom it was written to.
         now(Ok(self.record.people.clone()))
@@ -305,7 +313,7 @@ impl Ledger for Arc<Tape> {
     fn sent_of_late<'a>(
         &'a self,
         _run: &'a ClaimedRun,
-        _counterparties: &'a [String],
+        _wanted: &'a Reservation,
         _thread: &'a ThreadId,
     ) -> Answer<'a, Sent> {
         now(Ok(Sent::default()))

@@ -138,13 +138,8 @@ async fn is_live_the_same(app: &TestApp, run: &RunId) -> bool {
     let reads = Live::new(Folders { workspace: &workspace, persona: &persona }, &store);
     let subject = {
         let run = app.engine.store.run_summary(run).await.expect("a run");
-        let now = store.trigger_message(&run.trigger_message).await.expect("a message");
-        attache::harness::resolvers::Subject {
-            trigger: run.trigger,
-            message: now.message,
-            attachments: now.attachments,
-            has_past: now.has_past,
-        }
+        let now = store.trigger_message(&run.trigger_message, &[]).await.expect("a message");
+        attache::harness::resolvers::Subject::of(run.trigger, now)
     };
     let config = &app.engine.config;
     let sources = Sources {

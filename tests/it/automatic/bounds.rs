@@ -53,7 +53,7 @@ async fn a_peer_without_marks_that_changes_its_ids_gets_six_answers_in_an_hour_a
     assert_eq!(count(&app.workspace, held).await as usize, number - sent[59]);
     // What no bound asks for any more is gone.
     assert!(
-        count(&app.workspace, "SELECT count(*) FROM correspondence WHERE counterparty NOT LIKE 'thread:%'")
+        count(&app.workspace, "SELECT count(*) FROM correspondence WHERE counterparty NOT LIKE '%thread:%'")
             .await
             <= 21
     );
@@ -167,7 +167,7 @@ async fn a_word_of_its_owner_starts_the_count_of_a_thread_anew_and_a_machine_of_
     let app =
         with_limits(&json!({ "replies_per_hour_max": 1000, "replies_per_day_max": 1000 })).start().await;
     let guest = async |n: usize| {
-        let more = format!("References: <{}@guest.example>\nCc: olga@home.test\n", n - 1);
+        let more = format!("References: <{}@guest.example>\n", n - 1);
         let became =
             receive(&app, &note(&format!("{n}@guest.example"), &more, &format!("Letter {n}."))).await;
         app.drain().await;
@@ -182,12 +182,20 @@ async fn a_word_of_its_owner_starts_the_count_of_a_thread_anew_and_a_machine_of_
         app.drain().await;
         word(&accepted.copies[0].outcome)
     };
-    for n in 1..=5 {
+    assert_eq!(guest(1).await, "run");
+    // Somebody has copied her in: what a guest who proves nothing writes into Cc does not.
+    let sql = "INSERT INTO thread_participants (thread_id, address) SELECT id, 'olga@home.test' FROM threads";
+    sqlx::query(sql).execute(&mut app.workspace.rows().await).await.expect("a participant");
+    for n in 2..=5 {
         assert_eq!(guest(n).await, "run", "letter {n}");
     }
     assert_eq!(guest(6).await, "filed:alternations");
     assert_eq!(olga("away@home.test", "Auto-Submitted: auto-replied\n", true).await, "filed:auto_submitted");
-    assert_eq!(olga("alleged@home.test", "", false).await, "filed:alternations", "believed, not proven");
+    assert_eq!(
+        olga("alleged@home.test", "", false).await,
+        "run",
+        "a thread of its own: nobody proved her name"
+    );
     assert_eq!(guest(7).await, "filed:alternations", "nobody has looked at it");
     assert_eq!(olga("word@home.test", "", true).await, "run");
     assert_eq!(guest(8).await, "run");

@@ -1,6 +1,6 @@
 //! Whose thread a letter joins depends on who is known to have sent it (decision D-22).
 
-use super::world::World;
+use super::world::{USUAL, World};
 use serde_json::json;
 
 async fn thread_of(world: &World, eml: &str) -> String {
@@ -100,4 +100,50 @@ async fn whoever_proves_their_name_takes_the_place_of_the_one_who_only_claimed_i
     assert_eq!(people_of(&world, &claimed).await, ["ann@small.test"]);
     let again = world.plain("ann@small.test", "a3", "In-Reply-To: <a1@x.test>\r\n");
     assert_ne!(thread_of(&world, &again).await, claimed, "now it is a proven person's thread");
+}
+
+#[tokio::test]
+async fn a_letter_joins_others_only_where_its_sender_signed_that_it_belongs_there() {
+    let world = World::start().await;
+    let whole = ["From", "To", "Cc", "Subject", "Date", "Message-ID", "In-Reply-To", "References"];
+    let letter = |id: &str, more: &str, fields: &[&str]| {
+        world.signed_with("small.test", &world.plain("ann@small.test", id, more), fields, |signer| signer)
+    };
+    let copied = "Cc: bob@guest.test\r\n";
+    let reply = "In-Reply-To: <g1@x.test>\r\n";
+    let both = format!("{copied}{reply}");
+    let with_cc = ["From", "To", "Cc", "Subject", "Date", "Message-ID"];
+    let group = thread_of(&world, &letter("g1", copied, &whole)).await;
+    assert_eq!(people_of(&world, &group).await, ["ann@small.test", "bob@guest.test"]);
+    assert_eq!(thread_of(&world, &letter("g2", reply, &whole)).await, group, "signed as an answer");
+    assert_eq!(
+        thread_of(&world, &letter("g3", &both, &with_cc)).await,
+        group,
+        "signed as to the same people"
+    );
+    let alone = thread_of(&world, &letter("g4", reply, &USUAL)).await;
+    assert_ne!(alone, group, "anybody may have written that it is an answer");
+    assert_eq!(people_of(&world, &alone).await, ["ann@small.test"]);
+    assert_eq!(thread_of(&world, &letter("g5", reply, &USUAL)).await, alone, "her own known thread");
+    assert_eq!(thread_of(&world, &letter("g6", &both, &USUAL)).await, alone, "nobody signed the copy");
+    let other = format!("Cc: eve@guest.test\r\n{reply}");
+    let third = thread_of(&world, &letter("g7", &other, &with_cc)).await;
+    assert!(
+        third != group && third != alone,
+        "other people, and nobody knows which thread they were meant for"
+    );
+    assert_eq!(people_of(&world, &third).await, ["ann@small.test", "eve@guest.test"]);
+}
+
+#[tokio::test]
+async fn a_field_whose_name_two_readers_read_differently_is_signed_by_nobody() {
+    let world = World::start().await;
+    let whole = ["From", "To", "Cc", "Subject", "Date", "Message-ID", "In-Reply-To", "References"];
+    let signed =
+        world.signed_with("small.test", &world.plain("ann@small.test", "b1", ""), &whole, |signer| signer);
+    for above in ["Cc : eve@guest.test\r\n", "In-Reply-To\t: <b0@x.test>\r\n", "X-Own : 1\r\n"] {
+        let found = world.found(&format!("{above}{signed}"), None).await;
+        assert_eq!(found, ("unauthenticated".into(), "the header can be read in two ways".into()), "{above}");
+    }
+    assert_eq!(world.trust(&signed).await, "unknown");
 }

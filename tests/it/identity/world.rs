@@ -36,6 +36,11 @@ impl World {
 
     /// `more` are further members of `authentication`.
     pub async fn with(more: Value) -> Self {
+        Self::in_workspace(Workspace::new(&json!({ "rules": [{ "say": "Yes." }] })), more).await
+    }
+
+    /// The same with another model or other personas.
+    pub async fn in_workspace(workspace: Workspace, more: Value) -> Self {
         let dns = DnsStub::start().await;
         let mut authentication = json!({
             "resolver": { "servers": [dns.address.to_string()], "timeout": "300ms" },
@@ -45,7 +50,6 @@ impl World {
         for (key, value) in more.as_object().expect("an object") {
             authentication[key] = value.clone();
         }
-        let workspace = Workspace::new(&json!({ "rules": [{ "say": "Yes." }] }));
         // Signers of the library take the time from the system, so everything happens now.
         workspace.clock.set(Timestamp::from(chrono::Utc::now()));
         let security = json!({ "access": { "allow": ["*@partner.test"] }, "authentication": authentication });

@@ -191,6 +191,7 @@ pub fn firing(row: &StoredResponsibility, message: &str, run: &str) -> Firing {
         place: Place {
             mentioned: Vec::new(),
             joins_as: None,
+            joins_only: None,
             vouched: true,
             replaces: None,
             participants: Vec::new(),

@@ -124,14 +124,16 @@ async fn an_answer_into_a_thread_without_letters_is_a_new_mail_in_it() {
 
 #[tokio::test]
 async fn answers_into_a_thread_are_bound_as_replies_are() {
-    let words = ["At seven.", "One.", "Two."];
+    let words = ["At seven.", "One.", "Two.", "Three."];
     let place = saying(&words);
     place.set("configs/gateway.json", "/limits", json!({ "replies_per_hour_max": 2 }));
     let (app, _) = thread_with_bob(place, &note("q@guest.example", "", "When?")).await;
-    let (first, second) = (work(&app).await, work(&app).await);
+    // The answer to Bob's letter, who proved nothing, is counted apart.
+    let (first, second, third) = (work(&app).await, work(&app).await, work(&app).await);
     assert_eq!(written(&app, &first).await.0, "sent");
-    assert_eq!(written(&app, &second).await.0, "withheld:rate_limited");
-    assert_eq!(app.sent().len(), 2);
+    assert_eq!(written(&app, &second).await.0, "sent");
+    assert_eq!(written(&app, &third).await.0, "withheld:rate_limited");
+    assert_eq!(app.sent().len(), 3);
     app.check().await;
 }
 
