@@ -96,7 +96,7 @@ pub async fn ask(
             None if is_unknown(&strong) => false,
             None => signers().any(|signer| is_same_or_above(signer, from_domain)),
         };
-    let coverage = coverage(resolver, message, claim, found, &strong).await;
+    let coverage = coverage(resolver, message, claim, found, (&strong, &policies)).await;
     // A letter that was kept back or changed a little is still its sender's: only what nobody of the domain ever signed
     // or sent is disowned.
     let outcome = match found.right.len() == found.strong.len() {
@@ -136,7 +136,7 @@ async fn coverage(
     message: &AuthenticatedMessage<'_>,
     claim: &Claim<'_>,
     found: &Signatures<'_>,
-    all: &DmarcOutput,
+    (all, policies): (&DmarcOutput, &Records),
 ) -> Coverage {
     let from_domain = claim.from.domain();
     let mut coverage = Coverage::default();
@@ -144,9 +144,9 @@ async fn coverage(
         let Some(signature) = output.signature() else { continue };
         let is_aligned = signature.d == from_domain
             || match all.dmarc_record() {
-                // The answers are in the cache.
                 Some(_) => {
-                    let alone = evaluate(resolver, message, std::slice::from_ref(output), None).await;
+                    let only = std::slice::from_ref(output);
+                    let alone = evaluate(resolver, message, only, (None, policies)).await;
                     *alone.dkim_result() == DmarcResult::Pass
                 }
                 None => !is_unknown(all) && is_same_or_above(&signature.d, from_domain),

@@ -3,8 +3,10 @@
 //! These are the sender's words, so they stand in the user's message and never in the system text.
 
 use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall};
+use crate::store::StoredMessage;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
+use serde_json::Value;
 use std::fmt::Write;
 
 /// Attachments listed by name; more are counted.
@@ -36,6 +38,25 @@ impl Resolver for InvocationMetadata {
     }
 }
 
+/// How the sender was proven, in our own words; empty for what nobody sent, and for letters from before it was kept which
+/// of their fields are proven.
+fn standing(message: &StoredMessage) -> String {
+    let metadata: Value = serde_json::from_str(&message.metadata_json).unwrap_or_default();
+    let identity = &metadata["identity"];
+    let (Some(basis), Some(covered)) = (identity["basis"].as_str(), identity["covers"].as_array()) else {
+        return String::new();
+    };
+    let is_covered = |field: &str| covered.iter().any(|name| name == field);
+    let open: Vec<&str> = ["to", "cc", "reply-to"].into_iter().filter(|field| !is_covered(field)).collect();
+    let unproven = match message.trust.as_str() {
+        // Nothing of such a letter is proven, so its fields need no mention.
+        "unauthenticated" => return format!("unauthenticated, anybody can write that name: {basis}"),
+        _ if open.is_empty() => String::new(),
+        _ => format!("; not proven: {}", open.join(", ")),
+    };
+    format!("{}, {basis}{unproven}", message.trust)
+}
+
 fn describe(call: &ResolverCall<'_>) -> String {
     let message = &call.subject.message;
     let people: Recipients = serde_json::from_str(&message.recipients_json).unwrap_or_default();
@@ -53,6 +74,7 @@ fn describe(call: &ResolverCall<'_>) -> String {
     line("subject", &message.subject);
     line("date", &local.format("%a, %d %b %Y %H:%M %z").to_string());
     line("from", &message.sender);
+    line("sender", &standing(message));
     line("to", &people.to.join(", "));
     line("cc", &people.cc.join(", "));
     line("reply-to", &people.reply_to.join(", "));
