@@ -1,5 +1,7 @@
 //! `attache config check|show|schema`: what is wrong, what holds, and what may be written.
 
+mod summary;
+
 use super::{Command, Context, Exit, Failure, output};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ConfigErrors, Problem, effective, schema};
@@ -10,8 +12,10 @@ use crate::scheduler::{self, Asks};
 use crate::tools::TOOLS;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
+use serde::Serialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
+use summary::Summary;
 
 pub struct ConfigCommand;
 
@@ -24,7 +28,13 @@ impl Command for ConfigCommand {
             .arg_required_else_help(true)
             .subcommand(
                 clap::Command::new("check")
-                    .about("List everything that is wrong; exit code 65 if anything is"),
+                    .about("List everything that is wrong, warn of what is surely unmeant, and sum up; exit code 65 if anything is wrong")
+                    .arg(
+                        Arg::new("strict")
+                            .long("strict")
+                            .action(ArgAction::SetTrue)
+                            .help("Exit with 65 for warnings too"),
+                    ),
             )
             .subcommand(
                 clap::Command::new("show")
@@ -46,7 +56,7 @@ impl Command for ConfigCommand {
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             match args.subcommand() {
-                Some(("check", _)) => check(context),
+                Some(("check", args)) => check(context, args.get_flag("strict")),
                 Some(("show", _)) => show(context),
                 Some(("schema", args)) if args.get_flag("write") => write_schemas(context),
                 Some(("schema", args)) => print_schema(context, args.get_one::<String>("file")),
@@ -56,27 +66,56 @@ impl Command for ConfigCommand {
     }
 }
 
-fn check(context: &Context) -> anyhow::Result<Exit> {
+/// What was found, as `--json` prints it.
+#[derive(Serialize)]
+struct Report {
+    problems: Vec<Problem>,
+    warnings: Vec<Problem>,
+    /// Only of a configuration that can be used.
+    summary: Option<Summary>,
+}
+
+impl Report {
+    fn of(context: &Context) -> Self {
+        match context.config() {
+            Ok(config) => {
+                let now = SystemClock::new().now();
+                let (problems, warnings) = beyond_the_files(&config);
+                let summary = problems.is_empty().then(|| Summary::of(&config, now));
+                Self { problems, warnings, summary }
+            }
+            Err(errors) => Self { problems: errors.problems, warnings: Vec::new(), summary: None },
+        }
+    }
+}
+
+fn check(context: &Context, is_strict: bool) -> anyhow::Result<Exit> {
     context.require_workspace()?;
-    let (problems, warnings) = match context.config() {
-        Ok(config) => beyond_the_files(&config),
-        Err(errors) => (errors.problems, Vec::new()),
-    };
-    for warning in &warnings {
+    let report = Report::of(context);
+    let is_good = report.problems.is_empty() && (report.warnings.is_empty() || !is_strict);
+    let exit = if is_good { Exit::Ok } else { Exit::BadData };
+    for warning in &report.warnings {
         output::remark(&format!("warning: {warning}"));
     }
-    let exit = if problems.is_empty() { Exit::Ok } else { Exit::BadData };
     if context.json() {
-        context.screen.json(&problems)?;
+        context.screen.json(&report)?;
         return Ok(exit);
     }
-    for problem in &problems {
+    for problem in &report.problems {
         context.screen.line(problem.to_string())?;
     }
-    match problems.len() {
-        0 => context.screen.line("the configuration is good")?,
+    let warned = match report.warnings.len() {
+        0 => String::new(),
+        1 => ", with 1 warning".to_owned(),
+        many => format!(", with {many} warnings"),
+    };
+    match report.problems.len() {
+        0 => context.screen.line(format!("the configuration is good{warned}"))?,
         1 => context.screen.line("1 problem")?,
         many => context.screen.line(format!("{many} problems"))?,
+    }
+    if let Some(summary) = &report.summary {
+        context.screen.fields(&summary.fields())?;
     }
     Ok(exit)
 }
@@ -86,24 +125,29 @@ fn check(context: &Context) -> anyhow::Result<Exit> {
 /// With the warnings.
 fn beyond_the_files(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let (mut problems, warnings) = preflight::examine(config, clock.now());
+    let (mut problems, mut warnings) = preflight::examine(config, clock.now());
     let out_of_service = config.personas.out_of_service().iter();
     problems.extend(out_of_service.flat_map(|out| out.problems.iter().cloned()));
     if let Err(error) = Reception::open(&config.gateway, &config.limits, &[], &clock) {
-        let problem =
-            Problem::of_file("configs/gateway.json", format!("tls: {:#}", anyhow::Error::new(error)));
-        problems.push(problem.hint("its files are PEM, and the key is that of the first certificate"));
+        let message = format!("{:#}", anyhow::Error::new(error));
+        let problem = config.snapshot.problem_at("configs/gateway.json", "/tls", message);
+        let hint = "`certificate` is a PEM file that begins with `-----BEGIN CERTIFICATE-----`, `key` the private key of its \
+                    first certificate; see that they are not exchanged";
+        problems.push(problem.hint(hint));
     }
     let offer = Offer::of(config, TOOLS.iter().map(|tool| tool.name()));
-    let (unusable, asks) = scheduler::survey(config.personas.iter(), &offer, clock.now());
-    problems.extend(unusable.into_iter().map(|found| Problem::of_file(&found.file, found.problem)));
+    let survey = scheduler::survey(config.personas.iter(), &offer, clock.now());
+    let of_file = |found: scheduler::Problem| Problem::of_file(&found.file, found.problem);
+    problems.extend(survey.problems.into_iter().map(of_file));
+    warnings.extend(survey.warnings.into_iter().map(of_file));
     let of_its_own = |asks: &Asks| asks.run_terms.model.is_some() || asks.budget_micros.is_some();
-    let duties = asks.into_iter().filter(of_its_own).filter_map(|asks| {
+    let duties = survey.asks.into_iter().filter(of_its_own).filter_map(|asks| {
         let Asks { persona, file, run_terms: terms, budget_micros } = asks;
         Some(DutyAsks { file, persona: config.personas.get(&persona)?, terms, budget_micros })
     });
     problems.extend(preflight::duty_problems(config, clock.now(), &duties.collect::<Vec<_>>()));
-    (ConfigErrors::of(problems).map_or_else(Vec::new, |errors| errors.problems), warnings)
+    let ordered = |found| ConfigErrors::of(found).map_or_else(Vec::new, |errors| errors.problems);
+    (ordered(problems), ordered(warnings))
 }
 
 fn show(context: &Context) -> anyhow::Result<Exit> {

@@ -113,6 +113,11 @@ fn of_open(error: &OpenError) -> (Exit, Option<String>) {
                 replaces one that does not answer";
             (Exit::Workspace, hint)
         }
+        OpenError::Folder { path, source } if source.kind() == std::io::ErrorKind::AlreadyExists => {
+            let hint =
+                format!("`{path}` is a file; the engine needs a folder of that name: move the file away");
+            Some((Exit::CannotCreate, Some(hint)))
+        }
         OpenError::Folder { .. } => {
             let hint =
                 "the engine needs a folder `data` in which its user may write, on a file system with locks";

@@ -1,7 +1,7 @@
 //! `attache persona list|show|create`: who lives in this workspace.
 
 use super::{Command, Context, Exit, Failure};
-use crate::config::{Persona, check_name, show_persona};
+use crate::config::{Persona, check_name, description, show_persona};
 use crate::domain::{Address, PersonaId};
 use crate::harness::resolvers::knowledge::{self, Survey, Surveyed, SyncLimits};
 use cap_std::fs_utf8::Dir;
@@ -190,10 +190,7 @@ fn create(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     if folder.symlink_metadata().is_ok() {
         return Err(Failure::new(Exit::CannotCreate, format!("`personas/{id}` exists already")).into());
     }
-    let description = format!(
-        "# {name}\n\nSay here who {name} is, whom it writes to, how it sounds, and what it must never do.\n\
-         Put what it knows into `knowledge/` (.md, .txt, .csv, .html) and its standing duties into `responsibilities/*.md`.\n"
-    );
+    let description = description(name);
     let whole = Folder { name, address: typed, description: &description };
     write_folder(&personas, &id, &whole).map_err(|source| {
         Failure::new(Exit::CannotCreate, format!("cannot write `personas/{id}`")).because(source)

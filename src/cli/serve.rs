@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde_json::json;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -105,18 +106,35 @@ async fn bind(engine: &Engine, take_over: bool) -> Result<Vec<Bound>, Failure> {
         match engine.bind().await {
             Ok(listeners) => return Ok(listeners),
             Err(cause) if cause.is::<TlsError>() || tries == 0 => {
-                let hint = match (cause.is::<TlsError>(), take_over) {
-                    (true, _) => "`tls` in configs/gateway.json names the PEM files of certificate and key",
-                    (false, true) => {
-                        "an engine that is stopped keeps its addresses: end its process, then start this one again"
-                    }
-                    (false, false) => {
-                        "another program may have that address; `listeners` in configs/gateway.json names ours"
-                    }
-                };
+                let hint = unbound(&cause, take_over);
                 return Err(Failure::new(Exit::Failed, "cannot take letters").hint(hint).because(cause));
             }
             Err(_taken) => tokio::time::sleep(ADDRESS_PAUSE).await,
+        }
+    }
+}
+
+/// What to do where an address cannot be had.
+fn unbound(cause: &anyhow::Error, take_over: bool) -> &'static str {
+    if cause.is::<TlsError>() {
+        return "`tls` in configs/gateway.json names the PEM files of certificate and key";
+    }
+    let kind =
+        cause.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>()).map(std::io::Error::kind);
+    match kind {
+        Some(ErrorKind::PermissionDenied) => {
+            "ports below 1024 need a right: `setcap cap_net_bind_service=+ep PROGRAM`, or `AmbientCapabilities=CAP_NET_BIND_SERVICE` \
+             in a unit of systemd; or write a higher port in `listeners` of configs/gateway.json"
+        }
+        Some(ErrorKind::AddrNotAvailable) => {
+            "this machine does not have that address: `ip address` lists those it has; `listeners` in configs/gateway.json \
+             names ours"
+        }
+        _ if take_over => {
+            "an engine that is stopped keeps its addresses: end its process, then start this one again"
+        }
+        _ => {
+            "another program has that address (`ss -ltnp` shows which); `listeners` in configs/gateway.json names ours"
         }
     }
 }

@@ -60,6 +60,7 @@ fn type_check<T: JsonSchema + DeserializeOwned>(
     for fault in &faults {
         cut_out(&mut sound, &fault.pointer);
     }
+    let blamed = faults.iter().map(|fault| fault.pointer.clone()).collect::<Vec<_>>();
     let mut reported = !faults.is_empty();
     problems.extend(faults.into_iter().map(|fault| fault.problem));
     loop {
@@ -74,6 +75,10 @@ fn type_check<T: JsonSchema + DeserializeOwned>(
                 problems.push(document.blame(&pointer, Spot::Value, error.into_inner().to_string()));
             }
             return None;
+        }
+        // What was cut out of it is told already, and now it is missing.
+        if blamed.iter().any(|fault| fault.starts_with(&format!("{pointer}/"))) {
+            continue;
         }
         let message = match document.value.pointer(&pointer) {
             Some(Value::Number(number)) => format!("{number} is out of range"),
@@ -118,9 +123,21 @@ fn looks_secret(key: &str) -> bool {
 }
 
 fn secret_in_file(document: &Document, pointer: &str) -> Problem {
-    document
-        .blame(pointer, Spot::Key, "a secret must not stand in a configuration file")
-        .hint("put it into the environment or into `.secrets` (mode 0600), for example ANTHROPIC_API_KEY=…")
+    let problem = document.blame(pointer, Spot::Key, "a secret must not stand in a configuration file");
+    let mut parts = pointer.split('/').skip(1);
+    match (parts.next(), parts.next()) {
+        (Some("providers"), Some(provider)) => {
+            let name = provider.split(':').next_back().unwrap_or_default();
+            let variable = format!("{}_API_KEY", name.to_ascii_uppercase().replace('-', "_"));
+            problem.hint(format!(
+                "write `{variable}=…` into `.secrets` (mode 0600), and `\"api_key_variable\": \"{variable}\"` here"
+            ))
+        }
+        (Some("mailboxes" | "submission" | "outbound"), _) => problem.hint(
+            "name a variable with `password_variable` here, and write `NAME=…` into `.secrets` (mode 0600)",
+        ),
+        _ => problem.hint("write it into the environment or into `.secrets` (mode 0600)"),
+    }
 }
 
 struct Inspection<'a> {
@@ -146,6 +163,7 @@ impl Inspection<'_> {
             ValidationErrorKind::Required { property } => {
                 let name = property.as_str().unwrap_or_default();
                 let problem = self.document.blame(pointer, Spot::Value, format!("`{name}` is missing"));
+                let problem = problem.hint(self.wanted(error, name));
                 faults.push(Fault { pointer: pointer.to_owned(), problem });
             }
             _ => {
@@ -201,8 +219,12 @@ impl Inspection<'_> {
                 blame(format!("`{}` is not a duration", typed.as_str().unwrap_or_default()))
                     .hint("write a whole number and ms, s, m, h or d, such as `30s` or `5d`")
             }
-            ValidationErrorKind::Minimum { limit } => blame(format!("must be at least {limit}")),
-            ValidationErrorKind::Maximum { limit } => blame(format!("must be at most {limit}")),
+            ValidationErrorKind::Minimum { limit } => {
+                blame(format!("must be at least {limit}")).hint(format!("write {limit} or more"))
+            }
+            ValidationErrorKind::Maximum { limit } => {
+                blame(format!("must be at most {limit}")).hint(format!("write {limit} or less"))
+            }
             ValidationErrorKind::MinLength { .. } | ValidationErrorKind::MinItems { .. } => {
                 blame("must not be empty".to_owned())
             }
@@ -220,8 +242,28 @@ impl Inspection<'_> {
         let mut names =
             expected.into_iter().filter(|t| *t != JsonType::Null).map(type_name).collect::<Vec<_>>();
         names.dedup();
-        let found = type_name(JsonType::from(found));
-        self.document.blame(pointer, Spot::Value, format!("expected {}, found {found}", names.join(" or ")))
+        let typed = type_name(JsonType::from(found));
+        let message = format!("expected {}, found {typed}", names.join(" or "));
+        let problem = self.document.blame(pointer, Spot::Value, message);
+        match names.as_slice() {
+            [wanted] => problem.hint(retyped(wanted, found)),
+            _ => problem,
+        }
+    }
+
+    /// What to write where a member is missing: its name, and what its type says of it.
+    fn wanted(&self, error: &ValidationError<'_>, name: &str) -> String {
+        let path = error.schema_path().as_str();
+        let object = path.rsplit_once('/').and_then(|(object, _)| self.schema.pointer(object));
+        let about = object
+            .and_then(|object| object.pointer(&child("/properties", name))?.get("description")?.as_str());
+        // The first sentence; the schema has the rest.
+        let about =
+            about.and_then(|about| about.split(['.', ';']).next()).map(|about| about.replace('\n', " "));
+        match about {
+            Some(about) => format!("write `\"{name}\": …` ({})", about.trim()),
+            None => format!("write `\"{name}\": …`"),
+        }
     }
 
     fn unknown_value(&self, pointer: &str, typed: &str, options: &[String]) -> Problem {
@@ -241,6 +283,46 @@ impl Inspection<'_> {
             .filter(|k| *k != "$schema")
             .collect()
     }
+}
+
+/// The same in the type that is wanted, as far as it can be told.
+fn retyped(wanted: &str, found: &Value) -> String {
+    let shown = found.to_string();
+    let text = found.as_str().unwrap_or_default().trim();
+    match wanted {
+        "a list" if !found.is_object() && shown.len() <= SHOWN_CHARS_MAX => format!("write `[{shown}]`"),
+        "a list" => "write `[…]`".to_owned(),
+        "an object" => "write `{…}`".to_owned(),
+        "true or false" => "write `true` or `false`, without quotation marks".to_owned(),
+        "a whole number" | "a number" if text.parse::<f64>().is_ok() => {
+            format!("write `{text}`, without quotation marks")
+        }
+        "a whole number" | "a number" => match bytes_of(text) {
+            Some(bytes) => format!("write `{bytes}`, without unit and quotation marks"),
+            None => "write digits such as `10`, without unit and quotation marks".to_owned(),
+        },
+        "a string" if shown.len() <= SHOWN_CHARS_MAX && !found.is_object() && !found.is_array() => {
+            format!("write `\"{shown}\"`")
+        }
+        _ => "write it between quotation marks".to_owned(),
+    }
+}
+
+/// Longest value that a hint repeats.
+const SHOWN_CHARS_MAX: usize = 60;
+
+/// `25MB` and `25 MiB` as bytes, in powers of 1024 as every limit here has them.
+fn bytes_of(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let power = match unit.trim().to_ascii_lowercase().as_str() {
+        "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << power)
 }
 
 fn options(error: &ValidationError<'_>) -> Vec<String> {

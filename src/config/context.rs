@@ -120,6 +120,8 @@ fn check_resolver(page: &Page<Typed>, pointer: &str, step: &ContextStep, desk: &
             (least, most) => format!("{least} to {most} arguments"),
         };
         let message = format!("`{name}` takes {wanted}, not {given}");
-        desk.report(page.blame(pointer, message));
+        let places = vec!["…"; *arity.start()].join(", ");
+        let form = if places.is_empty() { format!("`{name}`") } else { format!("`{name}({places})`") };
+        desk.report(page.blame(pointer, message).hint(format!("write {form}")));
     }
 }

@@ -5,12 +5,13 @@
 
 use super::problem::Problem;
 use super::snapshot::Shelf;
+use super::syntax::{self, line_and_column};
+use super::text_file::Unreadable;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::ErrorKind;
 
 /// A JSON file that could be read.
 pub struct Document {
@@ -58,31 +59,23 @@ fn least(file: &str) -> &'static str {
 impl Document {
     /// Reads `file`. Errors: the file is missing, too large, not UTF-8 or not JSON.
     pub fn read(shelf: &Shelf<'_>, file: &str) -> Result<Self, Box<Problem>> {
-        let failed = |error: std::io::Error| {
-            let problem = |message: String| Problem::of_file(file, message);
-            Box::new(match error.kind() {
-                ErrorKind::NotFound => {
-                    problem("there is no such file".to_owned()).hint(format!("write it: {}", least(file)))
-                }
-                ErrorKind::InvalidInput => problem(error.to_string()),
-                _ => problem(format!("cannot be read: {error}")),
+        let text = shelf.read(file).map_err(|error| {
+            let hint = error.hint().or_else(|| {
+                matches!(error, Unreadable::Missing).then(|| format!("write it: {}", least(file)))
+            });
+            let problem = Problem::of_file(file, error.to_string());
+            Box::new(match hint {
+                Some(hint) => problem.hint(hint),
+                None => problem,
             })
-        };
-        let text = shelf.read(file).map_err(failed)?;
+        })?;
         // Some editors write a byte order mark; JSON has none (RFC 8259 section 8.1 lets readers skip it).
         Self::parse(file, text.strip_prefix('\u{feff}').unwrap_or(&text))
     }
 
     /// Reads JSON text. Errors: where it stops being JSON.
     pub fn parse(file: &str, text: &str) -> Result<Self, Box<Problem>> {
-        let not_json = |error: serde_json::Error| {
-            let said = error.to_string();
-            let what = said.split(" at line ").next().unwrap_or_default();
-            let mut problem = Problem::of_file(file, format!("is not JSON: {what}"));
-            // After a last line end, serde_json counts column 0.
-            (problem.line, problem.column) = (Some(error.line()), Some(error.column().max(1)));
-            Box::new(problem)
-        };
+        let not_json = |error: serde_json::Error| Box::new(syntax::problem(file, text, &error));
         let value: Value = serde_json::from_str(text).map_err(not_json)?;
         let raw: &RawValue = serde_json::from_str(text).map_err(not_json)?;
         let mut walk = Walk { text, places: BTreeMap::new(), repeated: Vec::new() };
@@ -116,7 +109,10 @@ impl Document {
 
     /// Keys that are written twice: JSON readers disagree about which one counts.
     pub fn repeated(&self) -> impl Iterator<Item = Problem> {
-        self.repeated.iter().map(|pointer| self.blame(pointer, Spot::Key, "this key is written twice"))
+        let repeated = self.repeated.iter();
+        repeated.map(|pointer| {
+            self.blame(pointer, Spot::Key, "this key is written twice").hint("keep one of the two")
+        })
     }
 }
 
@@ -144,12 +140,6 @@ fn dotted(pointer: &str) -> String {
         path.push_str(&last_key(part));
     }
     path
-}
-
-fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.get(..offset).unwrap_or(text);
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
 /// Finds places: every raw value is a slice of the text, so its address says where it stands.
@@ -267,6 +257,9 @@ mod tests {
         let document =
             Document::parse("x.json", "{\"a\": {\"b\": 1,\n \"b\": 2}}").map_err(|p| p.to_string());
         let repeated = document.map(|d| d.repeated().map(|p| p.to_string()).collect::<Vec<_>>());
-        assert_eq!(repeated, Ok(vec!["x.json:2:2: a.b: this key is written twice".to_owned()]));
+        assert_eq!(
+            repeated,
+            Ok(vec!["x.json:2:2: a.b: this key is written twice; keep one of the two".to_owned()])
+        );
     }
 }

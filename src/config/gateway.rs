@@ -6,7 +6,7 @@ use super::limits;
 use super::listeners;
 use super::load::Desk;
 use super::mailboxes;
-use super::net::domain;
+use super::net::{address_hint, domain, domain_hint};
 use super::notices;
 use super::outbound;
 use super::settings::{Gateway, Limits, RetryPolicy, Transport, WatchedFolder};
@@ -106,7 +106,8 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> (Gateway, Limits) {
     let named = [("/mail_domain", &typed.mail_domain), ("/host_name", &typed.host_name)];
     for (pointer, name) in named {
         if let Some(name) = name.as_deref().filter(|name| domain(name).is_none()) {
-            desk.report(page.blame(pointer, format!("`{name}` is not a domain name")));
+            let problem = page.blame(pointer, format!("`{name}` is not a domain name"));
+            desk.report(problem.hint(domain_hint(name)));
         }
     }
     let host_name = typed.host_name.as_deref().and_then(domain).unwrap_or_else(|| mail_domain.clone());
@@ -118,7 +119,8 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> (Gateway, Limits) {
         let loops = folders.iter().position(|folder| folder.path == *out);
         if let Some(index) = loops {
             let message = "this is also the outbound folder: every mail sent would come back in";
-            desk.report(page.blame(&format!("/folders/{index}/path"), message));
+            let problem = page.blame(&format!("/folders/{index}/path"), message);
+            desk.report(problem.hint("give one of the two another folder"));
         }
     }
     let owners = settle_owners(page, desk);
@@ -155,7 +157,10 @@ fn settle_owners(page: &Page<Typed>, desk: &mut Desk<'_>) -> Vec<Address> {
     for (index, text) in page.typed.owners.iter().flatten().enumerate() {
         match Address::parse(text) {
             Ok(address) => owners.push(address),
-            Err(error) => desk.report(page.blame(&child("/owners", index), error.to_string())),
+            Err(error) => {
+                let problem = page.blame(&child("/owners", index), error.to_string());
+                desk.report(problem.hint(address_hint(text)));
+            }
         }
     }
     owners

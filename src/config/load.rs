@@ -6,7 +6,7 @@ use super::problem::{ConfigErrors, Problem};
 use super::secrets::{self, Secrets};
 use super::settings::{Config, Gateway, Inference, ModelChoice, OutOfService, Persona, Personas};
 use super::snapshot::{Place, Shelf, Snapshot};
-use super::{context, fallback, gateway, inference, persona, prices, providers, security};
+use super::{context, fallback, gateway, inference, persona, prices, providers, security, warnings};
 use crate::domain::{LoopKey, PersonaId};
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
@@ -168,6 +168,24 @@ fn load_from(
     if let (Some(page), Some(inference)) = (&inference_page, &inference) {
         check_providers(page, inference, &pages, &mut desk);
     }
+    let read = (&gateway_page, &gateway, &inference_page, &inference, &security_page, &security);
+    let warnings = match read {
+        (
+            Some(gateway_page),
+            Some((gateway, _)),
+            Some(inference_page),
+            Some(inference),
+            Some(page),
+            Some(security),
+        ) => warnings::all(&warnings::Seen {
+            gateway: (gateway_page, gateway),
+            inference: (inference_page, inference),
+            security: (page, security),
+            personas: &pages,
+            desk: &desk,
+        }),
+        _ => Vec::new(),
+    };
     let (personas, out_of_service) = desk.parted(pages, domain)?;
     let personas = Personas::new(personas).map(|personas| personas.without(out_of_service, domain));
     let unsaid = |what: &str| ConfigErrors { problems: vec![Problem::of_file("configs", what)] };
@@ -182,6 +200,7 @@ fn load_from(
         security: security.ok_or_else(|| unsaid("the security file is missing"))?,
         limits,
         personas: personas.map_err(|error| unsaid(&error.to_string()))?,
+        warnings,
         secrets: known_secrets,
         snapshot: Arc::new(desk.shelf.snapshot()),
         loop_key: secrets.get(LOOP_KEY_VARIABLE).map(|key| LoopKey::new(key.expose_secret().as_bytes())),
@@ -329,7 +348,8 @@ fn list_personas(
             Ok(id) => ids.push(id),
             Err(error) => {
                 let problem = Problem::of_file(&format!("personas/{name}"), error.to_string());
-                of_personas.insert(name, vec![problem]);
+                of_personas
+                    .insert(name, vec![problem.hint("rename the folder, or take it out of `personas/`")]);
             }
         }
     }

@@ -8,6 +8,33 @@ pub fn domain(text: &str) -> Option<String> {
     Address::parse(&format!("postmaster@{text}")).ok().map(|address| address.domain().to_owned())
 }
 
+/// What to write instead of a text that is no mail address.
+pub fn address_hint(text: &str) -> String {
+    let inside =
+        text.split_once('<').and_then(|(_, rest)| rest.split_once('>')).map(|(inside, _)| inside.trim());
+    let alone = inside.unwrap_or_else(|| text.trim().trim_start_matches("mailto:"));
+    match Address::parse(alone) {
+        Ok(address) => format!("write the address alone: `{address}`"),
+        Err(_) => "write one such as `anna@example.org`".to_owned(),
+    }
+}
+
+/// What to write instead of a text that is no domain name.
+pub fn domain_hint(text: &str) -> String {
+    let text = text.trim();
+    let behind = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let behind = behind.rsplit_once('@').map_or(behind, |(_, domain)| domain);
+    let name = behind.split(['/', ':']).next().unwrap_or_default();
+    match domain(name) {
+        Some(name) => format!("write the name alone: `{name}`"),
+        None => "write one such as `example.org`".to_owned(),
+    }
+}
+
+/// Ends of URLs that belong to a single call.
+const CALLS: &[&str] =
+    &["/chat/completions", "/completions", "/responses", "/messages", "/api/chat", "/models"];
+
 /// Whether a host is this machine by definition: plain text to it crosses no wire.
 pub fn is_loopback_host(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
@@ -45,6 +72,12 @@ pub fn check_base_url(text: &str, plain_http: bool) -> Result<(), (String, &'sta
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(("a base URL ends before `?` and `#`".to_owned(), "leave the rest out"));
+    }
+    if let Some(call) = CALLS.iter().find(|call| url.path().trim_end_matches('/').ends_with(*call)) {
+        return Err((
+            format!("a base URL ends before `{call}`, which is added for each call"),
+            "leave that part out",
+        ));
     }
     match (url.scheme(), url.host_str()) {
         ("https", Some(_)) => Ok(()),
@@ -90,6 +123,7 @@ mod tests {
             "file:///etc/passwd",
             "api.test/v1",
             "https://api.test/?key=x",
+            "https://api.test/v1/chat/completions",
         ];
         for bad in evasions {
             assert!(check_base_url(bad, false).is_err(), "{bad}");

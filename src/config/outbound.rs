@@ -184,7 +184,8 @@ fn required<'t>(
     desk: &mut Desk<'_>,
 ) -> Option<&'t str> {
     if value.is_none() && !page.has(&child("/outbound", key)) {
-        desk.report(page.blame("/outbound", format!("kind `{kind}` needs `{key}`")));
+        let problem = page.blame("/outbound", format!("kind `{kind}` needs `{key}`"));
+        desk.report(problem.hint(format!("write `\"{key}\": …` beside `kind`")));
     }
     value
 }
@@ -222,7 +223,11 @@ pub fn settle_dkim(page: &Page<gateway::Typed>, typed: &Typed, desk: &mut Desk<'
 
 fn read_key(workspace: &std::path::Path, typed: &TypedDkim) -> Result<Signer, (String, Option<String>)> {
     let (path, name) = (below(workspace, &typed.key), &typed.key);
-    let unreadable = |error: std::io::Error| (format!("`{name}` cannot be read: {error}"), None);
+    let make = format!("`openssl genpkey -algorithm ed25519 -out {name}` makes one");
+    let unreadable = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => (format!("there is no file `{name}`"), Some(make.clone())),
+        _ => (format!("`{name}` cannot be read: {error}"), None),
+    };
     let file = std::fs::File::open(&path).map_err(unreadable)?;
     if let Some(mode) = secrets::open_to_others(&path) {
         let hint = format!("run `chmod 600 {name}`, and make a new key if others had access");
@@ -230,8 +235,6 @@ fn read_key(workspace: &std::path::Path, typed: &TypedDkim) -> Result<Signer, (S
     }
     let mut pem = Vec::new();
     file.take(KEY_BYTES_MAX).read_to_end(&mut pem).map_err(unreadable)?;
-    Signer::from_pem(&typed.domain, &typed.selector, &pem).map_err(|error| {
-        let hint = format!("`openssl genpkey -algorithm ed25519 -out {name}` makes one");
-        (format!("`{name}` {error}"), Some(hint))
-    })
+    Signer::from_pem(&typed.domain, &typed.selector, &pem)
+        .map_err(|error| (format!("`{name}` {error}"), Some(make.clone())))
 }

@@ -5,8 +5,10 @@ use super::check::Page;
 use super::document::child;
 use super::fallback::{self, TypedChoice};
 use super::load::Desk;
+use super::net::address_hint;
 use super::providers;
 use super::settings::{Persona, ReplyMode};
+use super::zones::zone_hint;
 use crate::domain::{Address, PersonaId};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -74,11 +76,27 @@ pub fn check_name(name: &str) -> Result<(), BadName> {
     if fits && !name.contains(char::is_control) { Ok(()) } else { Err(BadName) }
 }
 
+/// The text of a new `PERSONA.md`, for its owner to write over.
+pub fn description(name: &str) -> String {
+    format!(
+        "# {name}\n\nSay here who {name} is, whom it writes to, {TO_BE_SAID}.\n\
+         Put what it knows into `knowledge/` (.md, .txt, .csv, .html) and its standing duties into `responsibilities/*.md`.\n"
+    )
+}
+
+/// Whether a `PERSONA.md` still holds the words of [`description`], which the model would take for the persona's.
+pub fn is_untouched(text: &str) -> bool {
+    text.contains("Say here who") && text.contains(TO_BE_SAID)
+}
+
+const TO_BE_SAID: &str = "how it sounds, and what it must never do";
+
 /// What the file means, at this mail domain. `None` when it has no usable address.
 pub fn settle(page: &Page<Typed>, id: &PersonaId, mail_domain: &str, desk: &mut Desk<'_>) -> Option<Persona> {
     let typed = &page.typed;
     if let Some(Err(error)) = typed.name.as_deref().map(check_name) {
-        desk.report(page.blame("/name", error.to_string()));
+        let problem = page.blame("/name", error.to_string());
+        desk.report(problem.hint("write the name that correspondents are to see"));
     }
     check_names(page, desk);
     let aliases = typed.aliases.iter().flatten().enumerate();
@@ -135,7 +153,7 @@ fn address(
     match Address::parse(&whole) {
         Ok(address) => Some(address),
         Err(error) => {
-            desk.report(page.blame(pointer, error.to_string()));
+            desk.report(page.blame(pointer, error.to_string()).hint(address_hint(text)));
             None
         }
     }
@@ -158,12 +176,6 @@ fn check_names(page: &Page<Typed>, desk: &mut Desk<'_>) {
 
 fn unknown_zone(page: &Page<Typed>, desk: &mut Desk<'_>) {
     let typed = page.typed.timezone.as_deref().unwrap_or_default();
-    let zones = chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name()).collect::<Vec<_>>();
-    let near = zones.iter().min_by_key(|zone| strsim::damerau_levenshtein(typed, zone)).copied();
-    let near = near.filter(|zone| strsim::damerau_levenshtein(typed, zone) <= zone.len() / 3);
     let problem = page.blame("/timezone", format!("no time zone `{typed}`"));
-    desk.report(match near {
-        Some(zone) => problem.hint(format!("did you mean `{zone}`?")),
-        None => problem.hint("write an IANA name such as `Europe/Berlin`"),
-    });
+    desk.report(problem.hint(zone_hint(typed)));
 }

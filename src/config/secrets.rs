@@ -1,12 +1,15 @@
 //! Secrets: the environment first, then `.secrets`. Values are never printed and never part of a problem.
 
 use super::problem::Problem;
+use super::text_file::{self, Unreadable};
 use secrecy::SecretString;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// File of `KEY=VALUE` lines in the workspace.
 pub const FILE: &str = ".secrets";
+/// Largest file of secrets.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Reads one variable of the environment. The only such place; tests hand in another one.
 pub fn environment(name: &str) -> Option<String> {
@@ -28,14 +31,18 @@ impl<'e> Secrets<'e> {
         problems: &mut Vec<Problem>,
     ) -> Self {
         let path = workspace.join(FILE);
-        let text = match std::fs::read_to_string(&path) {
+        let text = match text_file::read(&path, FILE_BYTES_MAX) {
             Ok(text) => {
                 problems.extend(open_to_others(&path).map(readable_by_others));
                 text
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(Unreadable::Missing) => String::new(),
             Err(error) => {
-                problems.push(Problem::of_file(FILE, format!("cannot be read: {error}")));
+                let problem = Problem::of_file(FILE, error.to_string());
+                problems.push(match error.hint() {
+                    Some(hint) => problem.hint(hint),
+                    None => problem,
+                });
                 String::new()
             }
         };
@@ -66,16 +73,25 @@ impl<'e> Secrets<'e> {
 
 fn parse(text: &str, problems: &mut Vec<Problem>) -> BTreeMap<String, (usize, SecretString)> {
     let mut found = BTreeMap::new();
+    // Some editors write a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
         let Some((name, value)) = line.split_once('=').filter(|(name, _)| is_name(name.trim_end())) else {
-            problems.push(at_line(index + 1, "not a line of the form KEY=VALUE".to_owned()));
+            problems.push(misshapen(line, index + 1));
             continue;
         };
-        let (name, value) = (name.trim_end(), unquoted(value.trim()));
+        let (name, value) = (name.trim_end(), value.trim());
+        if has_comment(value) {
+            let message = format!("a comment behind the value of `{name}` would be part of it");
+            let hint = "put the comment on a line of its own; a ` #` that belongs to the value stands between quotation marks";
+            problems.push(at_line(index + 1, message).hint(hint));
+            continue;
+        }
+        let value = unquoted(value);
         if value.is_empty() {
             problems.push(at_line(index + 1, format!("`{name}` has no value")));
         } else if found.insert(name.to_owned(), (index + 1, SecretString::from(value))).is_some() {
@@ -89,6 +105,34 @@ fn at_line(line: usize, message: String) -> Problem {
     let mut problem = Problem::of_file(FILE, message);
     (problem.line, problem.column) = (Some(line), Some(1));
     problem
+}
+
+/// What is wrong with a line that is no `KEY=VALUE`. The line itself may hold a key, so it is not repeated.
+fn misshapen(line: &str, number: usize) -> Problem {
+    let problem = at_line(number, "not a line of the form KEY=VALUE".to_owned());
+    let name = line.split_once('=').map(|(name, _)| name.trim_end());
+    if name.and_then(|name| name.strip_prefix("export ")).is_some_and(|name| is_name(name.trim())) {
+        return problem.hint("leave out the word `export`: this is no script of a shell");
+    }
+    match name {
+        Some(name) if is_name(&name.to_ascii_uppercase()) => {
+            problem.hint(format!("names are written in capital letters: `{}`", name.to_ascii_uppercase()))
+        }
+        _ if line.contains(':') && name.is_none() => {
+            problem.hint("write `=` between name and value, not `:`")
+        }
+        _ => problem.hint("write one such as `ANTHROPIC_API_KEY=…`, or begin a comment with `#`"),
+    }
+}
+
+/// Whether a value without quotation marks, or what follows one that has them, holds what other readers take for a comment.
+fn has_comment(value: &str) -> bool {
+    let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''));
+    let behind = match quote {
+        Some(quote) => value[1..].find(quote).map_or("", |end| &value[end + 2..]),
+        None => value,
+    };
+    behind.contains(" #") || behind.contains("\t#")
 }
 
 fn is_name(name: &str) -> bool {

@@ -16,6 +16,7 @@ use super::authentication::Authentication;
 use super::budgets::Budgets;
 use super::mailboxes::ImapMailbox;
 use super::prices::Prices;
+use super::problem::Problem;
 use super::snapshot::Snapshot;
 use crate::domain::{Address, LoopKey, PersonaId};
 use crate::mime::Signers;
@@ -43,6 +44,8 @@ pub struct Config {
     pub personas: Personas,
     /// The key that engines share to know each other's mail; `None`: each database has its own.
     pub loop_key: Option<LoopKey>,
+    /// What is legal and surely unmeant.
+    pub warnings: Vec<Problem>,
     /// The value of everything secret that the configuration names, for taking them out of what is written down.
     pub secrets: Vec<SecretString>,
     /// The files that all this was read from.

@@ -5,11 +5,12 @@
 
 use super::document::{Document, Spot};
 use super::problem::Problem;
+use super::text_file::{self, Unreadable};
 use crate::domain::sha256_hex;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -130,21 +131,11 @@ impl<'a> Shelf<'a> {
         }
     }
 
-    /// The text of a file. Errors: kind `InvalidInput` for what is too large or no regular file.
-    pub fn read(&self, file: &str) -> io::Result<Arc<str>> {
+    /// The text of a file.
+    pub fn read(&self, file: &str) -> Result<Arc<str>, Unreadable> {
         let text: Arc<str> = match self.place {
-            Place::Folder(workspace) => {
-                let path = workspace.join(file);
-                let metadata = std::fs::metadata(&path)?;
-                if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
-                    let message = format!("is not a regular file of at most {FILE_BYTES_MAX} bytes");
-                    return Err(io::Error::new(ErrorKind::InvalidInput, message));
-                }
-                std::fs::read_to_string(&path)?.into()
-            }
-            Place::Snapshot(snapshot) => {
-                snapshot.files.get(file).cloned().ok_or(io::Error::from(ErrorKind::NotFound))?
-            }
+            Place::Folder(workspace) => text_file::read(&workspace.join(file), FILE_BYTES_MAX)?.into(),
+            Place::Snapshot(snapshot) => snapshot.files.get(file).cloned().ok_or(Unreadable::Missing)?,
         };
         self.read.borrow_mut().insert(file.to_owned(), text.clone());
         Ok(text)

@@ -7,9 +7,9 @@ use super::desk::{build_provider, build_providers};
 use super::providers::Provider;
 use super::purse;
 use super::resolvers::reads::Folders;
-use super::resolvers::{self, StandingStep};
+use super::resolvers::{self, StandingFault, StandingStep};
 use super::roster;
-use crate::config::{Config, ContextStep, Persona, Problem, ReplyMode};
+use crate::config::{Config, ConfigErrors, ContextStep, Persona, Problem, ReplyMode, is_untouched};
 use crate::domain::{RunTerms, Timestamp};
 use cap_std::fs_utf8::Dir;
 use std::collections::BTreeMap;
@@ -27,7 +27,9 @@ pub fn examine(config: &Config, now: Timestamp) -> (Vec<Problem>, Vec<Problem>) 
                 let users: Vec<String> =
                     roster::users(config, &provider).into_iter().map(|user| user.who).collect();
                 let message = format!("provider `{provider}` ({}) cannot be used: {error}", users.join(", "));
-                problems.push(Problem::of_file("configs/inference.json", message));
+                let hint =
+                    "mend what it names in the provider's block; `attache providers check` tries it again";
+                problems.push(at_provider(config, &provider, message).hint(hint));
             }
         }
     }
@@ -38,12 +40,21 @@ pub fn examine(config: &Config, now: Timestamp) -> (Vec<Problem>, Vec<Problem>) 
     (problems, warnings)
 }
 
+/// A problem at a provider's block, or where the provider is chosen.
+fn at_provider(config: &Config, provider: &str, message: String) -> Problem {
+    let file = "configs/inference.json";
+    let block = format!("/providers/{}", provider.replace('~', "~0").replace('/', "~1"));
+    let problem = config.snapshot.problem_at(file, &block, message.clone());
+    if problem.column > Some(1) { problem } else { config.snapshot.problem_at(file, "/provider", message) }
+}
+
 /// What works, but hardly as it was meant: a model that does not get the tools of its persona answers without them.
 pub fn warnings(config: &Config, adapters: &BTreeMap<String, Box<dyn Provider>>) -> Vec<Problem> {
     let hint = "set `tools` to `[]` if that is meant, or choose another provider";
     let without_tools = without_tools(config, adapters);
     let answering = without_tools.filter(|(persona, _)| persona.reply != ReplyMode::ToolOnly);
-    answering.map(|(persona, why)| of_persona(persona, "tools", why).hint(hint)).collect()
+    let toolless = answering.map(|(persona, why)| of_persona(persona, "tools", why).hint(hint));
+    config.warnings.iter().cloned().chain(toolless).chain(wordless(config)).collect()
 }
 
 /// Personas that answer by a tool only, which their model does not get: nobody would ever be answered.
@@ -112,32 +123,62 @@ pub fn duty_problems(config: &Config, now: Timestamp, duties: &[DutyAsks<'_>]) -
 
 /// What the standing texts miss, for an engine that has built its adapters.
 pub fn text_problems(config: &Config, now: Timestamp) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    for persona in config.personas.iter() {
-        let faults = faults(config, persona, now);
-        problems.extend(faults.into_iter().map(|fault| Problem::of_file("configs/context.json", fault)));
-    }
-    problems
+    let problems = config.personas.iter().flat_map(|persona| faults(config, persona, now)).collect();
+    // Two profiles mostly read the same file.
+    ConfigErrors::of(problems).map_or_else(Vec::new, |errors| errors.problems)
 }
 
 /// What the steps of all profiles miss for this persona.
-fn faults(config: &Config, persona: &Persona, now: Timestamp) -> Vec<String> {
+fn faults(config: &Config, persona: &Persona, now: Timestamp) -> Vec<Problem> {
     let open = |path: &std::path::Path| {
         Dir::open_ambient_dir(path.display().to_string(), cap_std::ambient_authority())
     };
     let (workspace, folder) = match (open(&config.workspace), open(&persona.folder)) {
         (Ok(workspace), Ok(folder)) => (workspace, folder),
-        (Err(error), _) | (_, Err(error)) => return vec![format!("persona `{}`: {error}", persona.id)],
+        (Err(error), _) | (_, Err(error)) => {
+            let problem =
+                Problem::of_file(&format!("personas/{}", persona.id), format!("cannot be opened: {error}"));
+            return vec![
+                problem.hint("the engine reads its files for each run: see whose the folder is, by `ls -ld`"),
+            ];
+        }
     };
-    let fault = |(profile, step): (&String, &ContextStep)| {
+    let fault = |(profile, index, step): (&String, usize, &ContextStep)| {
         let args: Vec<String> =
             step.args.iter().map(|arg| arg.replace("{persona_id}", persona.id.as_str())).collect();
         let files = Folders { workspace: &workspace, persona: &folder };
         let standing = StandingStep { args: &args, persona, files: &files, now };
-        let fault = resolvers::find(&step.resolver)?.fault(standing)?;
-        Some(format!("profile `{profile}`, step `{}`: {fault}", step.resolver))
+        let StandingFault { file, what, hint } = resolvers::find(&step.resolver)?.fault(standing)?;
+        let problem = match file {
+            Some(file) => Problem::of_file(&file, what),
+            None => config.snapshot.problem_at("configs/context.json", &format!("/{profile}/{index}"), what),
+        };
+        Some(hint.into_iter().fold(problem, Problem::hint))
     };
-    let steps =
-        config.context.iter().flat_map(|(name, profile)| profile.steps.iter().map(move |s| (name, s)));
+    let steps = config.context.iter().flat_map(|(name, profile)| {
+        profile.steps.iter().enumerate().map(move |(index, step)| (name, index, step))
+    });
     steps.filter_map(fault).collect()
+}
+
+/// Personas whose text is empty, or still the one that asks for it.
+fn wordless(config: &Config) -> Vec<Problem> {
+    let is_read =
+        config.context.values().flat_map(|profile| &profile.steps).any(|step| step.resolver == "persona");
+    let wordless = config.personas.iter().filter(|_| is_read).filter_map(|persona| {
+        let text = std::fs::read_to_string(persona.folder.join("PERSONA.md")).ok()?;
+        let (what, hint) = if text.trim().is_empty() {
+            ("is empty: the model is told nothing of the persona", "write into it who the persona is")
+        } else if is_untouched(&text) {
+            (
+                "still says `Say here who …`, and the model reads it",
+                "replace that sentence by what it asks for",
+            )
+        } else {
+            return None;
+        };
+        let file = format!("personas/{}/PERSONA.md", persona.id);
+        Some(Problem::of_file(&file, what).hint(hint))
+    });
+    wordless.collect()
 }

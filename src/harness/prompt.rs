@@ -11,6 +11,9 @@ const FUEL: u64 = 50_000;
 /// A rendered prompt longer than this is a runaway template.
 const RENDERED_BYTES_MAX: usize = 512 * 1024;
 
+/// What a template may use, for somebody whose template does not render.
+pub const OFFERED: &str = "it may use `{{ persona.id }}`, `persona.name`, `persona.address`, `persona.timezone`, `date`, `time` and `trigger`";
+
 /// Renders one standing text. Errors: a sentence for the operator with minijinja's line.
 pub fn render(
     name: &str,

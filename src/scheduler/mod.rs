@@ -9,11 +9,13 @@ pub mod slots;
 mod scan;
 mod dispatch;
 mod sync;
+mod survey;
 mod heartbeat;
 
 pub use dispatch::TickReport;
 pub use scan::examine;
-pub use sync::{Asks, Problem, SyncReport, survey};
+pub use survey::{Asks, Survey, survey};
+pub use sync::{Problem, SyncReport};
 
 use crate::clock::Clock;
 use crate::config::{Persona, Personas};

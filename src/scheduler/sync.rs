@@ -2,11 +2,11 @@
 
 use super::Scheduler;
 use super::duty::timing::Timing;
-use super::duty::{Bounds, FileError, Offer};
+use super::duty::{Bounds, FileError};
 use super::scan::{FOLDER, Found, Key, Known, Scan, Stamp, scan};
 use super::slots::Dues;
 use crate::config::Persona;
-use crate::domain::{DeliverTo, PersonaId, ResponsibilityId, RunTerms, Timestamp, sha256_hex};
+use crate::domain::{DeliverTo, PersonaId, ResponsibilityId, Timestamp, sha256_hex};
 use crate::store::{
     Duty, FileChange, FileState, MissedSlots, NextSlot, Overslept, Result as StoreResult,
     StoredResponsibility,
@@ -34,40 +34,6 @@ pub struct Problem {
     /// Path below the workspace.
     pub file: String,
     pub problem: String,
-}
-
-/// What a usable file asks for beside the persona's own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asks {
-    pub persona: PersonaId,
-    /// Below the workspace.
-    pub file: String,
-    pub run_terms: RunTerms,
-    /// Micro-dollars that each of its runs may cost.
-    pub budget_micros: Option<i64>,
-}
-
-/// The responsibility files, without touching a row: why some cannot be used, and what the others ask for. Blocking.
-pub fn survey<'a>(
-    personas: impl Iterator<Item = &'a Persona>,
-    offer: &Offer,
-    now: Timestamp,
-) -> (Vec<Problem>, Vec<Asks>) {
-    let scan = scan(personas, offer, &Known::new(), now);
-    let folders = scan.unreadable.into_iter();
-    let folders = folders.map(|(id, problem)| Problem { file: format!("personas/{id}/{FOLDER}"), problem });
-    let (mut problems, mut asks) = (folders.collect::<Vec<_>>(), Vec::new());
-    for ((persona, path), found) in scan.read {
-        let file = format!("personas/{persona}/{path}");
-        match found {
-            Err(problem) => problems.push(Problem { file, problem }),
-            Ok(Found { responsibility, .. }) => {
-                let (run_terms, budget_micros) = (responsibility.run_terms, responsibility.budget_micros);
-                asks.push(Asks { persona, file, run_terms, budget_micros });
-            }
-        }
-    }
-    (problems, asks)
 }
 
 impl Scheduler {

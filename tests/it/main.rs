@@ -17,6 +17,7 @@ mod isolation;
 mod keeping;
 mod knowledge;
 mod mime;
+mod mistakes;
 mod providers;
 mod providers_command;
 mod fallback;

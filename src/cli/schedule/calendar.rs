@@ -59,7 +59,7 @@ impl Command for Calendar {
                 }
             }
             output::remark(&format!("times are of {zone}"));
-            let resting = rows.iter().filter(|row| !matches!(state(row), "on" | "done")).count();
+            let resting = rows.iter().filter(|row| !matches!(state(row), "on" | "done" | "past")).count();
             if resting > 0 {
                 output::remark(&format!("off, paused or unusable: {resting}; see `attache schedule list`"));
             }

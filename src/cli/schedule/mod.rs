@@ -147,10 +147,11 @@ impl<'a> Desk<'a> {
         match (rows.pop(), rows.as_slice()) {
             (Some(row), []) => Ok(row),
             (last, others) => {
-                let personas: Vec<&str> =
-                    others.iter().chain(&last).map(|row| row.persona.as_str()).collect();
-                let message = format!("several responsibilities have that name: of {}", personas.join(", "));
-                let hint = "name the persona with --persona ID, or the file instead of the name";
+                let found = others.iter().chain(&last);
+                let files: Vec<String> =
+                    found.map(|row| format!("`personas/{}/{}`", row.persona, row.file)).collect();
+                let message = format!("{} responsibilities have that name", files.len());
+                let hint = format!("name the file instead: {}", files.join(" or "));
                 Err(Failure::new(Exit::Usage, message).hint(hint).into())
             }
         }
@@ -173,12 +174,13 @@ fn is_called(row: &StoredResponsibility, name: &str) -> bool {
         || file.strip_suffix(".md") == Some(name)
 }
 
-/// Whether slots of it come: `on`; otherwise why not.
+/// Whether slots of it come: `on`; otherwise why not. `past`: its one instant went by before it could fire.
 fn state(row: &StoredResponsibility) -> &'static str {
     match (&row.error, row.enabled, row.paused) {
         (Some(_), ..) => "unusable",
         (None, false, _) => "off",
         (None, true, Some(_)) => "paused",
+        (None, true, None) if row.next.is_done && row.last_fired_at.is_none() => "past",
         (None, true, None) if row.next.is_done => "done",
         (None, true, None) => "on",
     }

@@ -4,10 +4,13 @@
 //! `configs/prompts/` are templates with `persona`, `date` and `trigger`; every other file is taken as it is.
 
 use super::reads::{Place, ReadError};
-use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, StandingStep, garbled};
+use super::{
+    Contribution, Piece, ResolveError, Resolver, ResolverCall, StandingFault, StandingStep, garbled,
+};
 use crate::domain::Trigger;
 use crate::harness::prompt;
 use futures_util::future::BoxFuture;
+use std::io::ErrorKind;
 
 /// Standing texts are pages, not books.
 const FILE_BYTES_MAX: u64 = 256 * 1024;
@@ -23,16 +26,29 @@ impl Resolver for LoadFile {
         1..=1
     }
 
-    fn fault(&self, step: StandingStep<'_>) -> Option<String> {
+    fn fault(&self, step: StandingStep<'_>) -> Option<StandingFault> {
         let path = step.args.first()?;
         // A file of one thread or trigger need not be there for the others.
         if path.contains('{') {
             return None;
         }
+        let of_file = |what, hint: &str| {
+            Some(StandingFault { file: Some(path.clone()), what, hint: Some(hint.to_owned()) })
+        };
         match text(path, step, Trigger::Email) {
-            Ok(Some(text)) => garbled(&text),
-            Ok(None) => Some(format!("no file `{path}`")),
-            Err(problem) => Some(problem.to_string()),
+            Ok(Some(text)) => of_file(garbled(&text)?, "save it as UTF-8"),
+            Ok(None) => Some(StandingFault {
+                file: None,
+                what: format!("no file `{path}`"),
+                hint: Some(
+                    "a path is relative to the workspace; write the file, or take the step out".to_owned(),
+                ),
+            }),
+            Err(ReadError::File(error)) if is_refused(&error) => {
+                let hint = "such as `configs/prompts/house.md`".to_owned();
+                Some(StandingFault { file: None, what: error.to_string(), hint: Some(hint) })
+            }
+            Err(problem) => of_file(problem.to_string(), prompt::OFFERED),
         }
     }
 
@@ -58,7 +74,8 @@ fn load(call: &ResolverCall<'_>) -> Result<Contribution, ResolveError> {
 /// The file as the model reads it; `None` when there is no such file.
 fn text(path: &str, step: StandingStep<'_>, trigger: Trigger) -> Result<Option<String>, ReadError> {
     if path.split('/').any(|part| part.starts_with('.') || part == "data") {
-        return Err(wrong("hidden files, `..` and `data` are not prompt text".to_owned()));
+        let what = format!("`{path}` is no prompt text: hidden files, `..` and `data` are not read");
+        return Err(ReadError::File(std::io::Error::new(ErrorKind::InvalidFilename, what)));
     }
     match step.files.text(Place::Workspace, path, FILE_BYTES_MAX)? {
         Some(source) if path.starts_with("configs/prompts/") => {
@@ -66,6 +83,11 @@ fn text(path: &str, step: StandingStep<'_>, trigger: Trigger) -> Result<Option<S
         }
         as_it_is => Ok(as_it_is.map(|text| text.to_string())),
     }
+}
+
+/// Whether it is the path that is not read, and not the file behind it.
+fn is_refused(error: &std::io::Error) -> bool {
+    error.kind() == ErrorKind::InvalidFilename
 }
 
 fn wrong(what: String) -> ReadError {

@@ -48,7 +48,7 @@ pub trait Resolver: Send + Sync {
     }
     /// What the operator should know before there is a run: a file that is missing or cannot be used. Reads files and
     /// nothing else.
-    fn fault(&self, _step: StandingStep<'_>) -> Option<String> {
+    fn fault(&self, _step: StandingStep<'_>) -> Option<StandingFault> {
         None
     }
     fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>>;
@@ -62,6 +62,16 @@ pub struct StandingStep<'a> {
     pub persona: &'a Persona,
     pub files: &'a dyn Files,
     pub now: Timestamp,
+}
+
+/// What would keep a step from contributing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StandingFault {
+    /// Path below the workspace of the file that is wrong; `None` when it is the step itself.
+    pub file: Option<String>,
+    pub what: String,
+    /// What would be right, when that is known.
+    pub hint: Option<String>,
 }
 
 /// Everything a resolver may look at.

@@ -1,10 +1,16 @@
 //! `persona`: who the persona is, from `PERSONA.md` in its folder. Never dropped.
 
 use super::reads::Place;
-use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall, StandingStep, garbled};
+use super::{
+    Contribution, Piece, ResolveError, Resolver, ResolverCall, StandingFault, StandingStep, garbled,
+};
 use futures_util::future::BoxFuture;
 
+const FILE: &str = "PERSONA.md";
 const FILE_BYTES_MAX: u64 = 128 * 1024;
+/// What people write instead, on file systems that tell the names apart.
+const NEAR_MISSES: &[&str] =
+    &["persona.md", "Persona.md", "PERSONA.MD", "PERSONA.txt", "persona.txt", "PERSONA"];
 
 pub struct PersonaText;
 
@@ -13,23 +19,22 @@ impl Resolver for PersonaText {
         "persona"
     }
 
-    fn fault(&self, step: StandingStep<'_>) -> Option<String> {
-        match step.files.text(Place::Persona, "PERSONA.md", FILE_BYTES_MAX) {
-            Ok(Some(text)) => {
-                garbled(&text).map(|why| format!("personas/{}/PERSONA.md: {why}", step.persona.id))
-            }
-            Ok(None) => Some(format!("no file `personas/{}/PERSONA.md`", step.persona.id)),
-            Err(error) => Some(format!("personas/{}/PERSONA.md: {error}", step.persona.id)),
-        }
+    fn fault(&self, step: StandingStep<'_>) -> Option<StandingFault> {
+        let (what, hint) = match step.files.text(Place::Persona, FILE, FILE_BYTES_MAX) {
+            Ok(Some(text)) => (garbled(&text)?, Some("save it as UTF-8".to_owned())),
+            Ok(None) => ("does not exist".to_owned(), Some(instead(&step))),
+            Err(error) => (error.to_string(), None),
+        };
+        Some(StandingFault { file: Some(format!("personas/{}/{FILE}", step.persona.id)), what, hint })
     }
 
     fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
         Box::pin(async move {
             let text = call
                 .reads
-                .text(Place::Persona, "PERSONA.md", FILE_BYTES_MAX)
-                .map_err(|error| error.of("persona", &format!("PERSONA.md of `{}`", call.persona.id)))?;
-            let source = format!("personas/{}/PERSONA.md", call.persona.id);
+                .text(Place::Persona, FILE, FILE_BYTES_MAX)
+                .map_err(|error| error.of("persona", &format!("{FILE} of `{}`", call.persona.id)))?;
+            let source = format!("personas/{}/{FILE}", call.persona.id);
             Ok(match text {
                 Some(text) if !text.trim().is_empty() => {
                     let text = text.trim_end().to_owned();
@@ -38,5 +43,17 @@ impl Resolver for PersonaText {
                 _ => Contribution::nothing(format!("no text in `{source}`")),
             })
         })
+    }
+}
+
+/// What to do where the file is missing.
+fn instead(step: &StandingStep<'_>) -> String {
+    let lies_there =
+        |name: &&&str| matches!(step.files.text(Place::Persona, name, FILE_BYTES_MAX), Ok(Some(_)));
+    match NEAR_MISSES.iter().find(lies_there) {
+        Some(name) => format!("`{name}` lies beside it: rename it to `{FILE}`"),
+        None => {
+            format!("write into it who {} is, how it sounds, and what it must never do", step.persona.name)
+        }
     }
 }

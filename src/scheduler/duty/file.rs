@@ -3,12 +3,11 @@
 
 use super::cron::{Schedule, shortened};
 use super::front::{self, Entry, fault};
-use super::nearest::did_you_mean;
 use super::offer::Bounds;
 use super::sheet::Sheet;
 use super::timing::{Timing, local_text};
 use super::{prompt, terms};
-use crate::config::micros_of;
+use crate::config::{micros_of, zone_hint};
 use crate::domain::{DeliverTo, RunTerms, SlotTerms, Timestamp};
 use chrono_tz::Tz;
 
@@ -91,7 +90,7 @@ fn assemble(
     body: &str,
     bounds: &Bounds<'_>,
 ) -> Result<Responsibility, FileError> {
-    let missing = |key: &str| fault(end, format!("`{key}` is missing"));
+    let missing = |key: &str| fault(end, format!("`{key}` is missing; write `{key}: …` above this line"));
     let (name_line, name) = sheet.text("name")?.ok_or_else(|| missing("name"))?;
     if name.chars().count() > NAME_CHARS_MAX {
         return Err(fault(name_line, format!("`name` is longer than {NAME_CHARS_MAX} characters")));
@@ -118,7 +117,7 @@ fn assemble(
         return Err(fault(sheet.line("deliver_to").unwrap_or(end), problem));
     }
     if responsibility.prompt.is_empty() {
-        return Err(fault(end, "the prompt below the front matter is empty"));
+        return Err(fault(end, "the prompt below the front matter is empty; write there what is to be done"));
     }
     let skipped = body[..body.len() - body.trim_start().len()].matches('\n').count();
     prompt::check(&responsibility.prompt)
@@ -155,7 +154,11 @@ fn timing(sheet: &Sheet<'_>, zone: Tz, end: usize) -> Result<Timing, FileError> 
     timing.map_err(|error| {
         let other = ["at", "every"].into_iter().find_map(|other| {
             let rest = typed.strip_prefix(other)?.strip_prefix(' ')?;
-            (key == "schedule").then(|| format!("; write `{other}: {}`", shortened(rest)))
+            let is_one = match other {
+                "at" => Timing::at(rest, zone).is_ok(),
+                _ => Timing::every(rest).is_ok(),
+            };
+            (key == "schedule" && is_one).then(|| format!("; write `{other}: {}`", shortened(rest)))
         });
         fault(line, format!("`{key}`: {error}{}", other.unwrap_or_default()))
     })
@@ -163,13 +166,22 @@ fn timing(sheet: &Sheet<'_>, zone: Tz, end: usize) -> Result<Timing, FileError> 
 
 /// `schemas/report.json`: that it cannot leave the folder is the folder's affair; here it is refused in words.
 fn schema_path((line, path): (usize, String)) -> Result<SchemaPath, FileError> {
-    let is_below = !path.starts_with('/') && path.split('/').all(|part| !matches!(part, "" | "." | ".."));
-    if !is_below || !path.ends_with(".json") {
-        let problem = "`output_schema` is the path of a `.json` file below the persona's folder, such as \
-            `schemas/report.json`";
-        return Err(fault(line, problem));
-    }
-    Ok(SchemaPath { line, path })
+    let breach = match () {
+        () if path.starts_with('/') => Some("begins at the root of the machine"),
+        () if path.split('/').any(|part| part == "..") => Some("leads out of the persona's folder"),
+        () if path.split('/').any(|part| matches!(part, "" | ".")) => {
+            Some("has an empty part between its `/`")
+        }
+        () if !path.ends_with(".json") => Some("does not end in `.json`"),
+        () => None,
+    };
+    let Some(breach) = breach else { return Ok(SchemaPath { line, path }) };
+    let problem = format!(
+        "`output_schema`: `{}` {breach}; write the path of a `.json` file below the persona's folder, such as \
+         `schemas/report.json`",
+        shortened(&path)
+    );
+    Err(fault(line, problem))
 }
 
 /// US dollars, such as `0.25`, as micro-dollars. `budget_usd` is the older spelling of `budget`.
@@ -184,12 +196,6 @@ fn budget(sheet: &Sheet<'_>) -> Result<Option<i64>, FileError> {
 }
 
 fn zone((line, typed): &(usize, String)) -> Result<Tz, FileError> {
-    typed.parse().map_err(|_| {
-        let names = chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name());
-        let meant = match did_you_mean(typed, names) {
-            meant if meant.is_empty() => "; write an IANA name such as `Europe/Berlin`".to_owned(),
-            meant => meant,
-        };
-        fault(*line, format!("unknown time zone `{}`{meant}", shortened(typed)))
-    })
+    let unknown = || format!("unknown time zone `{}`; {}", shortened(typed), zone_hint(typed));
+    typed.parse().map_err(|_| fault(*line, unknown()))
 }

@@ -25,6 +25,8 @@ pub struct Tag<'a> {
     /// Of its inside, with those marks.
     bytes: usize,
     is_statement: bool,
+    /// Its end was found, be it another tag's.
+    is_closed: bool,
 }
 
 /// A piece of code; texts stand for themselves.
@@ -53,7 +55,8 @@ pub fn tags(body: &str) -> Vec<Tag<'_>> {
         let length = end_of(&body[begin..], end);
         let code = body[begin..begin + length].trim_matches(['-', '+', ' ', '\t', '\r', '\n']);
         let line = body[..begin].matches('\n').count() + 1;
-        tags.push(Tag { code, line, bytes: length, is_statement: end == "%}" });
+        let is_closed = begin + length < body.len();
+        tags.push(Tag { code, line, bytes: length, is_statement: end == "%}", is_closed });
         at = (begin + length + end.len()).min(body.len());
         if end == "%}" && code == "raw" {
             at = body[at..].find("endraw").map_or(body.len(), |found| at + found);
@@ -94,6 +97,12 @@ fn check_tag(tag: &Tag<'_>) -> Result<(), String> {
         return Err(format!("a tag of the prompt is longer than {TAG_BYTES_MAX} bytes"));
     }
     let tokens = tokens(tag.code);
+    if !tag.is_closed || runs_on(&tokens) {
+        let (begin, end) = if tag.is_statement { ("{%", "%}") } else { ("{{", "}}") };
+        return Err(format!(
+            "`{begin}` is not closed by `{end}`; write it behind the name, or behind the condition"
+        ));
+    }
     if tag.is_statement {
         let word = match tokens.first() {
             Some(Token::Word(word)) => *word,
@@ -132,6 +141,13 @@ fn check_tag(tag: &Tag<'_>) -> Result<(), String> {
         rest = after;
     }
     Ok(())
+}
+
+/// Whether the inside of a tag holds half of its own end, or the beginning of another one: its end was forgotten.
+fn runs_on(tokens: &[Token<'_>]) -> bool {
+    let first = tokens.iter().position(|token| matches!(token, Token::Sign('{' | '}')));
+    let Some(rest) = first.map(|at| &tokens[at..]) else { return false };
+    matches!(rest, [Token::Sign('}'), ..] | [Token::Sign('{'), Token::Sign('{' | '%'), ..])
 }
 
 fn not_offered(what: &str) -> String {

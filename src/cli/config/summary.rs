@@ -1,0 +1,192 @@
+//! What a configuration comes to, in five lines: who lives here, what comes in where, who is answered, by which model at which
+//! price, where it goes.
+
+use crate::config::{Access, Config, Decision, ListenerTls, Mode, SmarthostTls, Transport, dollars};
+use crate::domain::Timestamp;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Personas that the text names; more are counted.
+const NAMED_MAX: usize = 6;
+
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    personas: Vec<Lives>,
+    comes_in: Vec<String>,
+    answered: Vec<String>,
+    refused: Vec<String>,
+    models: Vec<Answers>,
+    /// `null`: nothing leaves.
+    goes_out: Option<String>,
+    told: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Lives {
+    id: String,
+    addresses: Vec<String>,
+}
+
+/// A model, what it costs, and whose it is.
+#[derive(Debug, Serialize)]
+struct Answers {
+    provider: String,
+    model: String,
+    /// US dollars for a million tokens of input and of output; `null`: nobody knows.
+    usd_per_million: Option<(String, String)>,
+    personas: Vec<String>,
+}
+
+impl Summary {
+    pub fn of(config: &Config, now: Timestamp) -> Self {
+        let (answered, refused) = who(&config.security.access, config);
+        Self {
+            personas: lives(config),
+            comes_in: comes_in(config),
+            answered,
+            refused,
+            models: models(config, now),
+            goes_out: config.gateway.outbound.as_ref().map(|way| goes_out(config, way)),
+            told: config.gateway.owners.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// Labels and what stands behind them.
+    pub fn fields(&self) -> Vec<(&'static str, String)> {
+        let or =
+            |list: &[String], none: &str| if list.is_empty() { none.to_owned() } else { list.join(", ") };
+        let lives = self.personas.iter().map(|persona| persona.addresses.join(", ")).collect::<Vec<_>>();
+        let models = self.models.iter().map(|used| {
+            let price = match &used.usd_per_million {
+                Some((input, output)) => format!("${input} in, ${output} out per million tokens"),
+                None => "at a price that nobody knows".to_owned(),
+            };
+            let whose = if self.models.len() > 1 {
+                format!(" for {}", shortened(&used.personas))
+            } else {
+                String::new()
+            };
+            format!("{}/{}{whose}, {price}", used.provider, used.model)
+        });
+        let mut fields = vec![
+            ("lives here", shortened(&lives)),
+            ("comes in", or(&self.comes_in, "nowhere: only `attache ingest` brings letters")),
+            ("is answered", or(&self.answered, "nobody")),
+        ];
+        if !self.refused.is_empty() {
+            fields.push(("is refused", self.refused.join(", ")));
+        }
+        fields.push(("answers", models.collect::<Vec<_>>().join("; ")));
+        fields.push((
+            "goes out",
+            self.goes_out.clone().unwrap_or_else(|| "nowhere: answers are stored".to_owned()),
+        ));
+        fields.push(("is told", or(&self.told, "nobody")));
+        fields
+    }
+}
+
+fn shortened(list: &[String]) -> String {
+    match list.get(..NAMED_MAX) {
+        Some(first) if list.len() > NAMED_MAX => {
+            format!("{}, and {} more", first.join(", "), list.len() - NAMED_MAX)
+        }
+        _ if list.is_empty() => "nobody".to_owned(),
+        _ => list.join(", "),
+    }
+}
+
+fn lives(config: &Config) -> Vec<Lives> {
+    let lives = config.personas.iter().map(|persona| Lives {
+        id: persona.id.to_string(),
+        addresses: std::iter::once(&persona.address)
+            .chain(&persona.aliases)
+            .map(ToString::to_string)
+            .collect(),
+    });
+    lives.collect()
+}
+
+fn comes_in(config: &Config) -> Vec<String> {
+    let gateway = &config.gateway;
+    let listeners = gateway.listeners.iter().map(|listener| {
+        let secured = match listener.tls {
+            ListenerTls::None => "without TLS",
+            ListenerTls::StartTls => "STARTTLS",
+            ListenerTls::Implicit => "TLS",
+        };
+        format!("{} at {} ({secured})", listener.kind.as_str().to_uppercase(), listener.address)
+    });
+    let folders = gateway.folders.iter().map(|folder| {
+        format!("folder {}", folder.path.strip_prefix(&config.workspace).unwrap_or(&folder.path).display())
+    });
+    let mailboxes = gateway
+        .mailboxes
+        .iter()
+        .map(|mailbox| format!("mailbox {} of {} at {}", mailbox.folder, mailbox.user, mailbox.host));
+    listeners.chain(folders).chain(mailboxes).collect()
+}
+
+/// Who is answered and who is refused.
+fn who(access: &Access, config: &Config) -> (Vec<String>, Vec<String>) {
+    let proven = "if the letter proves who sent it";
+    let mut answered =
+        config.gateway.owners.iter().map(|owner| format!("{owner} (owner)")).collect::<Vec<_>>();
+    answered.extend(access.allow.iter().cloned());
+    match access.default_decision {
+        Decision::Allow => answered.push(format!("everybody else, {proven}")),
+        Decision::Deny => {}
+    }
+    let mut refused = access.deny.clone();
+    if access.default_decision == Decision::Deny {
+        refused.push("everybody else".to_owned());
+    }
+    if access.mode == Mode::Monitor && !refused.is_empty() {
+        refused.push("and all these only in the log, because `mode` is `monitor`".to_owned());
+    }
+    (answered, refused)
+}
+
+fn models(config: &Config, now: Timestamp) -> Vec<Answers> {
+    let mut users: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for persona in config.personas.iter() {
+        let provider = persona.provider.as_ref().unwrap_or(&config.inference.provider);
+        let model = persona.model.as_ref().unwrap_or(&config.inference.model);
+        users.entry((provider.clone(), model.clone())).or_default().push(persona.id.to_string());
+    }
+    let today = now.to_utc().date_naive();
+    let price = |provider: &str, model: &str| {
+        let rates = config.prices.find(provider, model, today)?;
+        Some((usd(rates.input), usd(rates.output)))
+    };
+    let models = users.into_iter().map(|((provider, model), personas)| {
+        let usd_per_million = price(&provider, &model);
+        Answers { provider, model, usd_per_million, personas }
+    });
+    models.collect()
+}
+
+/// `3.00`, or `0.075` where cents are too coarse.
+fn usd(micros: u64) -> String {
+    let exact = dollars(i64::try_from(micros).unwrap_or(i64::MAX));
+    let cents = exact.find('.').map_or(exact.len(), |point| point + 3);
+    let digits = exact.trim_end_matches('0').len().max(cents);
+    exact[..digits].to_owned()
+}
+
+fn goes_out(config: &Config, way: &Transport) -> String {
+    match way {
+        Transport::Folder(path) => {
+            let path = path.strip_prefix(&config.workspace).unwrap_or(path);
+            format!("into the folder {}, and to nobody", path.display())
+        }
+        Transport::Smarthost(host) => {
+            let secured = match host.tls {
+                SmarthostTls::None => "without TLS",
+                SmarthostTls::StartTls => "STARTTLS",
+                SmarthostTls::Implicit => "TLS",
+            };
+            format!("by {}:{} ({secured})", host.host, host.port)
+        }
+    }
+}
