@@ -14,8 +14,8 @@ use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use std::collections::HashMap;
 
-/// Fewest characters of an id that may stand for it.
-pub const ID_PREFIX_CHARS_MIN: usize = 6;
+/// Fewest characters, from the beginning or the end of an id, that may stand for it.
+pub const ID_PIECE_CHARS_MIN: usize = 6;
 /// Ids that an ambiguous piece lists.
 const CANDIDATES_MAX: u32 = 6;
 
@@ -117,6 +117,10 @@ pub(super) const THREAD_SUMMARIES: &str = "
     FROM threads t WHERE t.id IN (SELECT value FROM json_each($1)) ORDER BY t.updated_at DESC, t.id DESC";
 pub(super) const THREADS_LIKE: &str =
     "SELECT id FROM threads WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
+pub(super) const THREADS_ENDING: &str =
+    "SELECT id FROM threads WHERE substr(id, -length($1)) = $1 ORDER BY id DESC LIMIT $2";
+pub(super) const DELIVERIES_ENDING: &str =
+    "SELECT id FROM deliveries WHERE substr(id, -length($1)) = $1 ORDER BY id DESC LIMIT $2";
 pub(super) const DELIVERIES_LIKE: &str =
     "SELECT id FROM deliveries WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
 pub(super) const MESSAGES_OF_THREAD: &str = "
@@ -144,6 +148,9 @@ pub(super) const RUN_SUMMARIES: &str = "
     FROM runs r JOIN messages m ON m.id = r.trigger_message_id
     WHERE r.id IN (SELECT value FROM json_each($1)) ORDER BY r.seq DESC";
 pub(super) const RUNS_LIKE: &str = "SELECT id FROM runs WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
+pub(super) const RUNS_ENDING: &str =
+    "SELECT id FROM runs WHERE substr(id, -length($1)) = $1 ORDER BY id DESC LIMIT $2";
+pub(super) const RUNS_SINCE: &str = "SELECT count(*) FROM runs WHERE created_at >= $1";
 pub(super) const RUNS_ENDED: &str = "SELECT state, count(*) FROM runs WHERE finished_at >= $1 GROUP BY state";
 pub(super) const HAS_THREAD: &str = "SELECT EXISTS (SELECT 1 FROM threads WHERE id = $1 AND persona_id = $2)";
 pub(super) const KNOWS_PERSONA: &str = "SELECT EXISTS (SELECT 1 FROM threads WHERE persona_id = $1)";
@@ -207,38 +214,49 @@ impl Store {
         rows.iter().map(run_summary).collect()
     }
 
-    /// The run whose id is `piece` or is the only one that begins with it.
+    /// The run whose id is `piece`, or the only one that begins or else ends with it.
     ///
     /// Errors: [`StoreError::Missing`], [`StoreError::Ambiguous`].
     pub async fn find_run(&self, piece: &str) -> Result<RunId> {
-        self.find("run", RUNS_LIKE, piece).await.map(RunId::new)
+        self.find("run", (RUNS_LIKE, RUNS_ENDING), piece).await.map(RunId::new)
     }
 
-    /// The thread whose id is `piece` or is the only one that begins with it.
+    /// The thread whose id is `piece`, or the only one that begins or else ends with it.
     ///
     /// Errors: [`StoreError::Missing`], [`StoreError::Ambiguous`].
     pub async fn find_thread(&self, piece: &str) -> Result<ThreadId> {
-        self.find("thread", THREADS_LIKE, piece).await.map(ThreadId::new)
+        self.find("thread", (THREADS_LIKE, THREADS_ENDING), piece).await.map(ThreadId::new)
     }
 
-    /// The delivery whose id is `piece` or is the only one that begins with it.
+    /// The delivery whose id is `piece`, or the only one that begins or else ends with it.
     ///
     /// Errors: [`StoreError::Missing`], [`StoreError::Ambiguous`].
     pub async fn find_delivery(&self, piece: &str) -> Result<DeliveryId> {
-        self.find("delivery", DELIVERIES_LIKE, piece).await.map(DeliveryId::new)
+        self.find("delivery", (DELIVERIES_LIKE, DELIVERIES_ENDING), piece).await.map(DeliveryId::new)
     }
 
-    pub(super) async fn find(&self, kind: &'static str, sql: &'static str, piece: &str) -> Result<String> {
+    /// The id that begins with `piece`, or else ends with it, as lists show ids. What begins so is found by its index; for
+    /// what ends so all ids are looked through, which costs a person half a second per million, and letters nothing.
+    pub(super) async fn find(
+        &self,
+        kind: &'static str,
+        (beginning, ending): (&'static str, &'static str),
+        piece: &str,
+    ) -> Result<String> {
         let wanted = piece.to_ascii_lowercase();
         let missing = || StoreError::Missing { kind, id: piece.to_owned() };
         let could_be_an_id = wanted.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
-        if !could_be_an_id || wanted.len() < ID_PREFIX_CHARS_MIN {
+        if !could_be_an_id || wanted.len() < ID_PIECE_CHARS_MIN {
             return Err(missing());
         }
         // `~` sorts after every character of an id.
         let (from, until) = (wanted.clone(), format!("{wanted}~"));
-        let found = sqlx::query_scalar(sql).bind(from).bind(until).bind(CANDIDATES_MAX);
+        let found = sqlx::query_scalar(beginning).bind(from).bind(until).bind(CANDIDATES_MAX);
         let mut found: Vec<String> = found.fetch_all(self.readers()).await?;
+        if found.is_empty() {
+            let ends = sqlx::query_scalar(ending).bind(&wanted).bind(CANDIDATES_MAX);
+            found = ends.fetch_all(self.readers()).await?;
+        }
         match found.len() {
             0 => Err(missing()),
             // A whole id sorts before everything that it begins.
@@ -257,6 +275,13 @@ impl Store {
             Ok((state, row.get::<i64, _>(1).unsigned_abs()))
         };
         rows.iter().map(count).collect()
+    }
+
+    /// How many runs were queued since then, or ever.
+    pub async fn count_runs_since(&self, since: Option<Timestamp>) -> Result<u64> {
+        let since = since.map_or_else(String::new, |since| since.to_string());
+        let count: i64 = sqlx::query_scalar(RUNS_SINCE).bind(since).fetch_one(self.readers()).await?;
+        Ok(count.unsigned_abs())
     }
 
     /// Whether anything was ever stored for a persona.

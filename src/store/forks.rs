@@ -54,6 +54,8 @@ pub(super) const WRITE_FORK: &str = "
 pub(super) const FORK_RECORD: &str = "SELECT record_json FROM forks WHERE id = $1";
 pub(super) const RUN_OF_FORK: &str = "SELECT run_id FROM forks WHERE id = $1";
 pub(super) const FORKS_LIKE: &str = "SELECT id FROM forks WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
+pub(super) const FORKS_ENDING: &str =
+    "SELECT id FROM forks WHERE substr(id, -length($1)) = $1 ORDER BY id DESC LIMIT $2";
 pub(super) const BUDGET_OF_RUN: &str = "SELECT budget_micros FROM runs WHERE id = $1";
 pub(super) const FORKS: &str = "
     SELECT id, run_id, persona_id, at_turn, change_json, state, created_at, finished_at FROM forks
@@ -142,11 +144,11 @@ impl Store {
         run.map(RunId::new).ok_or_else(|| StoreError::Missing { kind: "fork", id: id.to_owned() })
     }
 
-    /// The fork whose id is `piece` or is the only one that begins with it.
+    /// The fork whose id is `piece`, or the only one that begins or else ends with it.
     ///
     /// Errors: [`StoreError::Missing`], [`StoreError::Ambiguous`].
     pub async fn find_fork(&self, piece: &str) -> Result<String> {
-        self.find("fork", FORKS_LIKE, piece).await
+        self.find("fork", (FORKS_LIKE, FORKS_ENDING), piece).await
     }
 
     /// The last forks, newest first.

@@ -14,15 +14,17 @@ pub struct RawLetter {
 
 pub(super) const MESSAGES_LIKE: &str =
     "SELECT id FROM messages WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
+pub(super) const MESSAGES_ENDING: &str =
+    "SELECT id FROM messages WHERE substr(id, -length($1)) = $1 ORDER BY id DESC LIMIT $2";
 pub(super) const RAW_LETTER: &str = "
     SELECT l.trace, l.bytes FROM messages m JOIN raw_letters l ON l.id = m.raw_id WHERE m.id = $1";
 
 impl Store {
-    /// The message whose id is `piece` or is the only one that begins with it.
+    /// The message whose id is `piece`, or the only one that begins or else ends with it.
     ///
     /// Errors: [`StoreError::Missing`], [`StoreError::Ambiguous`].
     pub async fn find_message(&self, piece: &str) -> Result<MessageId> {
-        self.find("message", MESSAGES_LIKE, piece).await.map(MessageId::new)
+        self.find("message", (MESSAGES_LIKE, MESSAGES_ENDING), piece).await.map(MessageId::new)
     }
 
     /// Errors: [`StoreError::Missing`] for a message that never was a letter.

@@ -65,7 +65,7 @@ pub mod export;
 pub mod gc;
 
 pub use aside::SetAside;
-pub use browse::{ID_PREFIX_CHARS_MIN, RunFilter, RunSummary, ThreadFilter, ThreadMessage, ThreadSummary};
+pub use browse::{ID_PIECE_CHARS_MIN, RunFilter, RunSummary, ThreadFilter, ThreadMessage, ThreadSummary};
 pub use contents::{Assembly, NewSources, StoredText};
 pub use correspondence::{Account, Bounds, Quota, Reservation, Sent};
 pub use crashes::RecoveredRuns;
@@ -134,8 +134,8 @@ pub enum StoreError {
     /// A row that the caller named does not exist (or belongs to another persona).
     #[error("no {kind} `{id}`")]
     Missing { kind: &'static str, id: String },
-    /// Several rows have an id that begins so.
-    #[error("`{piece}` is the beginning of several {kind} ids: {}", found.join(", "))]
+    /// Several rows have an id that begins, or ends, so.
+    #[error("`{piece}` stands for several {kind} ids: {}", found.join(", "))]
     Ambiguous { kind: &'static str, piece: String, found: Vec<String> },
     /// The row is in a state that does not allow the change.
     #[error("{kind} `{id}` is {state}: {hint}")]

@@ -188,6 +188,8 @@ pub(super) const NOTICE: &str = "SELECT * FROM notices WHERE id = $1";
 pub(super) const NOTICES_OF_CAUSE: &str = "SELECT * FROM notices WHERE cause = $1 ORDER BY seq DESC LIMIT $2";
 pub(super) const NOTICES_LIKE: &str =
     "SELECT id FROM notices WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
+pub(super) const NOTICES_ENDING: &str =
+    "SELECT id FROM notices WHERE substr(id, -length($1)) = $1 ORDER BY id DESC LIMIT $2";
 
 /// Notes a fact inside the transaction that makes it true; false when it was noted before.
 pub(super) async fn raise(conn: &mut SqliteConnection, new: &NewNotice, now: Timestamp) -> Result<bool> {
@@ -279,11 +281,11 @@ impl Store {
         rows.fetch_all(self.readers()).await?.iter().map(notice).collect()
     }
 
-    /// The notice whose id is `piece` or is the only one that begins with it.
+    /// The notice whose id is `piece`, or the only one that begins or else ends with it.
     ///
     /// Errors: [`StoreError::Missing`], [`StoreError::Ambiguous`].
     pub async fn find_notice(&self, piece: &str) -> Result<Notice> {
-        let id = self.find("notice", NOTICES_LIKE, piece).await?;
+        let id = self.find("notice", (NOTICES_LIKE, NOTICES_ENDING), piece).await?;
         let row = sqlx::query(NOTICE).bind(&id).fetch_optional(self.readers()).await?;
         notice(&row.ok_or(StoreError::Missing { kind: "notice", id })?)
     }

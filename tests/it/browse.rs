@@ -88,6 +88,13 @@ async fn an_id_may_be_cut_as_long_as_it_is_the_only_one() {
         let found = store.find_run(nothing).await;
         assert!(matches!(found, Err(StoreError::Missing { kind: "run", .. })), "{nothing}: {found:?}");
     }
+    // As lists show them: the end, which chance made, where letters of one second share their beginning.
+    let tail = &whole[whole.len() - 8..];
+    assert_eq!(store.find_run(tail).await.expect("its end"), runs[0]);
+    assert_eq!(store.find_run(&tail.to_uppercase()).await.expect("its end"), runs[0]);
+    assert!(matches!(store.find_run(&tail[3..]).await, Err(StoreError::Missing { .. })), "five are too few");
+    let shared = whole.bytes().rev().zip(other.bytes().rev()).take_while(|(a, b)| a == b).count();
+    assert!(shared < 8, "the clock of the tests counts ids up");
     assert_eq!(store.newest_run().await.expect("a run"), Some(runs[1].clone()));
     let thread = store.run_summary(&runs[0]).await.expect("a run").thread;
     assert_eq!(store.find_thread(thread.as_str()).await.expect("the thread"), thread);

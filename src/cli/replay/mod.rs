@@ -17,7 +17,7 @@ use super::output::one_line;
 use super::{Command, Context, Exit, Failure};
 use crate::domain::{MessageId, RunId, ThreadId, filed};
 use crate::replay::{RunRecord, load_run};
-use crate::store::{FiledLetter, ID_PREFIX_CHARS_MIN, Store, StoreError};
+use crate::store::{FiledLetter, ID_PIECE_CHARS_MIN, Store, StoreError};
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
 
@@ -112,7 +112,7 @@ async fn record_of(store: &Store, id: &str) -> anyhow::Result<RunRecord> {
 
 fn id_hint(listing: &str) -> String {
     format!(
-        "{listing} shows ids; their first {ID_PREFIX_CHARS_MIN} characters or more will do if no other begins so"
+        "{listing} shows ids; their last {ID_PIECE_CHARS_MIN} characters or more, or as many of their first, will do"
     )
 }
 
