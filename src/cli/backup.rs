@@ -3,7 +3,7 @@
 //! The copy is the whole of `data/attache.db`. `configs/`, `personas/` and `.secrets` are plain files and are copied as
 //! such: what to copy, and how to restore, is said at the end.
 
-use super::{Command, Context, Exit, Failure, output};
+use super::{Command, Context, Exit, Failure, output, progress};
 use crate::clock::SystemClock;
 use crate::replay::timeline::plural;
 use crate::store::audit::{Audit, Wanted};
@@ -65,13 +65,17 @@ async fn back_up(context: &Context, file: &Path, force: bool) -> anyhow::Result<
     }
     let copy = Unfinished::beside(&file)?;
     require_room(&database, &copy.path)?;
-    backup::copy_database(&database, &copy.path, backup::LOG_BYTES_MAX).await.map_err(|cause| {
+    let size = std::fs::metadata(&database)?.len();
+    let copying = backup::copy_database(&database, &copy.path, backup::LOG_BYTES_MAX);
+    progress::growing(context, (&copy.path, size), "copied", copying).await.map_err(|cause| {
         let failure = Failure::new(Exit::TryAgain, "the database cannot be copied");
         failure
             .hint("`interrupted` means that the engine's log grew to 1 GB meanwhile: try again at a quieter time")
             .because(cause)
     })?;
-    let findings = Audit::open(&copy.path).await?.examine(Wanted { bytes: true, at_rest: false }).await?;
+    let mut audit = Audit::open(&copy.path).await?;
+    let looking = audit.examine(Wanted { bytes: true, at_rest: false });
+    let findings = progress::turning(context, "looking the copy over", looking).await?;
     let content = backup::content(&copy.path).await?;
     let bytes = std::fs::metadata(&copy.path).context("the copy is gone")?.len();
     copy.finish(&file, force)?;

@@ -2,7 +2,7 @@
 //!
 //! It looks and changes nothing, beside a running engine too: no lock is taken, no migration made.
 
-use super::{Command, Context, Exit, Failure};
+use super::{Command, Context, Exit, Failure, progress};
 use crate::replay::timeline::plural;
 use crate::store::audit::{Audit, Broken, Findings, Pending, Wanted};
 use crate::store::working_engine;
@@ -38,7 +38,7 @@ async fn audit(context: &Context, wanted: Wanted) -> anyhow::Result<Exit> {
         return Err(failure.hint("the first start of an engine makes it").into());
     }
     let mut audit = Audit::open(&database).await?;
-    let findings = audit.examine(wanted).await?;
+    let findings = progress::turning(context, "looking the database over", audit.examine(wanted)).await?;
     let engine = working_engine(&context.workspace);
     let room = Room::below(context);
     if context.json() {

@@ -1,13 +1,12 @@
 //! `attache drain`: works off what is queued and due, then ends. For cron jobs, tests and workspaces without a server.
 
-use super::{Command, Context, Exit};
+use super::{Command, Context, Exit, progress};
 use crate::app::{Drained, Engine};
 use crate::clock::{Clock, SystemClock};
 use crate::domain::{RunState, Timestamp};
 use crate::store::{DeliveryFilter, DeliveryState, RunFilter, Store};
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,8 +38,7 @@ async fn drain(context: &Context) -> anyhow::Result<Exit> {
     let drained = {
         let working = engine.drain();
         tokio::pin!(working);
-        let bar = ProgressBar::new_spinner();
-        bar.set_style(ProgressStyle::default_spinner());
+        let bar = progress::spinner(context, "beginning");
         loop {
             tokio::select! {
                 drained = &mut working => {

@@ -4,7 +4,7 @@
 //! back); `rows/` has the persona's rows of every table, one JSON object a line; `persona/` is its folder: text, memory,
 //! knowledge, responsibilities.
 
-use super::{Command, Context, Exit, Failure};
+use super::{Command, Context, Exit, Failure, progress};
 use crate::domain::PersonaId;
 use crate::replay::timeline::plural;
 use crate::store::backup;
@@ -71,8 +71,11 @@ async fn export(context: &Context, id: &str, folder: &Path) -> anyhow::Result<Ex
     let written = async {
         File::create_new(&snapshot)?;
         let database = workspace.join("data/attache.db");
-        backup::copy_database(&database, &snapshot, backup::LOG_BYTES_MAX).await?;
-        write(&mut Snapshot::open(&snapshot).await?, &persona, folder).await
+        let size = fs::metadata(&database)?.len();
+        let copying = backup::copy_database(&database, &snapshot, backup::LOG_BYTES_MAX);
+        progress::growing(context, (&snapshot, size), "copied", copying).await?;
+        let mut copy = Snapshot::open(&snapshot).await?;
+        progress::turning(context, "writing mails and rows", write(&mut copy, &persona, folder)).await
     };
     let written = written.await;
     fs::remove_file(&snapshot).context("the snapshot cannot be removed")?;

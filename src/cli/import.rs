@@ -1,7 +1,7 @@
 //! `attache import PATH --persona ID`: letters of an archive become a persona's history. No run begins, nobody is
 //! answered. Works beside a running engine, and again after it was killed.
 
-use super::{Command, Context, Exit, Failure};
+use super::{Command, Context, Exit, Failure, progress};
 use crate::config::{Config, Persona};
 use crate::domain::{Address, Arrival, Envelope, Letter, PersonaId, Via};
 use crate::gateway::door::{Door, Refusal};
@@ -15,7 +15,7 @@ use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -97,10 +97,8 @@ async fn import(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let archive = open(args, config.limits.letter_bytes_max)?;
     let store = context.store_beside().await?;
     let intake = Intake::new(store, config.clone(), Arc::new(Notify::new()))?;
-    let bar = match context.json() {
-        true => ProgressBar::hidden(),
-        false => progress(archive.total_bytes),
-    };
+    // By bytes, since nobody knows beforehand how many letters an mbox has.
+    let bar = progress::bytes(context, archive.total_bytes);
     let mut tally = Tally::default();
     let ended = file_all(archive, &intake, persona, &owners, &bar, &mut tally).await;
     bar.finish_and_clear();
@@ -135,17 +133,6 @@ fn open(args: &ArgMatches, letter_bytes_max: usize) -> anyhow::Result<Archive> {
         None => Format::guess(path).map_err(unreadable)?,
     };
     Ok(Archive::open(path, format, letter_bytes_max).map_err(unreadable)?)
-}
-
-/// By bytes, since nobody knows beforehand how many letters an mbox has. Not drawn where stderr is no terminal.
-fn progress(total_bytes: u64) -> ProgressBar {
-    let bar = ProgressBar::new(total_bytes);
-    let shape = "{bar:30} {binary_bytes}/{binary_total_bytes}, {msg}, {eta} left";
-    match ProgressStyle::with_template(shape) {
-        Ok(style) => bar.with_style(style),
-        // The shape is a constant, and right.
-        Err(_) => bar,
-    }
 }
 
 /// Files letter after letter, many at once; ends at the first fault that is not a letter's own.

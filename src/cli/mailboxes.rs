@@ -60,7 +60,8 @@ async fn list(context: &Context) -> anyhow::Result<Exit> {
         context.screen.json(&values)?;
         return Ok(Exit::Ok);
     }
-    context.screen.table(&["MAILBOX", "SOURCE", "LAST FETCH", "BACKLOG", "REFUSED", "WRONG"], &lines)?;
+    let headings = &["MAILBOX", "SOURCE", "LAST FETCH", "BACKLOG", "REFUSED", "WRONG"];
+    context.screen.listing(headings, &lines, "no mailbox is configured")?;
     Ok(Exit::Ok)
 }
 

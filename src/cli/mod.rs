@@ -33,6 +33,9 @@ mod starter;
 mod vocabulary;
 pub mod output;
 mod table;
+mod times;
+mod wrap;
+mod progress;
 
 pub use exit::{Exit, Failure};
 pub use vocabulary::vocabulary;
@@ -197,7 +200,11 @@ async fn dispatch(matches: &ArgMatches, program: String) -> anyhow::Result<Exit>
     let named = matches.get_one::<PathBuf>("workspace").map_or(Path::new("."), PathBuf::as_path);
     let workspace = std::path::absolute(named)
         .map_err(|source| Failure::new(Exit::Usage, "no such workspace path").because(source))?;
-    let context = Context { workspace, program, screen: Screen::stdout(matches.get_flag("json")) };
+    let context = Context {
+        workspace,
+        program,
+        screen: Screen::stdout(matches.get_flag("json")).with_header(matches.get_flag("header")),
+    };
     tracing::debug!(command = name, workspace = %context.workspace.display(), "command starts");
     command.run(&context, args).await
 }
@@ -209,7 +216,6 @@ pub fn command() -> clap::Command {
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .disable_help_subcommand(true)
         .args(global_args())
         .subcommands(COMMANDS.iter().map(|command| command.clap()))
 }
@@ -217,7 +223,7 @@ pub fn command() -> clap::Command {
 /// Heads the options that every command takes, so that a command's own stand together.
 const EVERYWHERE: &str = "Everywhere";
 
-fn global_args() -> [Arg; 4] {
+fn global_args() -> [Arg; 5] {
     [
         Arg::new("workspace")
             .long("workspace")
@@ -233,6 +239,12 @@ fn global_args() -> [Arg; 4] {
             .global(true)
             .help_heading(EVERYWHERE)
             .help("Print one JSON value instead of text"),
+        Arg::new("header")
+            .long("header")
+            .action(ArgAction::SetTrue)
+            .global(true)
+            .help_heading(EVERYWHERE)
+            .help("Begin lists in a pipe with the names of their columns"),
         Arg::new("log")
             .long("log")
             .value_name("FILTER")

@@ -1,5 +1,6 @@
 //! `attache notices list|show`: what the owner is told by mail, and what waits to be told.
 
+use super::table::Columns;
 use super::threads::number;
 use super::{Command, Context, Exit, Failure};
 use crate::store::{Notice, NoticeFold, Store, StoreError, Told};
@@ -19,10 +20,9 @@ impl Command for NoticesCommand {
                 .default_value("50")
                 .help(help)
         };
-        let which = Arg::new("which")
-            .value_name("CAUSE|ID")
-            .required(true)
-            .help("A cause as `list` shows it, or the id of one notice, or the first characters of it");
+        let which = Arg::new("which").value_name("CAUSE|ID").required(true).help(
+            "A cause as `list` shows it, or the id of one notice, or the last or first characters of it",
+        );
         clap::Command::new("notices")
             .about("List and show what went wrong, whether or not the owner was told by mail")
             .subcommand_required(true)
@@ -71,7 +71,8 @@ async fn list(context: &Context, store: &Store, limit: u32) -> anyhow::Result<()
         ]
     });
     let headings = ["CAUSE", "FACTS", "FIRST", "LAST", "TOLD", "DELIVERY", "MAIL", "NEWEST"];
-    Ok(context.screen.table(&headings, &rows.collect::<Vec<_>>())?)
+    let columns = Columns::of(&headings).spare(&["FIRST", "DELIVERY", "TOLD", "MAIL", "FACTS"]);
+    Ok(context.screen.listing(columns, &rows.collect::<Vec<_>>(), "there is no notice")?)
 }
 
 async fn show(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Result<()> {

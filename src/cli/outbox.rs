@@ -5,6 +5,7 @@
 
 mod check;
 
+use super::table::Columns;
 use super::threads::persona_of;
 use super::{Command, Context, Exit, Failure, output};
 use crate::domain::{DeliveryId, ReportAction, RunId, Timestamp};
@@ -164,8 +165,9 @@ async fn list(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
             delivery.subject.clone(),
         ]
     });
-    let headings = ["ID", "PERSONA", "STATE", "TRIES", "NEXT", "TO", "SUBJECT"];
-    context.screen.table(&headings, &lines.collect::<Vec<_>>())?;
+    let columns = Columns::of(&["ID", "PERSONA", "STATE", "TRIES", "NEXT", "TO", "SUBJECT"])
+        .spare(&["TRIES", "PERSONA"]);
+    context.screen.listing(columns, &lines.collect::<Vec<_>>(), "nothing is queued")?;
     Ok(Exit::Ok)
 }
 

@@ -1,9 +1,11 @@
-//! How commands print: quiet tables on a terminal, tab-separated lines in a pipe, one JSON value under `--json`.
+//! How commands print: quiet tables on a terminal, tab-separated lines in a pipe, one JSON value under `--json`. Prose ends
+//! where the terminal ends.
 //!
 //! Everything a command prints goes through [`Screen`], so that a closed pipe ends the command instead of
 //! panicking, and so that text that came from mail cannot drive the terminal.
 
-use super::table;
+use super::table::{self, Columns};
+use super::{times, wrap};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
@@ -43,6 +45,8 @@ pub struct Screen {
     /// Columns of the terminal, where that is known.
     width: Option<usize>,
     json: bool,
+    /// Lists in a pipe begin with the names of their columns.
+    header: bool,
 }
 
 impl Screen {
@@ -53,9 +57,19 @@ impl Screen {
         let screen = Self::new(Box::new(anstream::AutoStream::auto(std::io::stdout())), terminal, json);
         Self { width, ..screen }
     }
+    /// The same, whose lists in a pipe begin with the names of their columns.
+    #[must_use]
+    pub fn with_header(self, header: bool) -> Self {
+        Self { header, ..self }
+    }
+    /// The same on a terminal of so many columns.
+    #[must_use]
+    pub fn with_width(self, width: usize) -> Self {
+        Self { width: Some(width), ..self }
+    }
     /// Any other place, for tests and pagers.
     pub fn new(out: Box<dyn Write + Send>, terminal: bool, json: bool) -> Self {
-        Self { out: Mutex::new(out), terminal, width: None, json }
+        Self { out: Mutex::new(out), terminal, width: None, json, header: false }
     }
     /// Whether a person looks at a terminal.
     pub fn is_terminal(&self) -> bool {
@@ -84,30 +98,64 @@ impl Screen {
     }
     /// Prints a listing: a JSON array under `--json`, else one row per item.
     ///
-    /// On a terminal the rows stand under their headings; in a pipe they are tab-separated without headings, as
-    /// `cut` and `awk` want them.
-    pub fn list<T: Serialize>(
+    /// On a terminal the rows stand under their headings, or `nothing` says that there is none; in a pipe they are
+    /// tab-separated, as `cut` and `awk` want them, with headings when `--header` was given.
+    pub fn list<'c, T: Serialize>(
         &self,
         items: &[T],
-        headings: &[&str],
+        columns: impl Into<Columns<'c>>,
+        nothing: &str,
         row: impl Fn(&T) -> Vec<String>,
     ) -> anyhow::Result<()> {
         if self.json {
             return self.json(&items);
         }
         let rows = items.iter().map(row).collect::<Vec<_>>();
-        Ok(self.table(headings, &rows)?)
+        Ok(self.listing(columns, &rows, nothing)?)
     }
-    /// Prints rows as [`Screen::list`] does, for output that is not one listing.
-    pub fn table(&self, headings: &[&str], rows: &[Vec<String>]) -> Result<(), Unwritten> {
-        let text = if self.terminal { table::quiet(headings, rows, self.width) } else { tabbed(rows) };
-        self.raw(&text)
+    /// Prints rows as [`Screen::list`] does, for output whose JSON is made elsewhere.
+    pub fn listing<'c>(
+        &self,
+        columns: impl Into<Columns<'c>>,
+        rows: &[Vec<String>],
+        nothing: &str,
+    ) -> Result<(), Unwritten> {
+        if self.terminal && rows.is_empty() {
+            return self.line(nothing);
+        }
+        self.table(columns, rows)
+    }
+    /// Prints rows that are a part of something.
+    pub fn table<'c>(&self, columns: impl Into<Columns<'c>>, rows: &[Vec<String>]) -> Result<(), Unwritten> {
+        let columns = columns.into();
+        if self.terminal {
+            return self.raw(&table::quiet(&columns, rows, self.width));
+        }
+        let headings = columns.headings().iter().map(|heading| (*heading).to_owned()).collect();
+        let headings: Vec<Vec<String>> = if self.header { vec![headings] } else { Vec::new() };
+        self.raw(&(tabbed(&headings) + &tabbed(rows)))
     }
     /// Prints label and value pairs of one thing, the labels aligned.
     pub fn fields(&self, fields: &[(&str, String)]) -> Result<(), Unwritten> {
         let width = fields.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
-        let lines = fields.iter().map(|(label, value)| format!("{label:width$}  {}\n", one_line(value)));
+        let lines = fields.iter().map(|(label, value)| {
+            let value = one_line(value);
+            let value = if self.terminal { times::localised(&value) } else { value };
+            self.broken(&format!("{label:width$}  {value}"), &" ".repeat(width + 2)) + "\n"
+        });
         self.raw(&lines.collect::<String>())
+    }
+    /// Prints text line by line behind a mark, so that it cannot imitate what stands around it.
+    pub fn behind(&self, mark: &str, text: &str) -> Result<(), Unwritten> {
+        let lines = printable(text);
+        let lines = lines.lines().map(|line| self.broken(&format!("{mark}{line}"), mark) + "\n");
+        self.raw(&lines.collect::<String>())
+    }
+    /// A line that is broken where the terminal ends; what follows the first part stands behind `hang`.
+    fn broken(&self, line: &str, hang: &str) -> String {
+        let Some(width) = self.width.filter(|_| self.terminal) else { return line.to_owned() };
+        let parts = wrap::breaks(line, width, hang.chars().count());
+        parts.into_iter().map(|range| &line[range]).collect::<Vec<_>>().join(&format!("\n{hang}"))
     }
     /// Prints a mail: byte by byte in a pipe, made harmless on a terminal.
     pub fn bytes(&self, bytes: &[u8]) -> Result<(), Unwritten> {
@@ -116,18 +164,39 @@ impl Screen {
         }
         self.written(bytes)
     }
-    /// Prints pieces of text, each in its own style, and a line end. Styles show on a terminal only.
+    /// Prints pieces of text, each in its own style, and a line end. Styles show on a terminal only, and there the line
+    /// is broken where the terminal ends.
     pub fn styled(&self, pieces: &[(Style, &str)]) -> Result<(), Unwritten> {
+        let pieces = pieces.iter().map(|(style, piece)| (*style, printable(piece))).collect::<Vec<_>>();
+        let line = pieces.iter().map(|(_, piece)| piece.as_str()).collect::<String>();
+        let (line, hang) = (line.trim_end(), wrap::hanging(&line));
+        let ranges = match self.width.filter(|_| self.terminal && !line.contains('\n')) {
+            Some(width) => wrap::breaks(line, width, hang.chars().count()),
+            None => std::iter::once(0..line.len()).collect(),
+        };
         let mut text = String::new();
-        for (style, piece) in pieces {
-            let piece = printable(piece);
-            if self.terminal && *style != Style::new() {
-                text.push_str(&format!("{style}{piece}{style:#}"));
-            } else {
-                text.push_str(&piece);
+        for (number, range) in ranges.into_iter().enumerate() {
+            if number > 0 {
+                text.push_str(&format!("\n{hang}"));
             }
+            self.paint(&pieces, range, &mut text);
         }
-        self.raw(&format!("{}\n", text.trim_end()))
+        self.raw(&format!("{text}\n"))
+    }
+    /// Adds the part of a line that lies in `range`, each piece in its style.
+    fn paint(&self, pieces: &[(Style, String)], range: std::ops::Range<usize>, text: &mut String) {
+        let mut begin = 0;
+        for (style, piece) in pieces {
+            let (from, until) = (range.start.max(begin), range.end.min(begin + piece.len()));
+            if let Some(part) = piece.get(from.saturating_sub(begin)..until.saturating_sub(begin))
+                && from < until
+            {
+                let is_plain = !self.terminal || *style == Style::new();
+                let painted = if is_plain { part.to_owned() } else { format!("{style}{part}{style:#}") };
+                text.push_str(&painted);
+            }
+            begin += piece.len();
+        }
     }
     /// Text that is already safe. Flushes, so that a reader in a pipe sees it now.
     fn raw(&self, text: &str) -> Result<(), Unwritten> {

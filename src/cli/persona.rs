@@ -1,5 +1,6 @@
 //! `attache persona list|show|create`: who lives in this workspace.
 
+use super::table::Columns;
 use super::{Command, Context, Exit, Failure};
 use crate::config::{Persona, check_name, description, show_persona};
 use crate::domain::{Address, PersonaId};
@@ -70,7 +71,8 @@ fn list(context: &Context) -> anyhow::Result<Exit> {
             joined(&persona.aliases),
         ]
     });
-    context.screen.table(&["ID", "ADDRESS", "NAME", "ALIASES"], &rows.collect::<Vec<_>>())?;
+    let columns = Columns::of(&["ID", "ADDRESS", "NAME", "ALIASES"]).main("ADDRESS");
+    context.screen.listing(columns, &rows.collect::<Vec<_>>(), "no persona lives here")?;
     Ok(Exit::Ok)
 }
 

@@ -2,6 +2,7 @@
 //!
 //! `list` reads configuration and database, `check` asks the providers and costs nothing, `test` makes two small calls.
 
+use super::table::Columns;
 use super::{Command, Context, Exit, Failure, output};
 use crate::clock::SystemClock;
 use crate::config::{Config, dollars};
@@ -71,7 +72,8 @@ async fn list(context: &Context, config: &Config) -> anyhow::Result<Exit> {
     let rows: Vec<Vec<String>> = seats.iter().map(|seat| listed_row(seat, of(seat))).collect();
     let headings =
         ["PROVIDER", "USED BY", "MODEL", "KEY", "ENDPOINT", "CALLS", "LAST SUCCESS", "TOOK", "LAST FAILURE"];
-    context.screen.table(&headings, &rows)?;
+    let columns = Columns::of(&headings).spare(&["TOOK", "ENDPOINT", "LAST SUCCESS", "CALLS"]);
+    context.screen.listing(columns, &rows, "there is no provider")?;
     Ok(Exit::Ok)
 }
 

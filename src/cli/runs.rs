@@ -2,6 +2,7 @@
 
 use super::output::Screen;
 use super::replay::{find_letter, find_run, no_such_run};
+use super::table::Columns;
 use super::threads::{id_arg, number, page_args, persona_of};
 use super::{Command, Context, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
@@ -19,7 +20,9 @@ pub struct RunsCommand;
 
 impl Command for RunsCommand {
     fn clap(&self) -> clap::Command {
-        let states = PossibleValuesParser::new(RunState::ALL.iter().map(|state| state.as_str()));
+        // No run waits for an approval before there are approvals.
+        let states = RunState::ALL.iter().filter(|state| **state != RunState::WaitingApproval);
+        let states = PossibleValuesParser::new(states.map(|state| state.as_str()));
         let state = Arg::new("state")
             .long("state")
             .value_name("STATE")
@@ -34,7 +37,7 @@ impl Command for RunsCommand {
         let named = |name: &'static str, about: &'static str| {
             clap::Command::new(name)
                 .about(about)
-                .arg(id_arg().help("Its id, the first characters of it, or `last`"))
+                .arg(id_arg().help("Its id, the last or first characters of it, or `last`"))
         };
         clap::Command::new("runs")
             .about("List, show, cancel and retry runs, and answer what was filed")
@@ -51,7 +54,7 @@ impl Command for RunsCommand {
             .subcommand(named("cancel", "End a run that has not ended"))
             .subcommand(clap::Command::new("answer").about("Answer a letter that a rule has filed").arg(
                 id_arg().help(
-                    "The letter's id, the first characters of it, or `last` for the newest that is filed",
+                    "The letter's id, the last or first characters of it, or `last` for the newest that is filed",
                 ),
             ))
             .subcommand(retry_command())
@@ -119,8 +122,9 @@ async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
             run.subject.clone(),
         ]
     });
-    let headings = ["ID", "QUEUED", "PERSONA", "TRIGGER", "STATE", "WHY", "SUBJECT"];
-    context.screen.table(&headings, &rows.collect::<Vec<_>>())?;
+    let columns = Columns::of(&["ID", "QUEUED", "PERSONA", "TRIGGER", "STATE", "WHY", "SUBJECT"])
+        .spare(&["TRIGGER", "PERSONA"]);
+    context.screen.listing(columns, &rows.collect::<Vec<_>>(), "there is no such run")?;
     Ok(Exit::Ok)
 }
 
@@ -232,7 +236,7 @@ fn show(context: &Context, record: &RunRecord) -> anyhow::Result<()> {
             vec![entry.resolver.clone(), entry.source.clone(), bytes, tokens, entry.outcome.clone(), why]
         });
         let headings = ["RESOLVER", "SOURCE", "BYTES", "TOKENS", "OUTCOME", "WHY"];
-        screen.table(&headings, &rows.collect::<Vec<_>>())?;
+        screen.table(Columns::of(&headings).main("SOURCE").spare(&["BYTES"]), &rows.collect::<Vec<_>>())?;
     }
     section(screen, "\nturns", &["TURN", "TRY", "STATE", "MODEL", "IN", "OUT", "ERROR"], &turns(record))?;
     section(screen, "\ncalls", &["ID", "TOOL", "ENDED", "ARGUMENTS"], &calls(record))?;
@@ -343,7 +347,7 @@ fn retry_command() -> clap::Command {
     let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
     clap::Command::new("retry")
         .about("Queue a failed, cancelled or waiting run for now, or with --failed all that failed")
-        .arg(id_arg().required(false).help("Its id, the first characters of it, or `last`"))
+        .arg(id_arg().required(false).help("Its id, the last or first characters of it, or `last`"))
         .arg(flag("failed").conflicts_with("id").help("All failed runs; says how many and waits for --yes"))
         .arg(of_failed("class", "CLASS").value_parser(classes).help("Only those that failed with this class"))
         .arg(of_failed("persona", "ID").help("Only this persona's"))

@@ -1,37 +1,119 @@
-//! Tables on a terminal: no lines, a bold heading, and made narrower where the terminal is.
+//! Tables on a terminal: no lines, a bold heading, times in the reader's zone, and made narrower where the terminal is.
 //!
 //! Absent on purpose: wrapping inside cells. Whoever wants all of it has a pipe, or `--json`.
 
 use super::output::{BOLD, one_line};
+use super::times;
 use comfy_table::{ContentArrangement, Table, presets};
 
 /// Spaces between columns.
 const GAP: usize = 2;
 /// No column is cut to fewer characters.
 const CELL_MIN: usize = 10;
-/// The part of an id that its clock made: nearly always enough to name it.
-const ID_HEAD: usize = 13;
+/// The column that matters is cut to fewer characters only when nothing else is left to cut.
+const MAIN_MIN: usize = 28;
+/// As much of an id as lists show: its end, which chance made; its beginning is the time.
+pub const ID_TAIL: usize = 8;
 
-/// Rows under their headings. A table wider than `width` first loses what can be typed or guessed without it (the tail
-/// of ids, seconds, the year), then the ends of its widest cells, at last its right edge.
-pub fn quiet(headings: &[&str], rows: &[Vec<String>], width: Option<usize>) -> String {
-    let mut cells: Vec<Vec<String>> =
-        rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
-    if let Some(width) = width {
-        fit(headings, &mut cells, width);
+/// The headings of a table, and which of its columns matter how much.
+#[derive(Debug, Clone)]
+pub struct Columns<'a> {
+    headings: Vec<&'a str>,
+    main: Option<&'a str>,
+    spare: Vec<&'a str>,
+}
+
+impl<'a> Columns<'a> {
+    /// The last column matters most unless [`Columns::main`] names another.
+    pub fn of(headings: &[&'a str]) -> Self {
+        Self { headings: headings.to_vec(), main: headings.last().copied(), spare: Vec::new() }
     }
+    /// The column that gets the room.
+    #[must_use]
+    pub fn main(mut self, heading: &'a str) -> Self {
+        self.main = Some(heading);
+        self
+    }
+    /// Columns that a narrow terminal does without, the first to go first.
+    #[must_use]
+    pub fn spare(mut self, headings: &[&'a str]) -> Self {
+        self.spare = headings.to_vec();
+        self
+    }
+    pub fn headings(&self) -> &[&'a str] {
+        &self.headings
+    }
+}
+
+impl<'a, const N: usize> From<&[&'a str; N]> for Columns<'a> {
+    fn from(headings: &[&'a str; N]) -> Self {
+        Self::of(headings)
+    }
+}
+
+impl<'a> From<&[&'a str]> for Columns<'a> {
+    fn from(headings: &[&'a str]) -> Self {
+        Self::of(headings)
+    }
+}
+
+/// One column with its cells.
+#[derive(Debug, Clone)]
+struct Column<'a> {
+    heading: &'a str,
+    is_main: bool,
+    cells: Vec<String>,
+}
+
+impl Column<'_> {
+    fn width(&self) -> usize {
+        self.cells_width().max(self.heading.chars().count())
+    }
+    fn cells_width(&self) -> usize {
+        self.cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0)
+    }
+    /// Whether it says nothing any more when its cells are cut.
+    fn is_fixed(&self) -> bool {
+        self.cells.iter().any(|cell| is_id(cell) || is_tail(cell) || times::is_local(cell))
+    }
+    /// Whether no row has anything there.
+    fn is_blank(&self) -> bool {
+        self.cells.iter().all(|cell| matches!(cell.as_str(), "" | "0" | "-"))
+    }
+}
+
+/// Rows under their headings. A table wider than `width` first loses what can be typed or guessed without it (the heads of
+/// ids, seconds, the year, columns without content), then columns that can be spared, then the ends of its widest cells, the
+/// main column's last.
+pub fn quiet(columns: &Columns<'_>, rows: &[Vec<String>], width: Option<usize>) -> String {
+    let cell = |row: &Vec<String>, at: usize| row.get(at).map(|cell| times::localised(&one_line(cell)));
+    let headings = columns.headings.iter().enumerate();
+    let mut table: Vec<Column<'_>> = headings
+        .map(|(at, heading)| Column {
+            heading,
+            is_main: columns.main == Some(heading),
+            cells: rows.iter().map(|row| cell(row, at).unwrap_or_default()).collect(),
+        })
+        .collect();
+    if let Some(width) = width {
+        fit(&mut table, &columns.spare, width);
+    }
+    drawn(&table, rows.len(), width.unwrap_or(usize::MAX))
+}
+
+fn drawn(columns: &[Column<'_>], rows: usize, width: usize) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(headings);
-    for row in cells {
-        table.add_row(row);
+    table.set_header(columns.iter().map(|column| column.heading));
+    for row in 0..rows {
+        table.add_row(columns.iter().map(|column| column.cells[row].as_str()));
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, GAP as u16));
     }
     let mut lines = table.lines().map(|line| {
         let mut line = line.trim_end().to_owned();
-        cut(&mut line, width.unwrap_or(usize::MAX));
+        cut(&mut line, width);
         line
     });
     let heading = lines.next().unwrap_or_default();
@@ -39,76 +121,65 @@ pub fn quiet(headings: &[&str], rows: &[Vec<String>], width: Option<usize>) -> S
     format!("{BOLD}{heading}{BOLD:#}\n{rest}")
 }
 
-fn fit(headings: &[&str], rows: &mut [Vec<String>], width: usize) {
-    for shorter in [shorten_ids, drop_seconds, drop_year] {
-        if overflow(headings, rows, width) > 0 {
-            (0..headings.len()).for_each(|column| shorter(rows, column));
+fn fit(table: &mut Vec<Column<'_>>, spare: &[&str], width: usize) {
+    for shorter in [shorten_ids, times::drop_seconds, times::drop_year] {
+        if overflow(table, width) > 0 {
+            table.iter_mut().for_each(|column| shorter(&mut column.cells));
         }
     }
+    if overflow(table, width) > 0 {
+        table.retain(|column| column.is_main || !column.is_blank());
+    }
+    // What the main column needs to be readable comes before columns that can be spared.
+    for heading in spare {
+        let mut tried = table.clone();
+        narrow(&mut tried, width, MAIN_MIN);
+        if overflow(&tried, width) == 0 {
+            break;
+        }
+        table.retain(|column| column.heading != *heading);
+    }
+    narrow(table, width, MAIN_MIN);
+    narrow(table, width, CELL_MIN);
+}
+
+/// Cuts the widest cells, step by step, so that two long columns share the loss.
+fn narrow(table: &mut [Column<'_>], width: usize, main_min: usize) {
     loop {
-        let overflow = overflow(headings, rows, width);
-        let widths = (0..headings.len()).map(|column| cells_width(rows, column));
-        let widest = widths.zip(0..).filter(|(_, column)| !is_fixed(rows, *column)).max();
-        let (cells, column) = match widest {
-            Some(widest) if overflow > 0 && widest.0 > CELL_MIN => widest,
-            _ => return,
-        };
-        // One step for each column and round, so that two long ones share the loss.
-        let to = cells.saturating_sub(overflow.min(CELL_MIN)).max(CELL_MIN);
-        rows.iter_mut().filter_map(|row| row.get_mut(column)).for_each(|cell| cut(cell, to));
+        let overflow = overflow(table, width);
+        let least = |column: &Column<'_>| if column.is_main { main_min } else { CELL_MIN };
+        let cuttable =
+            table.iter_mut().filter(|column| !column.is_fixed() && column.cells_width() > least(column));
+        // The main column goes last among those of one width, and others go before it.
+        let widest = cuttable.max_by_key(|column| (!column.is_main, column.cells_width()));
+        let Some(column) = widest.filter(|_| overflow > 0) else { return };
+        let (cells, least) = (column.cells_width(), least(column));
+        let to = cells.saturating_sub(overflow.min(CELL_MIN)).max(least);
+        column.cells.iter_mut().for_each(|cell| cut(cell, to));
     }
 }
 
 /// Characters that the widest line has too many.
-fn overflow(headings: &[&str], rows: &[Vec<String>], width: usize) -> usize {
-    let columns = headings.iter().zip(0..);
-    let wide = columns.map(|(heading, column)| cells_width(rows, column).max(heading.len()) + GAP);
-    wide.sum::<usize>().saturating_sub(GAP).saturating_sub(width)
+fn overflow(table: &[Column<'_>], width: usize) -> usize {
+    let wide: usize = table.iter().map(|column| column.width() + GAP).sum();
+    wide.saturating_sub(GAP).saturating_sub(width)
 }
 
-fn cells_width(rows: &[Vec<String>], column: usize) -> usize {
-    rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
-}
-
-/// Ids down to their heads, while these differ.
-fn shorten_ids(rows: &mut [Vec<String>], column: usize) {
-    let ids: Vec<&str> = rows
-        .iter()
-        .filter_map(|row| row.get(column))
-        .filter(|cell| is_id(cell))
-        .map(String::as_str)
-        .collect();
-    let mut heads: Vec<&str> = ids.iter().map(|id| &id[..ID_HEAD]).collect();
-    let mut whole = ids.clone();
-    for list in [&mut heads, &mut whole] {
+/// Ids down to their tails, while these differ.
+fn shorten_ids(cells: &mut [String]) {
+    let ids: Vec<&str> = cells.iter().filter(|cell| is_id(cell)).map(String::as_str).collect();
+    let distinct = |list: &mut Vec<&str>| {
         list.sort_unstable();
         list.dedup();
+        list.len()
+    };
+    let mut tails: Vec<&str> = ids.iter().map(|id| &id[id.len() - ID_TAIL..]).collect();
+    if distinct(&mut tails) == distinct(&mut ids.clone()) {
+        cells
+            .iter_mut()
+            .filter(|cell| is_id(cell))
+            .for_each(|cell| *cell = cell.split_off(cell.len() - ID_TAIL));
     }
-    let differ = heads.len() == whole.len();
-    let cells = rows.iter_mut().filter_map(|row| row.get_mut(column));
-    cells.filter(|cell| differ && is_id(cell)).for_each(|cell| cell.truncate(ID_HEAD));
-}
-
-/// `2026-11-21T00:55:03.759Z` to `2026-11-21 00:55Z`, and so with `+01:00`.
-fn drop_seconds(rows: &mut [Vec<String>], column: usize) {
-    let cells = rows.iter_mut().filter_map(|row| row.get_mut(column));
-    for cell in cells.filter(|cell| has_shape(cell, &WHOLE)) {
-        let zone = if cell.ends_with('Z') { "Z" } else { &cell[19..] };
-        *cell = format!("{} {}{zone}", &cell[..10], &cell[11..16]);
-    }
-}
-
-/// `2026-11-21 00:55Z` to `11-21 00:55Z`.
-fn drop_year(rows: &mut [Vec<String>], column: usize) {
-    let cells = rows.iter_mut().filter_map(|row| row.get_mut(column));
-    cells.filter(|cell| has_shape(cell, &SHORT)).for_each(|cell| *cell = cell.split_off(5));
-}
-
-/// Whether a column says nothing any more when its cells are cut.
-fn is_fixed(rows: &[Vec<String>], column: usize) -> bool {
-    let is_head = |cell: &String| cell.len() == ID_HEAD && cell.as_bytes()[8] == b'-';
-    let mut cells = rows.iter().filter_map(|row| row.get(column));
-    cells.any(|cell| is_id(cell) || is_head(cell) || is_instant(cell))
 }
 
 /// The shape of a UUID.
@@ -120,22 +191,11 @@ fn is_id(cell: &str) -> bool {
     cell.len() == 36 && cell.bytes().enumerate().all(shaped)
 }
 
-/// The shapes of instants, `0` for any digit: as they are, without seconds, and without the year.
-const WHOLE: [&str; 3] =
-    ["0000-00-00T00:00:00.000Z", "0000-00-00T00:00:00+00:00", "0000-00-00T00:00:00-00:00"];
-const SHORT: [&str; 3] = ["0000-00-00 00:00Z", "0000-00-00 00:00+00:00", "0000-00-00 00:00-00:00"];
-const SHORTEST: [&str; 3] = ["00-00 00:00Z", "00-00 00:00+00:00", "00-00 00:00-00:00"];
-
-fn is_instant(cell: &str) -> bool {
-    [WHOLE, SHORT, SHORTEST].iter().any(|shapes| has_shape(cell, shapes))
+fn is_tail(cell: &str) -> bool {
+    cell.len() == ID_TAIL && cell.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-fn has_shape(cell: &str, shapes: &[&str]) -> bool {
-    let fits = |(is, wanted): (u8, u8)| if wanted == b'0' { is.is_ascii_digit() } else { is == wanted };
-    shapes.iter().any(|shape| cell.len() == shape.len() && cell.bytes().zip(shape.bytes()).all(fits))
-}
-
-fn cut(cell: &mut String, chars_max: usize) {
+pub(super) fn cut(cell: &mut String, chars_max: usize) {
     if let Some((end, _)) = cell.char_indices().nth(chars_max) {
         let end = cell[..end].char_indices().next_back().map_or(0, |(last, _)| last);
         cell.truncate(end);
@@ -148,61 +208,68 @@ mod tests {
     use super::*;
 
     fn rows() -> Vec<Vec<String>> {
-        let row = |id: &str, subject: &str| {
-            [id, "2026-11-21T00:55:03.759Z", "concierge", subject].map(ToOwned::to_owned).to_vec()
+        let row = |id: &str, held: &str, subject: &str| {
+            let cells =
+                [id, "2026-11-21T00:55:03+01:00", "concierge", "0", held, "bob@guests.example", subject];
+            cells.map(ToOwned::to_owned).to_vec()
         };
         vec![
             row(
                 "01a1fb99-8145-7284-91a1-a7c9decaa857",
+                "",
                 "A very long subject about müsli and other breakfasts",
             ),
-            row("01a1fb99-0a93-74da-b840-402ecc08a2b9", "Short"),
+            row("01a1fb99-8145-74da-b840-402ecc08a2b9", "", "Short"),
         ]
     }
 
-    const HEADINGS: [&str; 4] = ["ID", "QUEUED", "PERSONA", "SUBJECT"];
+    fn columns() -> Columns<'static> {
+        Columns::of(&["ID", "ACTIVE", "PERSONA", "RUNS", "HELD", "WITH", "SUBJECT"])
+    }
 
     #[test]
     fn a_table_fits_its_terminal_and_its_ids_still_name_their_rows() {
-        let shown = quiet(&HEADINGS, &rows(), Some(80));
+        let shown = quiet(&columns(), &rows(), Some(80));
         let lines = shown.lines().skip(1).collect::<Vec<_>>();
         assert_eq!(
             lines[0],
-            "01a1fb99-8145  11-21 00:55Z  concierge  A very long subject about müsli and oth…"
+            "decaa857  11-21 00:55+01:00  concierge  bob@guest…  A very long subject about m…"
         );
-        assert_eq!(lines[1], "01a1fb99-0a93  11-21 00:55Z  concierge  Short");
-        for width in 1..120 {
-            let shown = quiet(&HEADINGS, &rows(), Some(width));
+        assert_eq!(lines[1], "cc08a2b9  11-21 00:55+01:00  concierge  bob@guest…  Short");
+        for width in 1..160 {
+            let shown = quiet(&columns(), &rows(), Some(width));
             assert!(shown.lines().skip(1).all(|line| line.chars().count() <= width), "{width}:\n{shown}");
         }
     }
 
     #[test]
+    fn the_column_that_matters_gets_the_room_before_columns_that_can_be_spared() {
+        let mut rows = rows();
+        rows[0][4] = "filed:unauthenticated".to_owned();
+        rows[0][3] = "7".to_owned();
+        let all = quiet(&columns(), &rows, Some(96));
+        assert!(all.contains("RUNS"), "{all}");
+        let shown = quiet(&columns().spare(&["RUNS", "HELD"]), &rows, Some(80));
+        assert!(!shown.contains("RUNS") && shown.contains("A very long subject about m"), "{shown}");
+        let with = quiet(&columns().main("WITH"), &rows, Some(80));
+        assert!(with.contains("bob@guests.example"), "{with}");
+    }
+
+    #[test]
     fn a_table_that_fits_keeps_everything_and_so_does_one_without_a_width() {
-        for width in [None, Some(200)] {
-            let shown = quiet(&HEADINGS, &rows(), width);
-            assert!(
-                shown.contains("91a1-a7c9decaa857")
-                    && shown.contains("T00:55:03.759Z")
-                    && shown.contains("breakfasts")
-            );
+        for width in [None, Some(250)] {
+            let shown = quiet(&columns(), &rows(), width);
+            for kept in ["91a1-a7c9decaa857", "00:55:03+01:00", "HELD", "breakfasts"] {
+                assert!(shown.contains(kept), "{kept} is gone in {shown}");
+            }
         }
     }
 
     #[test]
-    fn local_times_keep_their_zone_when_they_are_shortened() {
-        let rows = [vec!["2026-11-23T09:00:00+01:00".to_owned(), "Weekday digest".to_owned()]];
-        let shown =
-            |width| quiet(&["NEXT", "NAME"], &rows, Some(width)).lines().nth(1).map(ToOwned::to_owned);
-        assert_eq!(shown(39).as_deref(), Some("2026-11-23 09:00+01:00  Weekday digest"));
-        assert_eq!(shown(30).as_deref(), Some("11-23 09:00+01:00  Weekday di…"));
-    }
-
-    #[test]
-    fn ids_of_one_instant_stay_whole() {
+    fn ids_whose_ends_are_the_same_stay_whole() {
         let mut rows = rows();
-        rows[1][0] = "01a1fb99-8145-7284-91a1-a7c9decaa858".to_owned();
-        let shown = quiet(&HEADINGS, &rows, Some(80));
-        assert!(shown.contains("a7c9decaa857") && shown.contains("a7c9decaa858"), "{shown}");
+        rows[1][0] = "01a1fb99-8146-7284-91a1-a7c9decaa857".to_owned();
+        let shown = quiet(&columns(), &rows, Some(120));
+        assert!(shown.contains("01a1fb99-8145-") && shown.contains("01a1fb99-8146-"), "{shown}");
     }
 }

@@ -1,6 +1,7 @@
 //! `attache threads list|show|raw|budget`: who wrote with whom, what became of it, and a letter's own bytes.
 
 use super::replay::not_found;
+use super::table::Columns;
 use super::{Command, Context, Exit, Failure, thread_budget};
 use crate::domain::PersonaId;
 use crate::replay::{MessageRecord, RunFacts, load_thread};
@@ -58,7 +59,7 @@ impl Command for ThreadsCommand {
 
 /// An id, or a piece of it.
 pub fn id_arg() -> Arg {
-    Arg::new("id").value_name("ID").required(true).help("Its id, or the first characters of it")
+    Arg::new("id").value_name("ID").required(true).help("Its id, or the last or first characters of it")
 }
 
 /// Whose, how many, and how many not.
@@ -122,8 +123,10 @@ async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
             thread.subject.clone(),
         ]
     });
-    let headings = ["ID", "ACTIVE", "PERSONA", "MSGS", "RUNS", "OPEN", "HELD", "WITH", "SUBJECT"];
-    context.screen.table(&headings, &rows.collect::<Vec<_>>())?;
+    let columns =
+        Columns::of(&["ID", "ACTIVE", "PERSONA", "MSGS", "RUNS", "OPEN", "HELD", "WITH", "SUBJECT"])
+            .spare(&["RUNS", "MSGS", "OPEN", "PERSONA"]);
+    context.screen.listing(columns, &rows.collect::<Vec<_>>(), "no letter has come yet")?;
     Ok(Exit::Ok)
 }
 
@@ -238,9 +241,5 @@ fn show_message(context: &Context, message: &MessageRecord, run: Option<&RunFact
         fields.extend([("why", why.to_owned()), ("remedy", remedy)]);
     }
     screen.fields(&fields)?;
-    // Behind a gutter, so that a letter cannot imitate what stands around it.
-    for line in message.text.trim_end().lines() {
-        screen.line(format!("| {line}"))?;
-    }
-    Ok(())
+    Ok(screen.behind("| ", message.text.trim_end())?)
 }

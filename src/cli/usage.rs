@@ -1,6 +1,7 @@
 //! `attache usage`: what calls used and cost, and what may still be spent.
 
 use super::runs::instant;
+use super::table::Columns;
 use super::{Command, Context, Exit};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Spending, dollars, spending};
@@ -88,7 +89,9 @@ async fn sums(context: &Context, store: &Store, since: Timestamp, by: UsageBy) -
     ];
     let headings = headings.iter().map(String::as_str).collect::<Vec<_>>();
     let rows = sums.iter().chain((sums.len() > 1).then_some(&total)).map(row);
-    context.screen.table(&headings, &rows.collect::<Vec<_>>())?;
+    let columns =
+        Columns::of(&headings).main(headings[0]).spare(&["REASONING", "SOURCE", "CACHED", "ESTIMATED"]);
+    context.screen.listing(columns, &rows.collect::<Vec<_>>(), "no model was called since then")?;
     for remark in remarks(&total, waiting) {
         context.screen.line(remark)?;
     }
@@ -207,7 +210,12 @@ async fn budgets(context: &Context, store: &Store) -> anyhow::Result<()> {
             .json(&json!({ "timezone": zone, "budgets": lines, "runs_waiting_for_money": waiting }));
     }
     let headings = ["PURSE", "PERIOD", "UNIT", "SPENT", "RESERVED", "LEFT", "MAX", "SET BY"];
-    context.screen.table(&headings, &lines.iter().map(Line::cells).collect::<Vec<_>>())?;
+    let columns = Columns::of(&headings).main("PURSE").spare(&["RESERVED", "SET BY"]);
+    context.screen.listing(
+        columns,
+        &lines.iter().map(Line::cells).collect::<Vec<_>>(),
+        "no persona lives here",
+    )?;
     context.screen.line(format!("days and months begin at midnight in {zone}"))?;
     if waiting > 0 {
         let hint =

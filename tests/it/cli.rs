@@ -147,6 +147,18 @@ fn a_listing_in_a_pipe_is_tab_separated_without_headings_or_colours() {
 }
 
 #[test]
+fn a_listing_in_a_pipe_begins_with_its_headings_when_they_are_asked_for() {
+    let workspace = Workspace::new();
+    let listed = workspace.run(&["persona", "list", "--header"]).stdout;
+    let plain = workspace.run(&["persona", "list"]).stdout;
+    assert_eq!(listed, format!("ID\tADDRESS\tNAME\tALIASES\n{plain}"));
+    // An empty list has headings all the same, and nothing else.
+    assert_eq!(workspace.run(&["outbox", "list"]).stdout, "");
+    let headings = "ID\tPERSONA\tSTATE\tTRIES\tNEXT\tTO\tSUBJECT\n";
+    assert_eq!(workspace.run(&["--header", "outbox", "list"]).stdout, headings);
+}
+
+#[test]
 fn settings_are_shown_by_file_and_secrets_are_not() {
     let workspace = Workspace::new();
     let args = ["--workspace", text(workspace.0.path()), "config", "show"];
@@ -259,6 +271,59 @@ fn wrong_command_lines_exit_with_2_and_help_with_0() {
     let help = answer(attache(&["--help"]));
     assert_eq!((help.code, help.stderr.as_str()), (0, ""));
     assert!(help.stdout.contains("Usage: attache"));
+    // As `git help` and `cargo help` have taught.
+    for (args, wanted) in [
+        (&["help"][..], "Usage: attache"),
+        (&["help", "runs"], "Usage: attache runs"),
+        (&["help", "runs", "list"], "Usage: attache runs list"),
+    ] {
+        let help = answer(attache(args));
+        assert_eq!((help.code, help.stderr.as_str()), (0, ""), "{args:?}");
+        assert!(help.stdout.contains(wanted), "{args:?}: {}", help.stdout);
+    }
+}
+
+/// A screen on paper, of a terminal with so many columns.
+fn drawn(width: usize, draw: impl Fn(&Screen)) -> String {
+    let paper = Paper::default();
+    let screen = Screen::new(Box::new(paper.clone()), true, false).with_width(width);
+    draw(&screen);
+    let bytes = paper.0.lock().expect("no writer panicked").clone();
+    String::from_utf8(bytes).expect("text")
+}
+
+#[test]
+fn an_empty_list_on_a_terminal_says_that_there_is_nothing() {
+    let none: [(String, String); 0] = [];
+    let shown = drawn(80, |screen| {
+        screen
+            .list(&none, &["ID", "TO"], "nothing is queued", |_| Vec::new())
+            .expect("paper takes everything");
+    });
+    assert_eq!(shown, "nothing is queued\n");
+}
+
+#[test]
+fn prose_ends_where_the_terminal_ends_and_keeps_its_mark() {
+    let letter = "Dear Porter,\nplease bring the two brown bags and the hat box to the station before noon.";
+    let shown = drawn(40, |screen| {
+        screen.behind("| ", letter).expect("paper takes everything");
+        let fields = [("what", "a sentence that is longer than the terminal is wide".to_owned())];
+        screen.fields(&fields).expect("paper takes everything");
+        let faint = anstyle::Style::new().dimmed();
+        let pieces = [(faint, "    | "), (anstyle::Style::new(), "and a piece of the timeline that is long")];
+        screen.styled(&pieces).expect("paper takes everything");
+    });
+    let wanted = "| Dear Porter,
+| please bring the two brown bags and
+| the hat box to the station before
+| noon.
+what  a sentence that is longer than the
+      terminal is wide
+\u{1b}[2m    | \u{1b}[0mand a piece of the timeline that
+    | is long
+";
+    assert_eq!(shown, wanted);
 }
 
 #[test]
@@ -358,7 +423,9 @@ fn printed(terminal: bool, json: bool) -> String {
     let screen = Screen::new(Box::new(paper.clone()), terminal, json);
     let mails = [("1", "Hello"), ("22", "\u{1b}[2J\u{9b}31mPay\nnow\tplease\u{202e}")];
     screen
-        .list(&mails, &["ID", "SUBJECT"], |(id, subject)| vec![(*id).to_owned(), (*subject).to_owned()])
+        .list(&mails, &["ID", "SUBJECT"], "no mail", |(id, subject)| {
+            vec![(*id).to_owned(), (*subject).to_owned()]
+        })
         .expect("paper takes everything");
     let bytes = paper.0.lock().expect("no writer panicked").clone();
     String::from_utf8(bytes).expect("text")

@@ -16,7 +16,7 @@ impl Command for Diff {
             Arg::new(name)
                 .value_name("RUN")
                 .required(true)
-                .help("An id of a run or of a fork, its first characters, or `last`")
+                .help("An id of a run or of a fork, its last or first characters, or `last`")
         };
         let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
         clap::Command::new("diff")

@@ -25,7 +25,7 @@ impl Command for Export {
                     .required(true)
                     .action(ArgAction::Append)
                     .num_args(1..)
-                    .help("Ids, their first characters, or `last`"),
+                    .help("Ids, their last or first characters, or `last`"),
             )
             .arg(
                 Arg::new("file")

@@ -30,7 +30,7 @@ impl Command for Fork {
                 Arg::new("id")
                     .value_name("RUN")
                     .required(true)
-                    .help("An id, its first characters, or `last`"),
+                    .help("An id, its last or first characters, or `last`"),
             )
             .arg(
                 text("at-turn", "N")

@@ -1,5 +1,6 @@
 //! `attache replay forks`: the forks that were made, the newest first.
 
+use crate::cli::table::Columns;
 use crate::cli::{Command, Context, Exit};
 use crate::store::StoredFork;
 use clap::ArgMatches;
@@ -33,20 +34,26 @@ impl Command for Forks {
             let store = context.store_beside().await?;
             let rows: Vec<Row> = store.forks(LISTED_MAX).await?.into_iter().map(row).collect();
             let headings = ["FORK", "RUN", "TURN", "STATE", "CHANGE", "MADE"];
-            context.screen.list(&rows, &headings, |row| {
-                let change = row.change.as_object().into_iter().flatten();
-                let change = change.filter(|(_, value)| !value.is_null()).map(|(key, value)| match value {
-                    _ if key == "persona_text" => "another persona text".to_owned(),
-                    Value::String(text) => format!("{key} {text}"),
-                    Value::Object(of) => {
-                        format!("another result of {}", of["call"].as_str().unwrap_or_default())
-                    }
-                    _ => key.clone(),
-                });
-                let change = change.collect::<Vec<_>>().join(", ");
-                let (id, run, turn) = (row.id.clone(), row.run.clone(), row.at_turn.to_string());
-                vec![id, run, turn, row.state.clone(), change, row.created_at.clone()]
-            })?;
+            context.screen.list(
+                &rows,
+                Columns::of(&headings).main("CHANGE"),
+                "no run was forked",
+                |row| {
+                    let change = row.change.as_object().into_iter().flatten();
+                    let change =
+                        change.filter(|(_, value)| !value.is_null()).map(|(key, value)| match value {
+                            _ if key == "persona_text" => "another persona text".to_owned(),
+                            Value::String(text) => format!("{key} {text}"),
+                            Value::Object(of) => {
+                                format!("another result of {}", of["call"].as_str().unwrap_or_default())
+                            }
+                            _ => key.clone(),
+                        });
+                    let change = change.collect::<Vec<_>>().join(", ");
+                    let (id, run, turn) = (row.id.clone(), row.run.clone(), row.at_turn.to_string());
+                    vec![id, run, turn, row.state.clone(), change, row.created_at.clone()]
+                },
+            )?;
             Ok(Exit::Ok)
         })
     }

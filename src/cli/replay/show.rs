@@ -32,7 +32,7 @@ pub fn args() -> Vec<Arg> {
         Arg::new("id")
             .value_name("RUN|THREAD|last")
             .required(true)
-            .help("An id, its first characters, or `last` for the newest run"),
+            .help("An id, its last or first characters, or `last` for the newest run"),
         flag("full").help("Show long texts and values whole"),
         number("turn").help("Only this turn and its calls"),
         text("tool", "NAME")

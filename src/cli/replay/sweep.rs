@@ -2,6 +2,7 @@
 //! another text.
 
 use crate::cli::runs::instant;
+use crate::cli::table::Columns;
 use crate::cli::{Command, Context, Exit, Failure, vocabulary};
 use crate::config::{self, Config, ConfigErrors, Problem};
 use crate::harness::as_of::Configs;
@@ -120,7 +121,9 @@ async fn sweep(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
             ]
         };
         let headings = ["ID", "QUEUED", "PERSONA", "EFFECT", "BY", "WHY"];
-        context.screen.table(&headings, &judged.iter().map(row).collect::<Vec<_>>())?;
+        context
+            .screen
+            .table(Columns::of(&headings).spare(&["PERSONA"]), &judged.iter().map(row).collect::<Vec<_>>())?;
     }
     let changed = all - same - unknown;
     context.screen.line(format!(

@@ -2,6 +2,7 @@
 //! something else today. Nothing is sent, started or written.
 
 use super::runs_of;
+use crate::cli::progress;
 use crate::cli::runs::instant;
 use crate::cli::{Command, Context, Exit, vocabulary};
 use crate::clock::{Clock, SystemClock};
@@ -11,6 +12,7 @@ use crate::replay::verify::{Outcome, Verified, Verifier};
 use crate::store::{RunFilter, Store, StoreError};
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
+use indicatif::ProgressBar;
 use serde_json::json;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -75,7 +77,7 @@ impl Command for Verify {
                     .num_args(1..)
                     .required_unless_present("all")
                     .conflicts_with("all")
-                    .help("Ids, their first characters, or `last`"),
+                    .help("Ids, their last or first characters, or `last`"),
             )
             .arg(Arg::new("all").long("all").action(ArgAction::SetTrue).help("Every run there is"))
             .arg(
@@ -97,10 +99,13 @@ impl Command for Verify {
             match args.get_many::<String>("run") {
                 Some(named) => {
                     let runs = runs_of(&store, named, "verified").await?;
-                    verify(context, &verifier, runs, (&mut tally, &mut told)).await?;
+                    let bar = progress::bar(context, runs.len() as u64, "runs");
+                    verify(context, &verifier, runs, (&mut tally, &mut told), &bar).await?;
+                    bar.finish_and_clear();
                 }
                 None => {
                     let since = args.get_one::<String>("since").map(|typed| instant(typed)).transpose()?;
+                    let bar = progress::bar(context, store.count_runs_since(since).await?, "runs");
                     let mut offset = 0;
                     loop {
                         let runs = page(&store, since, offset).await?;
@@ -108,8 +113,9 @@ impl Command for Verify {
                         if runs.is_empty() {
                             break;
                         }
-                        verify(context, &verifier, runs, (&mut tally, &mut told)).await?;
+                        verify(context, &verifier, runs, (&mut tally, &mut told), &bar).await?;
                     }
+                    bar.finish_and_clear();
                 }
             }
             drop(verifier);
@@ -132,15 +138,18 @@ async fn verify(
     verifier: &Arc<Verifier>,
     runs: Vec<RunId>,
     (tally, told): (&mut Tally, &mut Vec<Verified>),
+    bar: &ProgressBar,
 ) -> anyhow::Result<()> {
     let mut lanes = JoinSet::new();
     let runs = Arc::new(runs);
+    let bar = bar.clone();
     for lane in 0..AT_ONCE.min(runs.len()) {
-        let (verifier, runs) = (verifier.clone(), runs.clone());
+        let (verifier, runs, bar) = (verifier.clone(), runs.clone(), bar.clone());
         lanes.spawn(async move {
             let mut done = Vec::new();
             for (place, run) in runs.iter().enumerate().skip(lane).step_by(AT_ONCE) {
                 done.push((place, verifier.verify(run).await?));
+                bar.inc(1);
             }
             Ok::<_, StoreError>(done)
         });
@@ -150,14 +159,16 @@ async fn verify(
         done.extend(lane??);
     }
     done.sort_by_key(|(place, _)| *place);
-    for (_, verified) in done {
-        tally.count(&verified.outcome);
-        match context.json() {
-            true => told.push(verified),
-            false => tell(context, &verified)?,
+    bar.suspend(|| {
+        for (_, verified) in done {
+            tally.count(&verified.outcome);
+            match context.json() {
+                true => told.push(verified),
+                false => tell(context, &verified)?,
+            }
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// For people only what is not as it should be.

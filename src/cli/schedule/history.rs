@@ -1,6 +1,7 @@
 //! `attache schedule history`: what became of past slots, the newest first.
 
 use super::{Desk, count, count_arg, name_arg, subcommand, zone_of};
+use crate::cli::table::Columns;
 use crate::cli::{Command, Context, Exit};
 use crate::domain::RunId;
 use crate::scheduler::duty::timing::local_text;
@@ -33,7 +34,8 @@ impl Command for History {
             }
             let lines = slots.iter().map(|(zone, slot)| line(*zone, slot));
             let headings = ["SLOT", "PERSONA", "NAME", "KIND", "BECAME", "RUN", "RUN STATE", "NOTE"];
-            context.screen.table(&headings, &lines.collect::<Vec<_>>())?;
+            let columns = Columns::of(&headings).spare(&["KIND", "PERSONA"]);
+            context.screen.listing(columns, &lines.collect::<Vec<_>>(), "no slot came due yet")?;
             Ok(Exit::Ok)
         })
     }

@@ -1,6 +1,7 @@
 //! `attache schedule list`: every responsibility, whether it runs and when it is due.
 
 use super::{Desk, pause_reason, shown, state, subcommand, zone_of};
+use crate::cli::table::Columns;
 use crate::cli::{Command, Context, Exit, output};
 use crate::scheduler::duty::timing::local_text;
 use clap::ArgMatches;
@@ -29,7 +30,14 @@ impl Command for List {
                     cells.map(str::to_owned).to_vec()
                 })
                 .collect();
-            context.screen.table(&["NAME", "PERSONA", "WHEN", "ZONE", "STATE", "NEXT"], &lines)?;
+            let columns = Columns::of(&["NAME", "PERSONA", "WHEN", "ZONE", "STATE", "NEXT"])
+                .main("NAME")
+                .spare(&["ZONE"]);
+            context.screen.listing(
+                columns,
+                &lines,
+                "there is no responsibility; write one into `personas/ID/responsibilities/NAME.md`",
+            )?;
             for row in &rows {
                 match (&row.error, pause_reason(row)) {
                     (Some(error), _) => output::remark(error),

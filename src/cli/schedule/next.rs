@@ -42,7 +42,11 @@ impl Command for Next {
             let lines = slots.iter().map(|(at, row)| {
                 vec![local_text(*at, zone_of(row)), row.persona.to_string(), row.name.clone()]
             });
-            context.screen.table(&["SLOT", "PERSONA", "NAME"], &lines.collect::<Vec<_>>())?;
+            context.screen.listing(
+                &["SLOT", "PERSONA", "NAME"],
+                &lines.collect::<Vec<_>>(),
+                "nothing comes due",
+            )?;
             Ok(Exit::Ok)
         })
     }

@@ -1,0 +1,81 @@
+//! Instants as a person at a terminal reads them: in the zone of that terminal, and shorter where room is short.
+//!
+//! Rows and `--json` hold UTC. What bears an offset already is a time of somebody else, such as a responsibility's, and
+//! keeps it.
+
+use chrono::{DateTime, Local};
+
+/// As the store writes instants.
+const STORED: [&str; 2] = ["0000-00-00T00:00:00.000Z", "0000-00-00T00:00:00Z"];
+/// In this terminal's zone: whole, without seconds, and without the year.
+const OWN: [&str; 3] = ["0000-00-00 00:00:00", "0000-00-00 00:00", "00-00 00:00"];
+/// In a zone that it names: whole, without seconds, and without the year.
+const OTHER: [&str; 6] = [
+    "0000-00-00T00:00:00+00:00",
+    "0000-00-00T00:00:00-00:00",
+    "0000-00-00 00:00+00:00",
+    "0000-00-00 00:00-00:00",
+    "00-00 00:00+00:00",
+    "00-00 00:00-00:00",
+];
+
+/// A stored instant in this terminal's zone, without naming it: that is the reader's own. Any other text as it is.
+pub fn localised(text: &str) -> String {
+    let stored = DateTime::parse_from_rfc3339(text).ok().filter(|_| has_shape(text, &STORED));
+    match stored {
+        Some(at) => at.with_timezone(&Local).format("%Y-%m-%d %H:%M:%S").to_string(),
+        None => text.to_owned(),
+    }
+}
+
+/// Whether a cell is an instant, however short.
+pub fn is_local(cell: &str) -> bool {
+    has_shape(cell, &OWN) || has_shape(cell, &OTHER)
+}
+
+/// `2026-11-21 01:55:03` to `2026-11-21 01:55`, and so with `+01:00`.
+pub fn drop_seconds(cells: &mut [String]) {
+    for cell in cells.iter_mut().filter(|cell| has_shape(cell, &OWN[..1]) || has_shape(cell, &OTHER[..2])) {
+        *cell = format!("{} {}{}", &cell[..10], &cell[11..16], &cell[19..]);
+    }
+}
+
+/// `2026-11-21 01:55` to `11-21 01:55`.
+pub fn drop_year(cells: &mut [String]) {
+    for cell in cells.iter_mut().filter(|cell| has_shape(cell, &OWN[1..2]) || has_shape(cell, &OTHER[2..4])) {
+        *cell = cell.split_off(5);
+    }
+}
+
+/// Whether a text has one of these shapes, in which `0` stands for any digit.
+fn has_shape(text: &str, shapes: &[&str]) -> bool {
+    let fits = |(is, wanted): (u8, u8)| if wanted == b'0' { is.is_ascii_digit() } else { is == wanted };
+    shapes.iter().any(|shape| text.len() == shape.len() && text.bytes().zip(shape.bytes()).all(fits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chrono::TimeZone;
+
+    #[test]
+    fn stored_instants_are_shown_in_the_zone_of_the_terminal() {
+        let shown = localised("2026-11-21T00:55:03.759Z");
+        let back = chrono::NaiveDateTime::parse_from_str(&shown, "%Y-%m-%d %H:%M:%S").expect("a time");
+        let back = Local.from_local_datetime(&back).earliest().expect("an instant");
+        assert_eq!(back.to_utc().to_rfc3339(), "2026-11-21T00:55:03+00:00");
+        for kept in ["2026-11-23T09:00:00+01:00", "2026-11-23", "concierge", ""] {
+            assert_eq!(localised(kept), kept);
+        }
+    }
+
+    #[test]
+    fn times_get_shorter_and_those_of_others_keep_their_zone() {
+        let mut cells = ["2026-11-21 01:55:03", "2026-11-23T09:00:00+01:00", "never"].map(str::to_owned);
+        drop_seconds(&mut cells);
+        assert_eq!(cells, ["2026-11-21 01:55", "2026-11-23 09:00+01:00", "never"]);
+        drop_year(&mut cells);
+        assert_eq!(cells, ["11-21 01:55", "11-23 09:00+01:00", "never"]);
+        assert!(is_local(&cells[0]) && is_local(&cells[1]) && !is_local(&cells[2]));
+    }
+}
