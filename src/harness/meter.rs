@@ -33,7 +33,7 @@ impl Meter {
         for block in results {
             match code_of(block).as_deref() {
                 Some("malformed_arguments" | "invalid_arguments" | "unknown_tool") => {
-                    self.unusable_calls += 1
+                    self.unusable_calls += 1;
                 }
                 // Says nothing about how the model writes.
                 Some("skipped" | "truncated") => {}
