@@ -116,7 +116,7 @@ fn of_open(error: &OpenError) -> (Exit, Option<String>) {
         OpenError::Folder { path, source } if source.kind() == std::io::ErrorKind::AlreadyExists => {
             let hint =
                 format!("`{path}` is a file; the engine needs a folder of that name: move the file away");
-            Some((Exit::CannotCreate, Some(hint)))
+            return (Exit::CannotCreate, Some(hint));
         }
         OpenError::Folder { .. } => {
             let hint =
