@@ -46,7 +46,7 @@ pub(super) const FILED_SINCE: &str = "
 pub(super) const MISSED_LETTERS: &str = "
     SELECT id, persona_id, sender, subject, disposition FROM messages
     WHERE disposition >= 'filed:' AND disposition < 'filed:~' AND disposition <> 'filed:import' AND seq > $1
-      AND persona_id = $2 AND disposition IN (SELECT value FROM json_each($3)) ORDER BY seq DESC LIMIT $4";
+      AND +persona_id = $2 AND disposition IN (SELECT value FROM json_each($3)) ORDER BY seq DESC LIMIT $4";
 pub(super) const MARK_FILED_TOLD: &str = "
     UPDATE filed_told SET through_seq = $2, told_at = $3 WHERE id = 1 AND through_seq = $1";
 
