@@ -27,7 +27,7 @@ async fn a_run_that_fails_for_good_is_told_to_the_owners_at_once_and_once() {
     assert_eq!(notice.subject, "[attache] a run of ada failed: permission");
     assert_eq!(notice.from[0].spec, "ada@engine.test");
     assert_eq!(notice.automatic.auto_submitted.as_deref(), Some("auto-generated"));
-    assert_eq!(notice.automatic.auto_response_suppress.as_deref(), Some("all"));
+    assert_eq!(notice.automatic.auto_response_suppress.as_deref(), Some("dr, rn, nrn, oof, autoreply"));
     for said in [run.as_str(), "Breakfast", "attache runs retry --failed --class permission --persona ada"] {
         assert!(notice.text.contains(said), "{}", notice.text);
     }
