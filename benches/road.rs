@@ -218,8 +218,8 @@ async fn context_times(
 ) -> Vec<Duration> {
     let persona_id = PersonaId::parse("ada").expect("an id");
     let store = engine.store.persona(&persona_id);
-    let message = store.message(message).await.expect("a message");
-    let subject = Subject { trigger: Trigger::Email, message, attachments: Vec::new(), has_past: true };
+    let about = store.trigger_message(message, &engine.config.gateway.owners).await.expect("a message");
+    let subject = Subject::of(Trigger::Email, about);
     let root = cap_std::fs_utf8::Dir::open_ambient_dir(
         workspace.path().to_str().expect("a path"),
         cap_std::ambient_authority(),
