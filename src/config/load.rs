@@ -120,30 +120,28 @@ pub fn load_with(
     load_from(Place::Folder(workspace), workspace, vocabulary, environment)
 }
 
+/// Secrets, and what is wrong with their file; a snapshot has none.
+fn secrets_of<'e>(
+    place: Place<'_>,
+    workspace: &Path,
+    environment: &'e dyn Fn(&str) -> Option<String>,
+) -> (Secrets<'e>, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let secrets = match place {
+        Place::Folder(_) => Secrets::read(workspace, environment, &mut problems),
+        Place::Snapshot(_) => Secrets::only(environment),
+    };
+    (secrets, problems)
+}
+
 fn load_from(
     place: Place<'_>,
     workspace: &Path,
     vocabulary: &Vocabulary,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, ConfigErrors> {
-    let (mut problems, mut of_personas, shelf) = (Vec::new(), BTreeMap::new(), Shelf::new(place));
-    let secrets = match place {
-        Place::Folder(_) => Secrets::read(workspace, environment, &mut problems),
-        Place::Snapshot(_) => Secrets::only(environment),
-    };
-    let persona_ids = list_personas(&shelf, &mut problems, &mut of_personas);
-    let (compat, key_variables) = Default::default();
-    let mut desk = Desk {
-        workspace,
-        shelf,
-        vocabulary,
-        secrets: &secrets,
-        persona_ids,
-        compat,
-        key_variables,
-        problems,
-        of_personas,
-    };
+    let (secrets, problems) = secrets_of(place, workspace, environment);
+    let mut desk = Desk::of(place, workspace, vocabulary, (&secrets, problems));
 
     let gateway_page = desk.read::<gateway::Typed>(gateway::FILE);
     let inference_page = desk.read::<inference::Typed>(inference::FILE);
@@ -221,6 +219,31 @@ pub struct Desk<'a> {
     problems: Vec<Problem>,
     /// Name of a folder below `personas/` and what is wrong with its persona.
     of_personas: BTreeMap<String, Vec<Problem>>,
+}
+
+impl<'a> Desk<'a> {
+    /// With nothing read yet but who lives in the workspace; `problems` are those of the secrets.
+    fn of(
+        place: Place<'a>,
+        workspace: &'a Path,
+        vocabulary: &'a Vocabulary,
+        (secrets, mut problems): (&'a Secrets<'a>, Vec<Problem>),
+    ) -> Self {
+        let (shelf, mut of_personas) = (Shelf::new(place), BTreeMap::new());
+        let persona_ids = list_personas(&shelf, &mut problems, &mut of_personas);
+        let (compat, key_variables) = Default::default();
+        Self {
+            workspace,
+            shelf,
+            vocabulary,
+            secrets,
+            persona_ids,
+            compat,
+            key_variables,
+            problems,
+            of_personas,
+        }
+    }
 }
 
 impl Desk<'_> {

@@ -221,88 +221,84 @@ mod tests {
     use super::*;
     use serde_json::Value;
 
+    /// A text, and what is said of it.
+    const SLIPS: &[(&str, &str)] = &[
+        ("{\n  // door\n  \"a\": 1\n}", "x:2:3: is not JSON: JSON has no comments; take the comment out"),
+        ("{\"a\": 1} # end", "x:1:10: is not JSON: JSON has no comments; take the comment out"),
+        (
+            "{'a': 1}",
+            "x:1:2: is not JSON: `'` is no quotation mark of JSON; write texts and keys between `\"` and `\"`",
+        ),
+        (
+            "{\"a\": “b”}",
+            "x:1:7: is not JSON: `“` is no quotation mark of JSON; write texts and keys between `\"` and `\"`",
+        ),
+        (
+            "{\n \"a\": 1\n \"b\": 2\n}",
+            "x:2:8: is not JSON: a comma is missing here; put `,` between two members",
+        ),
+        ("[\"a\" \"b\"]", "x:1:5: is not JSON: a comma is missing here; put `,` between two members"),
+        ("{\"a\": 1,}", "x:1:8: is not JSON: a comma stands before the closing bracket; take the comma out"),
+        (
+            "{\"a\": [1,\n]}",
+            "x:1:9: is not JSON: a comma stands before the closing bracket; take the comma out",
+        ),
+        (
+            "{\"a\": 1,, \"b\": 2}",
+            "x:1:9: is not JSON: a comma too many; one comma stands between two members",
+        ),
+        (
+            "{\"a\": }",
+            "x:1:5: is not JSON: nothing stands behind the `:`; write a value, or take the key out",
+        ),
+        ("{\"a\" 1}", "x:1:5: is not JSON: a `:` is missing behind this key; write `\"key\": value`"),
+        ("{\"a\" = 1}", "x:1:6: is not JSON: `=` stands where `:` is wanted; write `\"key\": value`"),
+        ("{a: 1}", "x:1:2: is not JSON: the key `a` stands without quotation marks; write `\"a\"`"),
+        ("{\"a\": True}", "x:1:7: is not JSON: `True` is no word of JSON; write `true`"),
+        (
+            "{\"a\": tru}",
+            "x:1:7: is not JSON: the text `tru` stands without quotation marks; write `\"tru\"`",
+        ),
+        ("{\"a\": no}", "x:1:7: is not JSON: `no` is no word of JSON; write `false`"),
+        (
+            "{\"a\": 5m}",
+            "x:1:7: is not JSON: `5m` is no number of JSON; write digits, such as `10` or `0.5`; anything else, such as `\"30s\"`, between quotation marks",
+        ),
+        (
+            "{\"a\": 12ab, \"b\": 1}",
+            "x:1:7: is not JSON: `12ab` is no number of JSON; write digits, such as `10` or `0.5`; anything else, such as `\"30s\"`, between quotation marks",
+        ),
+        (
+            "{\"a\": .5}",
+            "x:1:7: is not JSON: `.5` is no number of JSON; write digits, such as `10` or `0.5`; anything else, such as `\"30s\"`, between quotation marks",
+        ),
+        (
+            "{\"a\": \"b,\n \"c\": 1}",
+            "x:1:7: is not JSON: a text is not closed by `\"` on its line; end a text on its own line; `\\n` stands for a line break in it, `\\t` for a tab",
+        ),
+        (
+            "{\"a\": \"C:\\data\"}",
+            "x:1:11: is not JSON: a backslash begins no escape here; write `\\\\` for a backslash",
+        ),
+        (
+            "{\"a\": [1, 2}",
+            "x:1:12: is not JSON: `}` does not fit here; `{` is closed by `}`, `[` by `]`, and `:` stands only behind a key of `{…}`",
+        ),
+        (
+            "{\n \"a\": {\"b\": 1\n}\n",
+            "x:1:1: is not JSON: the `{` that stands here is not closed before the file ends; write `}` where it ends",
+        ),
+        (
+            "{\"a\": \"b",
+            "x:1:7: is not JSON: a text is not closed before the file ends; write `\"` at its end",
+        ),
+        ("{} {}", "x:1:4: is not JSON: something follows the end of the object; one file holds one `{…}`"),
+        (" \n", "x: the file is empty; write at least `{}`"),
+    ];
+
     #[test]
     fn every_slip_is_recognised_at_its_place() {
-        let cases = [
-            ("{\n  // door\n  \"a\": 1\n}", "x:2:3: is not JSON: JSON has no comments; take the comment out"),
-            ("{\"a\": 1} # end", "x:1:10: is not JSON: JSON has no comments; take the comment out"),
-            (
-                "{'a': 1}",
-                "x:1:2: is not JSON: `'` is no quotation mark of JSON; write texts and keys between `\"` and `\"`",
-            ),
-            (
-                "{\"a\": “b”}",
-                "x:1:7: is not JSON: `“` is no quotation mark of JSON; write texts and keys between `\"` and `\"`",
-            ),
-            (
-                "{\n \"a\": 1\n \"b\": 2\n}",
-                "x:2:8: is not JSON: a comma is missing here; put `,` between two members",
-            ),
-            ("[\"a\" \"b\"]", "x:1:5: is not JSON: a comma is missing here; put `,` between two members"),
-            (
-                "{\"a\": 1,}",
-                "x:1:8: is not JSON: a comma stands before the closing bracket; take the comma out",
-            ),
-            (
-                "{\"a\": [1,\n]}",
-                "x:1:9: is not JSON: a comma stands before the closing bracket; take the comma out",
-            ),
-            (
-                "{\"a\": 1,, \"b\": 2}",
-                "x:1:9: is not JSON: a comma too many; one comma stands between two members",
-            ),
-            (
-                "{\"a\": }",
-                "x:1:5: is not JSON: nothing stands behind the `:`; write a value, or take the key out",
-            ),
-            ("{\"a\" 1}", "x:1:5: is not JSON: a `:` is missing behind this key; write `\"key\": value`"),
-            ("{\"a\" = 1}", "x:1:6: is not JSON: `=` stands where `:` is wanted; write `\"key\": value`"),
-            ("{a: 1}", "x:1:2: is not JSON: the key `a` stands without quotation marks; write `\"a\"`"),
-            ("{\"a\": True}", "x:1:7: is not JSON: `True` is no word of JSON; write `true`"),
-            (
-                "{\"a\": tru}",
-                "x:1:7: is not JSON: the text `tru` stands without quotation marks; write `\"tru\"`",
-            ),
-            ("{\"a\": no}", "x:1:7: is not JSON: `no` is no word of JSON; write `false`"),
-            (
-                "{\"a\": 5m}",
-                "x:1:7: is not JSON: `5m` is no number of JSON; write digits, such as `10` or `0.5`; anything else, such as `\"30s\"`, between quotation marks",
-            ),
-            (
-                "{\"a\": 12ab, \"b\": 1}",
-                "x:1:7: is not JSON: `12ab` is no number of JSON; write digits, such as `10` or `0.5`; anything else, such as `\"30s\"`, between quotation marks",
-            ),
-            (
-                "{\"a\": .5}",
-                "x:1:7: is not JSON: `.5` is no number of JSON; write digits, such as `10` or `0.5`; anything else, such as `\"30s\"`, between quotation marks",
-            ),
-            (
-                "{\"a\": \"b,\n \"c\": 1}",
-                "x:1:7: is not JSON: a text is not closed by `\"` on its line; end a text on its own line; `\\n` stands for a line break in it, `\\t` for a tab",
-            ),
-            (
-                "{\"a\": \"C:\\data\"}",
-                "x:1:11: is not JSON: a backslash begins no escape here; write `\\\\` for a backslash",
-            ),
-            (
-                "{\"a\": [1, 2}",
-                "x:1:12: is not JSON: `}` does not fit here; `{` is closed by `}`, `[` by `]`, and `:` stands only behind a key of `{…}`",
-            ),
-            (
-                "{\n \"a\": {\"b\": 1\n}\n",
-                "x:1:1: is not JSON: the `{` that stands here is not closed before the file ends; write `}` where it ends",
-            ),
-            (
-                "{\"a\": \"b",
-                "x:1:7: is not JSON: a text is not closed before the file ends; write `\"` at its end",
-            ),
-            (
-                "{} {}",
-                "x:1:4: is not JSON: something follows the end of the object; one file holds one `{…}`",
-            ),
-            (" \n", "x: the file is empty; write at least `{}`"),
-        ];
-        for (text, expected) in cases {
+        for &(text, expected) in SLIPS {
             let error = serde_json::from_str::<Value>(text).expect_err(text);
             assert_eq!(problem("x", text, &error).to_string(), expected, "{text}");
         }

@@ -1,7 +1,7 @@
 //! What becomes of a run whose provider fails: the next of the chain does its work, everybody can see it, and nothing is
 //! done twice.
 
-use crate::app::{TestApp, Workspace, note};
+use crate::app::{TestApp, Workspace, proven_note as note};
 use crate::providers::server::{Reply, Server};
 use serde_json::{Value, json};
 use std::time::Duration;

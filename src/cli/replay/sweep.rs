@@ -183,6 +183,11 @@ fn check(context: &Context, changes: &[Change]) -> anyhow::Result<()> {
         Ok(config) => config,
         Err(errors) => return refused(errors.problems),
     };
+    let out_of_service = config.personas.out_of_service().iter().flat_map(|out| &out.problems);
+    let made_wrong: Vec<Problem> = out_of_service.filter(|problem| is_changed(problem)).cloned().collect();
+    if !made_wrong.is_empty() {
+        return refused(made_wrong);
+    }
     for change in changes {
         let is_known = match is_config(&change.path) {
             true => today.snapshot.files().contains_key(&change.path) || change.path == PRICES,
