@@ -171,9 +171,10 @@ fn a_check_names_what_is_wrong_and_an_engine_without_any_persona_does_not_start(
     command.args(["config", "check", "--json"]).current_dir(workspace.path());
     let said = command.output().expect("the binary runs");
     assert_eq!(said.status.code(), Some(65), "{said:?}");
-    let problems: Value = serde_json::from_slice(&said.stdout).expect("JSON");
+    let told: Value = serde_json::from_slice(&said.stdout).expect("JSON");
+    let problem = &told["problems"][0];
     assert_eq!(
-        (problems[0]["file"].as_str(), problems[0]["path"].as_str()),
+        (problem["file"].as_str(), problem["path"].as_str()),
         (Some("personas/eve/persona.json"), Some("colour"))
     );
 

@@ -124,7 +124,7 @@ async fn a_correspondent_who_meets_a_limit_is_told_once_a_day() {
     assert_eq!(told.len(), 1, "{told:#?}");
     assert_eq!(
         told[0].subject,
-        "[attache] `anna@friend.example` has had as many answers of ada as they may have"
+        "[attache] `unverified:anna@friend.example` has had as many answers of ada as they may have"
     );
     let said = &told[0].text;
     assert!(
