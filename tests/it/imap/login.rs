@@ -2,6 +2,7 @@
 
 use super::server::{PASSWORD, Server, USER};
 use super::{app, mailbox, numbered, patience, sweep, watch};
+use crate::app::TestApp;
 use attache::clock::{Clock, SystemClock};
 use attache::config::{ImapMailbox, MailboxLogin, MailboxTls, OAuth};
 use attache::gateway::ingress::imap::{self, MailboxError, TokenError};
@@ -118,6 +119,15 @@ async fn an_access_token_is_fetched_once_and_renewed_when_the_server_no_longer_t
     assert_eq!(server.count("AUTHENTICATE XOAUTH2"), 4);
 }
 
+/// The access token comes near its end, the connection ends, and a letter is there: it is fetched with another token.
+async fn fetch_with_a_new_access_token(app: &TestApp, server: &Server) {
+    app.workspace.clock.advance(std::time::Duration::from_secs(1));
+    let next = server.state().answers + 1;
+    server.state().fault = Some((next, super::server::Fault::HangUp));
+    server.deliver(&numbered(1));
+    server.until(|state| state.marked == [1]).await;
+}
+
 #[tokio::test]
 async fn a_token_near_its_end_is_not_used_again() {
     let (app, server) = (app().await, Server::start().await);
@@ -127,11 +137,7 @@ async fn a_token_near_its_end_is_not_used_again() {
     let watch = watch(&app, by_token(&server, &endpoint));
     let acting = async {
         server.until(|state| state.count("IDLE") == 1).await;
-        app.workspace.clock.advance(std::time::Duration::from_secs(1));
-        let next = server.state().answers + 1;
-        server.state().fault = Some((next, super::server::Fault::HangUp));
-        server.deliver(&numbered(1));
-        server.until(|state| state.marked == [1]).await;
+        fetch_with_a_new_access_token(&app, &server).await;
         stop.cancel();
     };
     tokio::join!(imap::watch(watch, stop.clone()), acting);
@@ -192,11 +198,7 @@ async fn a_refused_refresh_token_gives_way_to_the_one_that_another_process_was_g
         let used = ResponseTemplate::new(400).set_body_json(json!({ "error": "invalid_grant" }));
         let again = Mock::given(method("POST")).and(body_string_contains("refresh_token=refresh-1&"));
         again.respond_with(used).with_priority(1).mount(&endpoint).await;
-        app.workspace.clock.advance(std::time::Duration::from_secs(1));
-        let next = server.state().answers + 1;
-        server.state().fault = Some((next, super::server::Fault::HangUp));
-        server.deliver(&numbered(1));
-        server.until(|state| state.marked == [1]).await;
+        fetch_with_a_new_access_token(&app, &server).await;
         stop.cancel();
     };
     tokio::join!(imap::watch(engine, stop.clone()), acting);
