@@ -77,7 +77,8 @@ mod tests {
     #[test]
     fn a_charset_is_named_by_a_mark_or_told_with_care() {
         let read = |bytes: &[u8]| file_text(bytes).map(|read| (read.text, read.charset));
-        let cases: [(&[u8], Result<(&str, Option<&str>), NotText>); 9] = [
+        type Case = (&'static [u8], Result<(&'static str, Option<&'static str>), NotText>);
+        let cases: [Case; 9] = [
             ("für".as_bytes(), Ok(("für", None))),
             (b"\xef\xbb\xbffine", Ok(("fine", None))),
             (b"\xff\xfef\0\xfc\0r\0", Ok(("für", Some("utf-16le")))),

@@ -25,7 +25,7 @@ fn texts(folder: &Path) -> Vec<(String, String)> {
             match path.is_dir() {
                 true => folders.push(path),
                 false => {
-                    texts.push((path.display().to_string(), std::fs::read_to_string(&path).expect("text")))
+                    texts.push((path.display().to_string(), std::fs::read_to_string(&path).expect("text")));
                 }
             }
         }

@@ -24,15 +24,14 @@ impl Draft<'_> {
         if is_order { self.identity.trust } else { self.identity.trust.min(Trust::Contact) }
     }
 
-    /// The only `Reply-To`, as far as an answer may go there: the sender's word, or the sender's own mailbox under
-    /// another tag. Of a letter whose sender is not proven nothing is.
+    /// The only `Reply-To`, as far as an answer may go there: the proven sender's word, or the sender's own mailbox
+    /// under another tag.
     pub(super) fn reply_to(&self) -> Option<Address> {
         let email = &self.understood.email;
         let [only] = email.reply_to.as_slice() else { return None };
         let reply_to = only.address()?;
         let is_own = email.sender().is_some_and(|sender| sender.counted_key() == reply_to.counted_key());
-        let is_unproven = self.identity.trust == Trust::Unauthenticated;
-        (is_own || is_unproven || self.identity.coverage.reply_to).then_some(reply_to)
+        (is_own || self.identity.coverage.reply_to).then_some(reply_to)
     }
 
     pub(super) fn place(&self, persona: &Persona) -> Place {

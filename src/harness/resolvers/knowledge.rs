@@ -121,6 +121,7 @@ mod tests {
         let wanted = Contribution {
             pieces: vec![(rooms.into(), text(rooms, "From 7.")), (notes.into(), text(notes, "Short."))],
             note: Some("1 more pieces did not fit the step's budget".into()),
+            ..Contribution::default()
         };
         assert_eq!(contribution(&hits, 100), wanted);
         assert_eq!(contribution(&hits, 3000).pieces.len(), 3);

@@ -1,6 +1,7 @@
 //! Odd letters and what becomes of them: in the database, in the prompt, in the answer.
 
 use crate::app::{TestApp, Workspace, proven_note as note};
+use crate::identity::world::{USUAL, World};
 use attache::gateway::door::{CopyOutcome, Refusal};
 use serde_json::json;
 use sqlx::Row;
@@ -158,53 +159,69 @@ async fn attachments_of_one_name_are_two_files_and_the_prompt_lists_both() {
     app.check().await;
 }
 
+/// Carol of `partner.test`, whose domain signs; `send_allow` names a house.
+async fn house() -> World {
+    let workspace = Workspace::new(&yes());
+    workspace.set("configs/security.json", "/send_allow", json!(["*@house.example", "desk@partner.test"]));
+    World::in_workspace(workspace, json!({})).await
+}
+
 #[tokio::test]
 async fn an_answer_goes_to_reply_to_only_when_it_is_the_senders_own_or_allowed() {
+    let own = "carol+inbox@partner.test";
+    let (desk, carol) = ("desk@house.example", "carol@partner.test");
+    let (signed, uncovered, unproven) = (Some(true), Some(false), None);
     let cases = [
-        ("bob+inbox@guest.example", "bob+inbox@guest.example"),
-        ("desk@partner.example", "desk@partner.example"),
-        ("victim@bank.example", "bob@guest.example"),
-        ("olga@home.test", "bob@guest.example"),
-        ("bob@guest.example.evil.example", "bob@guest.example"),
-        ("bob+a@guest.example, bob+b@guest.example", "bob@guest.example"),
+        (signed, own, own),
+        (signed, desk, desk),
+        (signed, "victim@bank.example", carol),
+        (signed, "olga@home.test", carol),
+        (signed, "carol@partner.test.evil.example", carol),
+        (signed, "carol+a@partner.test, carol+b@partner.test", carol),
+        // A field that the signature does not cover may be anybody's; so may all of a letter without one.
+        (uncovered, desk, carol),
+        (uncovered, own, own),
+        (unproven, desk, carol),
+        (unproven, own, own),
     ];
-    for (reply_to, wanted) in cases {
-        let workspace = Workspace::new(&yes());
-        workspace.write_json(
-            "configs/security.json",
-            &json!({ "access": { "allow": ["*"] }, "send_allow": ["*@partner.example"] }),
-        );
-        let app = workspace.start().await;
-        app.run_of(&note("a@guest.example", &format!("Reply-To: {reply_to}\n"), "Hello?")).await;
-        app.drain().await;
-        let sent = app.sent();
-        assert_eq!(sent.len(), 1, "{reply_to}");
+    for (covers, reply_to, wanted) in cases {
+        let world = house().await;
+        let letter = world.plain(carol, "a", &format!("Reply-To: {reply_to}\r\n"));
+        let fields: Vec<&str> =
+            USUAL.into_iter().chain(covers.filter(|yes| *yes).map(|_| "Reply-To")).collect();
+        let letter = match covers {
+            Some(_) => world.signed_with("partner.test", &letter, &fields, |signer| signer),
+            None => letter,
+        };
+        world.hand_over(&letter, None).await.expect("taken");
+        world.app.drain().await;
+        let sent = world.app.sent();
+        assert_eq!(sent.len(), 1, "{covers:?} {reply_to}");
         let to: Vec<&str> = sent[0].to.iter().map(|mailbox| mailbox.spec.as_str()).collect();
-        assert_eq!(to, [wanted], "{reply_to}");
-        assert_eq!(sent[0].in_reply_to, ["a@guest.example"]);
-        app.check().await;
+        assert_eq!(to, [wanted], "{covers:?} {reply_to}");
+        assert_eq!(sent[0].in_reply_to, ["a@x.test"]);
+        world.app.check().await;
     }
 }
 
 #[tokio::test]
 async fn a_persona_keeps_its_thread_when_an_allowed_reply_to_answers() {
-    let workspace = Workspace::new(&yes());
-    workspace.write_json(
-        "configs/security.json",
-        &json!({ "access": { "allow": ["*"] }, "send_allow": ["*@partner.example"] }),
-    );
-    let app = workspace.start().await;
-    app.run_of(&note("a@guest.example", "Reply-To: desk@partner.example\n", "Hello?")).await;
-    app.drain().await;
-    let id = app.sent().remove(0).message_id.expect("an id");
-    let answer = format!(
-        "From: Desk <desk@partner.example>\nTo: ada@engine.test\nSubject: Re: Breakfast\nMessage-ID: <d@p.example>\n\
-         In-Reply-To: <{id}>\n\nThank you.\n"
-    );
-    let run = app.run_of(&answer).await;
-    app.drain().await;
-    assert!(app.prompts(&run).await[0].to_string().contains("Hello?"));
-    assert_eq!(threads(&app).await, 1);
+    let world = house().await;
+    let fields: Vec<&str> = USUAL.into_iter().chain(["Reply-To"]).collect();
+    let letter = world.plain("carol@partner.test", "a", "Reply-To: desk@partner.test\r\n");
+    let letter = world.signed_with("partner.test", &letter, &fields, |signer| signer);
+    world.hand_over(&letter, None).await.expect("taken");
+    world.app.drain().await;
+    let id = world.app.sent().remove(0).message_id.expect("an id");
+    let fields: Vec<&str> = USUAL.into_iter().chain(["In-Reply-To"]).collect();
+    let answer = world.plain("desk@partner.test", "d", &format!("In-Reply-To: <{id}>\r\n"));
+    let answer = world.signed_with("partner.test", &answer, &fields, |signer| signer);
+    let run = world.app.run_of(&answer).await;
+    world.app.drain().await;
+    let prompt = world.app.prompts(&run).await[0].to_string();
+    assert!(prompt.contains("Yes."), "the desk got this answer: {prompt}");
+    assert!(!prompt.contains("Hello, a."), "Carol wrote this to the persona alone: {prompt}");
+    assert_eq!(threads(&world.app).await, 1);
 }
 
 #[tokio::test]

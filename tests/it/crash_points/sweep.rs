@@ -167,7 +167,8 @@ fn files(workload: &Workload, due: &str) -> Workspace {
     workspace.set("configs/security.json", "/send_allow", json!(["*@guest.example"]));
     if workload.slots > 0 {
         let (hour, minute) = (&due[11..13], &due[14..16]);
-        let head = format!("name: Brief\nschedule: \"{minute} {hour} * * *\"\ntimezone: UTC");
+        let head =
+            format!("name: Brief\nschedule: \"{minute} {hour} * * *\"\ntimezone: UTC\ndeliver_to: store");
         workspace.write("personas/ada/responsibilities/brief.md", &format!("---\n{head}\n---\nQ=brief\n"));
         let head = head.replace("Brief", "Failing");
         workspace

@@ -145,5 +145,9 @@ async fn a_genuine_letter_that_is_handed_over_once_more_gives_its_bearer_nothing
 async fn without_the_guard_the_same_attempts_tell_the_enemy_everything() {
     let scene = Scene::start().await;
     play(&scene, &[0], false).await;
-    assert_eq!(scene.loot().await, ["KAPPA-0-FIRST", "KAPPA-0-LATER"]);
+    let loot = scene.loot().await;
+    assert!(
+        ["KAPPA-0-FIRST", "KAPPA-0-LATER"].iter().all(|secret| loot.iter().any(|l| l == secret)),
+        "{loot:?}"
+    );
 }

@@ -52,8 +52,8 @@ impl World {
         }
         // Signers of the library take the time from the system, so everything happens now.
         workspace.clock.set(Timestamp::from(chrono::Utc::now()));
-        let security = json!({ "access": { "allow": ["*@partner.test"] }, "authentication": authentication });
-        workspace.write_json("configs/security.json", &security);
+        workspace.set("configs/security.json", "/access", json!({ "allow": ["*@partner.test"] }));
+        workspace.set("configs/security.json", "/authentication", authentication);
         let mut keys = HashMap::new();
         for domain in
             ["home.test", "partner.test", "evil.test", "lists.test", "small.test", "mail.small.test"]
