@@ -150,6 +150,7 @@ impl Engine {
         let mut drained = Drained::default();
         let mut worker = Worker::new(self.desk.clone());
         loop {
+            let letters = self.door.verify_held().await.context("verifying held letters")?;
             let runs = worker.drain().await.context("working off runs")?;
             let mut mails = 0;
             if let Some(outbound) = &self.outbound {
@@ -163,7 +164,7 @@ impl Engine {
             let told = self.notices.work_once().await.context("telling the owner")?;
             drained.runs += runs;
             drained.mails += mails;
-            if runs + mails + told == 0 {
+            if letters + runs + mails + told == 0 {
                 return Ok(drained);
             }
         }
@@ -232,6 +233,8 @@ impl Engine {
         }
         let (door, stop) = (self.door.clone(), shutdown.clone());
         work.intake.spawn(async move { door.watch_queue(stop).await });
+        let (door, stop) = (self.door.clone(), shutdown.clone());
+        work.intake.spawn(async move { door.watch_held(stop).await });
         let (door, stop) = (self.door.clone(), shutdown.clone());
         work.intake.spawn(async move { door.watch_shortages(stop).await });
         for watched in &self.config.gateway.folders {

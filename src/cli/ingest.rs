@@ -227,6 +227,7 @@ fn copies(accepted: Accepted) -> Vec<CopyReport> {
             CopyOutcome::Run(run) => ("run", Some(run.to_string()), None),
             CopyOutcome::Filed(rule) => ("filed", None, Some(rule)),
             CopyOutcome::Duplicate => ("duplicate", None, None),
+            CopyOutcome::Held => ("held", None, None),
         };
         let remedy = rule.as_ref().map(|rule| filed::remedy(rule, copy.message.as_str(), sender.as_ref()));
         CopyReport {
@@ -247,6 +248,12 @@ impl Report {
             (Some(run), _) => format!("{}: run {run}", copy.persona),
             (None, Some(rule)) => {
                 format!("{}: filed without a run ({rule}): {}", copy.persona, filed::why(rule))
+            }
+            (None, None) if copy.outcome == "held" => {
+                format!(
+                    "{}: held until a name server says who sent it, as message {}",
+                    copy.persona, copy.message
+                )
             }
             (None, None) => format!("{}: here already, as message {}", copy.persona, copy.message),
         };

@@ -30,6 +30,11 @@ enum Remedy {
 static RULES: &[FiledRule] = &[
     FiledRule { name: "unauthenticated", why: "nothing proves who sent it", remedy: Remedy::Allow },
     FiledRule {
+        name: "unverifiable",
+        why: "no name server said within five days who sent it",
+        remedy: Remedy::Answer,
+    },
+    FiledRule {
         name: "not_addressed",
         why: "it does not name the persona in To or Cc",
         remedy: Remedy::Alias,
@@ -116,8 +121,15 @@ pub fn remedy(name: &str, id: &str, sender: Option<&Address>) -> String {
 
 /// Rules that may file what a person wrote who waits for an answer. Mail of programs is filed as it should be, and what a
 /// limit files is told when the limit is met.
-pub const MISSED: &[&str] =
-    &["unauthenticated", "not_addressed", "hop_limit", "malformed", "unreadable", "bounce_address"];
+pub const MISSED: &[&str] = &[
+    "unauthenticated",
+    "unverifiable",
+    "not_addressed",
+    "hop_limit",
+    "malformed",
+    "unreadable",
+    "bounce_address",
+];
 
 /// The address in a From field as a person reads it, `Bob <bob@guest.example>`.
 pub fn address_in(from: &str) -> Option<Address> {

@@ -91,8 +91,8 @@ impl Identity {
     }
 
     /// Whether the name in `From` may be acted upon: proven, or taken at its word because the operator's `allow`
-    /// names it (`is_allowed`) and its domain does not say otherwise.
+    /// names it (`is_allowed`) and its domain does not say otherwise, or could not be asked.
     pub fn is_believable(&self, is_allowed: bool) -> bool {
-        self.trust > Trust::Unauthenticated || (is_allowed && self.disowned.is_none())
+        self.trust > Trust::Unauthenticated || (is_allowed && self.disowned.is_none() && !self.is_temporary)
     }
 }

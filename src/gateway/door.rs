@@ -82,6 +82,8 @@ pub enum CopyOutcome {
     Filed(String),
     /// The same letter was stored before; nothing new happened.
     Duplicate,
+    /// Stored, and neither a message nor a run until a name server says who sent it.
+    Held,
 }
 
 /// Why a letter was not taken. Nothing of it is stored.

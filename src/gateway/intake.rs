@@ -3,6 +3,7 @@
 
 mod admission;
 mod draft;
+mod held;
 mod outcome_log;
 mod place;
 mod records;
@@ -18,7 +19,7 @@ use super::identity::{Stopping, Verifier};
 use super::judge;
 use crate::clock::Clock;
 use crate::config::{Config, Mode, Persona};
-use crate::domain::{Address, Email, Letter, MessageId, PersonaId};
+use crate::domain::{Address, Email, Envelope, Identity, Letter, MessageId, PersonaId};
 use crate::mime::{self, ParseError, ParseLimits};
 use crate::store::{NewInbound, Store, StoredInbound};
 use draft::{Dedup, Draft};
@@ -54,6 +55,19 @@ struct Understood {
     email: Email,
     /// Why no run is started for anybody; `None` leaves it to the rules for each persona.
     held_by: Option<String>,
+}
+
+/// A letter of which everything is known that its storing depends on.
+struct Judged<'l> {
+    envelope: &'l Envelope,
+    bytes: Arc<[u8]>,
+    email: Option<Email>,
+    returned: Returned,
+    identity: Identity,
+    /// `verb:rule` each.
+    decisions: Vec<admission::Decision>,
+    /// A rule of admission that holds it, where it cannot be refused any more.
+    refused_by: Option<&'static str>,
 }
 
 impl Intake {
@@ -100,24 +114,14 @@ impl Intake {
         let mut decisions = admission::by_name(&security, sender.as_ref(), &envelope)?;
         let identity = self.verifier.identify(&envelope, email.as_ref(), &bytes).await?;
         decisions.extend(admission::by_identity(&security, sender.as_ref(), &envelope, &identity)?);
-        let records = records::of(&self.store, &self.config, email.as_ref()).await?;
-        let understood = understand(email, &returned);
-        let dedup = Dedup::of(&understood.email, &bytes, envelope.mail_from.as_ref(), &identity);
-        let draft = Draft {
-            intake: self,
-            envelope: &envelope,
-            bytes,
-            understood,
-            returned,
-            identity,
-            records,
-            decisions,
-            dedup,
-        };
-        let copies: Vec<NewInbound> = personas.iter().map(|persona| draft.copy(persona)).collect();
+        if identity.is_temporary {
+            return self.hold(&envelope, &bytes, &personas, sender).await;
+        }
+        let judged =
+            Judged { envelope: &envelope, bytes, email, returned, identity, decisions, refused_by: None };
+        let copies = self.copies(judged, &personas, None).await?;
         let messages = copies.iter().map(|copy| copy.id.clone()).collect::<Vec<_>>();
         let needs_confirmation = copies.iter().any(|copy| !copy.ack_confirmed);
-        self.allowance.take(copies.iter().filter(|copy| copy.run.is_some()).count());
         crate::crash::crash_point!("I2");
         let stored = self.store.accept_letter(copies).await?;
         crate::crash::crash_point!("I4");
@@ -134,6 +138,36 @@ impl Intake {
         let copies =
             copies.map(|((message, outcome), p)| Copy { persona: p.id.clone(), message, outcome }).collect();
         Ok(Accepted { sender, copies, needs_confirmation })
+    }
+
+    /// What is stored of a letter, for each of these personas; `id` is the message's when it has one already.
+    async fn copies(
+        &self,
+        judged: Judged<'_>,
+        personas: &[&Persona],
+        id: Option<&MessageId>,
+    ) -> Result<Vec<NewInbound>, Refusal> {
+        let Judged { envelope, bytes, email, returned, identity, decisions, refused_by } = judged;
+        let records = records::of(&self.store, &self.config, email.as_ref()).await?;
+        let mut understood = understand(email, &returned);
+        understood.held_by = understood.held_by.or(refused_by.map(str::to_owned));
+        let dedup = Dedup::of(&understood.email, &bytes, envelope.mail_from.as_ref(), &identity);
+        let id = id.cloned();
+        let draft = Draft {
+            intake: self,
+            envelope,
+            id,
+            bytes,
+            understood,
+            returned,
+            identity,
+            records,
+            decisions,
+            dedup,
+        };
+        let copies: Vec<NewInbound> = personas.iter().map(|persona| draft.copy(persona)).collect();
+        self.allowance.take(copies.iter().filter(|copy| copy.run.is_some()).count());
+        Ok(copies)
     }
 
     /// The personas among the recipients, each once.

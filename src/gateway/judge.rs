@@ -26,6 +26,7 @@ static RULES: &[Rule] = &[
     Rule { name: "autoreply_header", forbids: |m| m.email.automatic.has_autoreply_header },
     Rule { name: "robot_sender", forbids: |m| m.senders().any(|sender| is_robot(sender.local())) },
     Rule { name: "not_addressed", forbids: |m| !is_addressed(m) },
+    Rule { name: "unverifiable", forbids: |m| m.identity.is_temporary },
     Rule { name: "unauthenticated", forbids: unauthenticated },
 ];
 

@@ -12,7 +12,7 @@ use super::refusal::{Refusal, is_broken};
 use super::runs::NewRun;
 use super::threads::{self, Found, Placing, json_list};
 use super::writer::{Job, Outcome};
-use super::{Result, Store, StoreError, mailboxes, reports};
+use super::{Result, Store, StoreError, held, mailboxes, reports};
 use crate::domain::{MessageId, Timestamp, Withheld};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -96,9 +96,26 @@ impl Store {
     /// Stores one letter for every addressed persona, each with its queued run, in one commit. A copy that is
     /// already here is left alone.
     pub async fn accept_letter(&self, copies: Vec<NewInbound>) -> Result<Vec<StoredInbound>> {
+        self.store_letter(copies, None).await
+    }
+
+    /// The same for a letter that was held, whose hold ends in that commit.
+    pub async fn release_letter(
+        &self,
+        copies: Vec<NewInbound>,
+        held: MessageId,
+    ) -> Result<Vec<StoredInbound>> {
+        self.store_letter(copies, Some(held)).await
+    }
+
+    async fn store_letter(
+        &self,
+        copies: Vec<NewInbound>,
+        releases: Option<MessageId>,
+    ) -> Result<Vec<StoredInbound>> {
         let (reply, answer) = oneshot::channel();
         let bytes = copies.iter().map(NewInbound::size).sum();
-        let letter = Waiting { copies, now: self.clock().now(), result: None, reply };
+        let letter = Waiting { copies, releases, now: self.clock().now(), result: None, reply };
         self.submit(Box::new(Letters { letters: vec![letter], bytes }), answer).await?
     }
 }
@@ -112,6 +129,8 @@ struct Letters {
 /// A letter, and who waits for it to be stored.
 struct Waiting {
     copies: Vec<NewInbound>,
+    /// The held letter that it was.
+    releases: Option<MessageId>,
     now: Timestamp,
     result: Option<Stored>,
     reply: oneshot::Sender<Stored>,
@@ -227,7 +246,7 @@ async fn store_together(
         let is_plain = |(copy, arrival): &(&NewInbound, Arrival)| {
             copy.report.is_none() && copy.fetched_from.is_none() && arrival.linked.len() < 2
         };
-        if !is_first || !arrived.iter().all(is_plain) {
+        if !is_first || letter.releases.is_some() || !arrived.iter().all(is_plain) {
             stored.push(None);
             continue;
         }
@@ -273,6 +292,9 @@ async fn store_alone(conn: &mut SqliteConnection, letter: &Waiting) -> Stored {
         letter.copies.first().and_then(|copy| Some((copy, copy.fetched_from.as_ref()?)))
     {
         mailboxes::note_taken(conn, from, &copy.sha256, letter.now).await?;
+    }
+    if let Some(held) = &letter.releases {
+        held::release(conn, held).await?;
     }
     Ok(stored)
 }

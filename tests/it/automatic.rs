@@ -32,6 +32,7 @@ fn word(outcome: &CopyOutcome) -> String {
         CopyOutcome::Run(_) => "run".to_owned(),
         CopyOutcome::Filed(rule) => format!("filed:{rule}"),
         CopyOutcome::Duplicate => "duplicate".to_owned(),
+        CopyOutcome::Held => "held".to_owned(),
     }
 }
 

@@ -4,6 +4,7 @@ mod attacks;
 mod chains;
 mod counts;
 mod decisions;
+mod held;
 mod sealing;
 mod spf;
 mod suite;

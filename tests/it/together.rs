@@ -46,6 +46,7 @@ fn word(outcome: Result<CopyOutcome, Refusal>) -> String {
         Ok(CopyOutcome::Run(_)) => "run".to_owned(),
         Ok(CopyOutcome::Filed(rule)) => rule,
         Ok(CopyOutcome::Duplicate) => "duplicate".to_owned(),
+        Ok(CopyOutcome::Held) => "held".to_owned(),
         Err(refusal) => refusal.to_string(),
     }
 }

@@ -35,30 +35,40 @@ pub(super) fn by_identity(
     envelope: &Envelope,
     identity: &Identity,
 ) -> Result<Vec<Decision>, Refusal> {
-    let is_allowed = sender.is_some_and(|sender| security.access.allows(sender));
     let has_queue = matches!(envelope.via, Via::Smtp | Via::Lmtp);
     let refusal = match identity.disowned {
         Some(DomainPolicy::Reject) => Some((Refusal::Disowned, "refuse", "dmarc_reject")),
-        // Only a peer that keeps the letter meanwhile can be asked to come again.
-        _ if identity.is_temporary && has_queue && !is_allowed => {
-            Some((Refusal::Unverifiable, "defer", "dns_temporary"))
-        }
+        // Only a peer that keeps the letter meanwhile can be asked to come again; any other letter is held (`held.rs`).
+        // Nobody is taken at their word meanwhile: what a name server would have said may be that it is a forgery.
+        _ if identity.is_temporary && has_queue => Some((Refusal::Unverifiable, "defer", "dns_temporary")),
         _ => None,
     };
     let mut decisions = Vec::new();
     match (refusal, security.authentication.mode) {
         (Some((refusal, ..)), Mode::Enforce) => return Err(refusal),
         (Some((_, verb, rule)), Mode::Monitor) => {
-            log(&format!("would be {verb}d"), rule, sender, envelope);
+            log(&format!("would be {}", done(verb)), rule, sender, envelope);
             decisions.push(format!("would_{verb}:{rule}"));
         }
         (None, _) => {}
     }
-    if let Some(rule) = identity.lowered_by {
-        log("trusted less", rule, sender, envelope);
-        decisions.push(format!("lowered:{rule}"));
-    }
+    decisions.extend(lowered(sender, envelope, identity));
     Ok(decisions)
+}
+
+/// Why a letter counts for less than was asked for.
+pub(super) fn lowered(
+    sender: Option<&Address>,
+    envelope: &Envelope,
+    identity: &Identity,
+) -> Option<Decision> {
+    let rule = identity.lowered_by?;
+    log("trusted less", rule, sender, envelope);
+    Some(format!("lowered:{rule}"))
+}
+
+fn done(verb: &str) -> &'static str {
+    if verb == "defer" { "deferred" } else { "refused" }
 }
 
 fn log(what: &str, rule: &str, sender: Option<&Address>, envelope: &Envelope) {

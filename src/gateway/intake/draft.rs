@@ -74,6 +74,8 @@ fn body_of(bytes: &[u8]) -> &[u8] {
 pub(super) struct Draft<'a> {
     pub intake: &'a Intake,
     pub envelope: &'a Envelope,
+    /// That of its message, when it was given before.
+    pub id: Option<MessageId>,
     pub bytes: Arc<[u8]>,
     pub understood: Understood,
     pub returned: Returned,
@@ -101,7 +103,8 @@ impl Draft<'_> {
             budget_micros: None,
             attempts_max: None,
         };
-        let (id, place) = (MessageId::new(clock.new_id()), self.place(persona));
+        let id = self.id.clone().unwrap_or_else(|| MessageId::new(clock.new_id()));
+        let place = self.place(persona);
         let host_name = &self.intake.config.gateway.host_name;
         NewInbound {
             persona: persona.id.clone(),

@@ -57,6 +57,7 @@ impl Intake {
         let draft = Draft {
             intake: self,
             envelope: &envelope,
+            id: None,
             bytes,
             understood,
             returned: Returned::default(),

@@ -48,6 +48,9 @@ impl Told {
                     let remedy = filed::remedy(rule, letter.as_str(), sender);
                     tracing::info!(from, %persona, %letter, rule, remedy, via, peer, bytes, "a letter came and is filed");
                 }
+                CopyOutcome::Held => {
+                    tracing::warn!(from, %persona, %letter, via, peer, bytes, "a letter came and is held until a name server says who sent it");
+                }
                 CopyOutcome::Duplicate => {
                     tracing::info!(from, %persona, %letter, via, peer, bytes, "a letter came again");
                 }
