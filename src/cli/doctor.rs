@@ -9,6 +9,8 @@ use crate::store::working_engine;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 pub struct Doctor;
 
@@ -94,11 +96,47 @@ fn print(context: &Context, findings: &Findings, engine: Option<&str>) -> anyhow
             plural(calls, "open call")
         ))?;
     }
+    tell_modes(context)?;
     let summary = match findings.broken.len() {
         0 => format!("{}, nothing is wrong", plural(findings.made, "check")),
         wrong => format!("{}, {wrong} of them broken", plural(findings.made, "check")),
     };
     Ok(context.screen.line(summary)?)
+}
+
+/// What is written today is for its owner alone; what was written before keeps its mode.
+fn tell_modes(context: &Context) -> anyhow::Result<()> {
+    let open = ["data", "personas"].map(|folder| open_to_others(&context.workspace.join(folder)));
+    let open: Vec<&Path> = open.iter().flatten().map(PathBuf::as_path).collect();
+    let Some(first) = open.first() else { return Ok(()) };
+    let (count, first) =
+        (open.len() as u64, first.strip_prefix(&context.workspace).unwrap_or(first).display());
+    context
+        .screen
+        .line(format!("other users of this machine may read {}, such as `{first}`", plural(count, "file")))?;
+    Ok(context
+        .screen
+        .line("  hint: `chmod -R go= data personas` in the workspace, if they are not meant to")?)
+}
+
+/// Files below a folder that the group or others may read or write, if they can come to them at all; at most so many.
+fn open_to_others(folder: &Path) -> Vec<PathBuf> {
+    const OPEN_MAX: usize = 10_000;
+    let (mut open, mut left) = (Vec::new(), vec![folder.to_path_buf()]);
+    while let Some(path) = left.pop() {
+        let Ok(facts) = path.symlink_metadata() else { continue };
+        let others = facts.permissions().mode() & 0o077;
+        if facts.is_file() && others & 0o066 != 0 {
+            open.push(path);
+        } else if facts.is_dir() && others != 0 {
+            left.extend(std::fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
+        }
+        if open.len() >= OPEN_MAX {
+            break;
+        }
+    }
+    open.sort();
+    open
 }
 
 fn as_json(findings: &Findings, wanted: Wanted, engine: Option<&str>, log_bytes: u64) -> Value {

@@ -15,7 +15,7 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use std::fs::{self, DirBuilder, File};
 use std::io::{BufWriter, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 pub struct Export;
@@ -117,7 +117,9 @@ fn copy_folder(from: &Path, to: &Path, depth: usize) -> anyhow::Result<u64> {
         let entry = entry?;
         let (kind, target) = (entry.file_type()?, to.join(entry.file_name()));
         if kind.is_file() {
-            fs::copy(entry.path(), target)?;
+            fs::copy(entry.path(), &target)?;
+            // A copy has the mode of what was copied.
+            fs::set_permissions(&target, fs::Permissions::from_mode(0o600))?;
             copied += 1;
         } else if kind.is_dir() && depth > 0 {
             copied += copy_folder(&entry.path(), &target, depth - 1)?;

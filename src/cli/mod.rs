@@ -36,8 +36,10 @@ mod table;
 mod times;
 mod wrap;
 mod progress;
+mod protection;
 
 pub use exit::{Exit, Failure};
+pub use protection::protect;
 pub use vocabulary::vocabulary;
 
 use crate::clock::SystemClock;

@@ -28,6 +28,7 @@ mod overflow;
 mod answers;
 mod endings;
 mod out_of_service;
+mod protection;
 mod road;
 mod runs;
 mod scheduler;

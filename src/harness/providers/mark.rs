@@ -1,7 +1,7 @@
 //! What everything that one of our programs starts inherits: a variable that says for which workspace, by which process
 //! and in which group it was started. By it a child is found that has left its group, even after the engine is gone.
 //!
-//! Only where there is `/proc`. A child that throws its environment away is not found.
+//! Only where there is `/proc`. A child that throws its environment away is found by `orphans.rs`, while this engine lives.
 
 use std::path::Path;
 
@@ -28,6 +28,14 @@ impl Mark {
         let entry = format!("{VARIABLE}={}", self.0);
         system::kill(|theirs| theirs == entry.as_bytes());
     }
+}
+
+/// The group in whose name a process was started, if it still says so.
+pub fn group_of(pid: i32) -> Option<i32> {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let entries = environment.split(|byte| *byte == 0).filter_map(|entry| std::str::from_utf8(entry).ok());
+    let value = entries.into_iter().find_map(|entry| entry.strip_prefix(VARIABLE)?.strip_prefix('='))?;
+    value.rsplit(':').next()?.parse().ok()
 }
 
 /// Kills what programs left behind whose engine died before it could end them: all that carries this workspace's

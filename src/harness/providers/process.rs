@@ -3,11 +3,12 @@
 //! A program runs in a process group of its own, whose leader is a small shell that does nothing but wait for our end:
 //! it holds a pipe that closes when this engine dies, by `kill -9` too, and then kills its group. Because the leader
 //! is reaped last, the group's number stays ours until everything in it is dead. What leaves the group (a tool's child
-//! with a session of its own) is found by its mark (`mark.rs`).
+//! with a session of its own) is found by its mark (`mark.rs`), and what has none by its parent (`orphans.rs`).
 
 use super::contract::{Health, Phase, ProviderError};
 use super::lines::{Lines, OutputLimits, Tail};
 use super::mark::{self, Mark};
+use super::orphans::{self, Starting};
 use crate::config::ProviderSettings;
 use crate::domain::ErrorClass;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -91,6 +92,7 @@ impl Program {
             let message = format!("cannot start `{}` in `{}`: {error}", self.path(), folder.display());
             ProviderError::new(class, Phase::BeforeSend, message)
         };
+        let mut starting = Starting::begin();
         let keeper = Command::new("/bin/sh")
             .args(["-c", KEEPER])
             .env_clear()
@@ -104,8 +106,9 @@ impl Program {
             .map_err(failed)?;
         let number = keeper.id().and_then(|id| i32::try_from(id).ok()).unwrap_or_default();
         let mark = Mark::new(self.workspace.as_deref(), number);
+        starting.note(keeper.id());
         let group = Group { keeper, number, mark, killed: false };
-        let mut child = Command::new(&self.path)
+        let child = Command::new(&self.path)
             .args(args)
             .env_clear()
             .envs(self.environment.iter().map(|(name, value)| (name, value.expose_secret())))
@@ -117,7 +120,13 @@ impl Program {
             .process_group(number)
             .kill_on_drop(true)
             .spawn()
-            .map_err(failed)?;
+            .map_err(failed);
+        if let Ok(child) = &child {
+            starting.note(child.id());
+        }
+        // Before the group is let go of: its end asks for the same lock.
+        drop(starting);
+        let mut child = child?;
         Ok(Process {
             stdin: child.stdin.take(),
             stdout: child.stdout.take(),
@@ -387,6 +396,7 @@ impl Group {
         if !std::mem::replace(&mut self.killed, true) {
             self.signal(Signal::KILL);
             self.mark.kill();
+            orphans::end();
         }
     }
 }

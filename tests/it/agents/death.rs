@@ -82,7 +82,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        for name in ["agent", "beside", "apart"] {
+        for name in ["agent", "beside", "apart", "fled"] {
             for pid in self.pids(name) {
                 let _gone = Command::new("kill").args(["-9", &pid]).status();
             }
@@ -168,4 +168,21 @@ fn the_same_agent_outlives_another_parent() {
     for name in ["agent", "beside", "apart"] {
         stage.lives(name);
     }
+}
+
+/// Leaves its group, its environment and its parent behind.
+const FLEES: &str = "(setsid env -i OUT=\"$OUT\" PATH=\"$PATH\" sh \"$OUT/stay\" fled &)\n\
+    while [ ! -e \"$OUT/go\" ]; do sleep 0.05; done";
+
+#[test]
+fn what_threw_its_environment_away_dies_with_its_call() {
+    let (stage, place) = (Stage::new(), workspace());
+    std::fs::write(stage.path("script"), [FLEES, CLAUDE_BEGINS, CLAUDE_ANSWERS].join("\n"))
+        .expect("a script");
+    succeeds(stage.attache(&place, &["ingest", "letter.eml"]));
+    let mut engine = stage.attache(&place, &["drain"]).spawn().expect("the binary runs");
+    stage.lives("fled");
+    std::fs::write(stage.path("go"), "").expect("the agent goes on");
+    assert!(engine.wait().expect("an end").success());
+    stage.dies("fled");
 }
