@@ -14,6 +14,10 @@ use crate::domain::{ErrorClass, sha256_hex};
 use crate::store::{Entry, TurnAnswered, TurnFailed, TurnStarted};
 use std::time::Duration;
 
+/// Calls in one answer that are taken, if a run may not make more: each is two rows, and both are part of every request to
+/// come, be it executed or not.
+const CALLS_PER_ANSWER_MAX: usize = 128;
+
 /// What is asked of the model in one turn.
 pub struct Question {
     pub choice: ToolChoice,
@@ -107,6 +111,16 @@ async fn call(
 
 /// An answer that says no more than an error would is one, with what it cost.
 fn usable(work: &Work<'_>, response: Response) -> Result<Response, ProviderError> {
+    let (calls, calls_max) = (response.calls().count(), work.budget().tool_calls_max as usize);
+    let calls_max = calls_max.max(CALLS_PER_ANSWER_MAX);
+    if calls > calls_max {
+        let message = format!("the answer has {calls} calls of tools, and at most {calls_max} are taken");
+        let used = Some(Box::new(response.usage));
+        return Err(ProviderError {
+            used,
+            ..ProviderError::new(ErrorClass::Protocol, Phase::MidStream, message)
+        });
+    }
     let is_empty = response.text().trim().is_empty() && response.calls().next().is_none();
     let fault = match response.stop {
         Stop::ContextExhausted => Some((ErrorClass::ContextOverflow, "the answer did not fit the window")),

@@ -185,3 +185,25 @@ async fn a_call_may_take_no_longer_than_its_run_has_left() {
     let row = app.row("SELECT error_message FROM run_turns WHERE run_id = $1 AND turn_index = 0", &run).await;
     assert_eq!(row[0].as_deref(), Some("no complete answer within 1000 ms"));
 }
+
+#[tokio::test]
+async fn an_answer_with_more_calls_than_any_run_may_make_is_no_answer() {
+    let call = json!({ "tool": "read_file", "args": { "path": "knowledge/house.md" } });
+    // The last is the control: as many as are taken, be they executed or not.
+    for (calls, steps) in [(20_000, 0), (129, 0), (128, 256)] {
+        let turns = json!([{ "call": vec![call.clone(); calls] }, { "say": "From seven." }]);
+        let app = TestApp::start(json!({ "turns": turns })).await;
+        let run = app.run_of(&note("q@guest.example", "", "When is breakfast?")).await;
+        app.drain().await;
+        let mut rows = app.workspace.rows().await;
+        let found =
+            sqlx::query_scalar("SELECT count(*) FROM thread_tool_events WHERE run_id = $1").bind(&run);
+        let found: i64 = found.fetch_one(&mut rows).await.expect("a count");
+        assert_eq!(found, steps, "{calls} calls");
+        let first = tries(&app, &run).await.remove(0);
+        assert_eq!(first.ends_with(" protocol"), steps == 0, "{first}");
+        let asked = app.prompts(&run).await;
+        let longest = asked.iter().map(|request| request.to_string().len()).max().expect("a request");
+        assert!(longest < 200_000, "{calls} calls: the next request has {longest} bytes");
+    }
+}
