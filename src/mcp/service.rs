@@ -53,21 +53,23 @@ impl Toolbox {
     async fn call(&self, name: &str, args: JsonObject) -> Result<String, RunError> {
         let _alone = self.turn.lock().await;
         let args = ToolArgs::of(args);
-        let call = NewCall {
-            executor: Executor::Engine,
-            tool_name: name.to_owned(),
-            // A call that is cut off here is not taken up again: the agent's loop is not ours.
-            payload_json: gate::call_payload(&args, None),
-        };
-        let id = self.store.record_call(&self.key, call).await?;
         let (mails, replied) = self.store.mails_so_far(&self.run.id).await?;
         let label = RunLabel::of(&self.subject).after_all(&self.store.steps_of_run(&self.run.id).await?);
         let gate = self.gate(label, mails as usize, replied);
+        let policy = reply::mail_policy(&gate).await?;
+        // A call that is cut off here is not taken up again, because the agent's loop is not ours; but what it would have left
+        // is written down, so that its owner is told and its file is known.
+        let asked = Asked { id: "", name, args: &args, begun: None };
+        let call = NewCall {
+            executor: Executor::Engine,
+            tool_name: name.to_owned(),
+            payload_json: gate::call_payload(&args, gate::begin(&gate, asked, &policy).await),
+        };
+        let id = self.store.record_call(&self.key, call).await?;
         let verdict = match self.store.calls_so_far(&self.run.id).await? {
             calls if calls > self.desk.config.inference.budget.tool_calls_max => gate::used_up(),
             _ => {
-                let policy = reply::mail_policy(&gate).await?;
-                let asked = Asked { id: &id, name, args: &args, begun: None };
+                let asked = Asked { id: &id, ..asked };
                 match self.tools.iter().find(|tool| tool.name() == name) {
                     Some(tool) if self.asks_again(*tool, asked).await? => gate::not_again(),
                     _ => gate::execute(&gate, asked, &policy).await?,

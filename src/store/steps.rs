@@ -5,7 +5,7 @@
 
 use super::journal::Frame;
 use super::runs::{fenced, persona_id};
-use super::{PersonaStore, Result, RunKey};
+use super::{PersonaStore, Result, RunKey, facts};
 use crate::clock::Clock;
 use crate::domain::{RunId, Timestamp};
 use sqlx::{Row, SqliteConnection};
@@ -114,7 +114,7 @@ pub(super) const CALLS_NUMBERED: &str = "
 pub(super) const CALLS_OF_RUN: &str = "SELECT count(*) FROM thread_tool_events WHERE run_id = $1 AND persona_id = $2 AND event_type = 'tool_call'";
 /// Calls without a result that no answer of a model stands for: their ids are of the store's giving.
 pub(super) const OPEN_CALLS: &str = "
-    SELECT c.tool_call_id, c.tool_name, c.executor FROM thread_tool_events c
+    SELECT c.tool_call_id, c.tool_name, c.executor, c.payload_json FROM thread_tool_events c
     WHERE c.run_id = $1 AND c.event_type = 'tool_call' AND c.tool_call_id GLOB '[am][0-9]*'
       AND NOT EXISTS (SELECT 1 FROM thread_tool_events r WHERE r.run_id = c.run_id
         AND r.tool_call_id = c.tool_call_id AND r.event_type = 'tool_result')
@@ -204,7 +204,14 @@ impl PersonaStore {
     }
 }
 
-/// Closes the open calls of a run inside the caller's transaction, which has made sure that it may.
+/// A call of ours that may not simply be made again was under way, whoever ended without waiting for it.
+const CUT_OFF: Unanswered = Unanswered {
+    code: "outcome_unknown",
+    message: "the agent ended while this call was running; it may or may not have taken effect",
+};
+
+/// Closes the open calls of a run inside the caller's transaction, which has made sure that it may. The owner is told of those
+/// that may have happened.
 pub(super) async fn close_open_calls(
     conn: &mut SqliteConnection,
     run: &str,
@@ -215,10 +222,23 @@ pub(super) async fn close_open_calls(
     let now: Timestamp = clock.now();
     for row in &open {
         let (call, tool): (&str, &str) = (row.get(0), row.get(1));
+        let mut step = Step {
+            kind: StepKind::Call,
+            executor: Executor::of(row.get(2)),
+            tool_name: tool.to_owned(),
+            tool_call_id: call.to_owned(),
+            payload_json: row.get(3),
+        };
+        let is_ours = step.executor == Executor::Engine && step.begun().is_some();
+        let why = if is_ours && why.code != CUT_OFF.code { CUT_OFF } else { why };
         let error = serde_json::json!({ "code": why.code, "message": why.message });
         let payload = serde_json::json!({ "ok": false, "tool": tool, "error": error }).to_string();
         let close = sqlx::query(CLOSE_CALL).bind(clock.new_id()).bind(run).bind(call);
-        close.bind(payload).bind(now.to_string()).execute(&mut *conn).await?;
+        close.bind(&payload).bind(now.to_string()).execute(&mut *conn).await?;
+        if is_ours {
+            (step.kind, step.payload_json) = (StepKind::Result, payload);
+            facts::step_recorded(conn, &RunId::new(run), &step, clock).await?;
+        }
     }
     Ok(open.len())
 }

@@ -69,6 +69,13 @@ async fn an_agent_cannot_ask_again_for_what_may_have_happened() {
     let put_back = app.engine.store.requeue_run(&RunId::new(run), std::time::Duration::ZERO).await;
     put_back.expect("queued");
     app.drain().await;
+    let notices = app.notices();
+    assert_eq!(notices.len(), 1, "its owner is told, once: {notices:?}");
+    assert!(
+        notices[0].text.contains("`ring`") && notices[0].text.contains("may or may not"),
+        "{}",
+        notices[0].text
+    );
     // Not `check`, which executes runs once more: nobody else has this tool.
     audit(&mut app.workspace.rows().await).await;
 }
@@ -86,4 +93,10 @@ async fn an_agent_may_ask_again_where_that_does_no_harm() {
         said = agent.call("ring", bell("endless")) => panic!("the call does not come back: {said:?}"),
         () = again => {}
     }
+    assert_eq!(notices(&app).await, 0, "there is nothing that its owner could do about it");
+}
+
+async fn notices(app: &TestApp) -> i64 {
+    let mut rows = app.workspace.rows().await;
+    sqlx::query_scalar("SELECT count(*) FROM notices").fetch_one(&mut rows).await.expect("a count")
 }
