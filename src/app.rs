@@ -15,6 +15,7 @@ use crate::gateway::intake::Intake;
 use crate::gateway::notices::Notices;
 use crate::gateway::outbound::{self, Outbound};
 use crate::harness::desk::Desk;
+use crate::harness::guards;
 use crate::harness::preflight::{self, price_problems};
 use crate::harness::providers::mark;
 use crate::harness::worker::Worker;
@@ -88,6 +89,7 @@ impl Engine {
                 "an agent's processes had outlived their engine; they were killed"
             );
         }
+        guards::recover(&store, &config.workspace).await.context("putting back what agents changed")?;
         let recovered = store.recover_runs().await.context("recovering runs")?;
         let RecoveredRuns { queued, suspects, quarantined } = recovered;
         if queued + quarantined > 0 {

@@ -6,7 +6,7 @@ mod chat;
 mod think;
 mod personas;
 
-pub use agents::{AgentSettings, Tier};
+pub use agents::{AGENT_FOLDER, AgentSettings, Tier, is_protected};
 pub use chat::{ChatSwitches, DataCollection, Effort, StructuredOutput};
 pub use listeners::{ListenAddress, ListenerKind, ListenerTls, SmtpListener, Submitter, TlsFiles};
 pub use personas::{OutOfService, Persona, Personas, ReplyMode, SharedAddress};

@@ -29,6 +29,8 @@ word_enum!(
         MailboxDown = "mailbox_down",
         /// What is said of a persona is wrong, and it does not work.
         PersonaOutOfService = "persona_out_of_service",
+        /// An agent changed files that no agent may change.
+        AgentChangedFiles = "agent_changed_files",
         /// Engines died while they took a letter, and it is not taken any more.
         LetterSetAside = "letter_set_aside",
         /// Letters or connections are refused for want of something.

@@ -8,7 +8,7 @@ use super::providers::{Parameter, ProviderError};
 use super::resolvers::Subject;
 use super::resolvers::record::Seen;
 use super::route::Route;
-use crate::config::{ContextProfile, Persona};
+use crate::config::{ContextProfile, Persona, Tier};
 use crate::domain::{Address, ThreadId, Timestamp, Withheld};
 use crate::store::{
     ClaimedRun, Entry, HeldTo, JournalSoFar, KnownSession, NewCall, NewNotice, Reservation, Sent, SessionKey,
@@ -98,6 +98,26 @@ pub trait Hands: Send + Sync {
     fn foresee<'a>(&'a self, gate: &'a Gate<'_>, order: CallOrder<'a>) -> BoxFuture<'a, Option<Value>> {
         let _nothing = (gate, order);
         Box::pin(ready(None))
+    }
+    /// Copies what no agent may change, before one works in the persona's folder. Every one is followed by
+    /// [`Self::release`].
+    fn guard<'a>(
+        &'a self,
+        run: &'a ClaimedRun,
+        persona: &'a Persona,
+        tier: Tier,
+    ) -> BoxFuture<'a, Result<(), RunError>> {
+        let _nothing = (run, persona, tier);
+        Box::pin(ready(Ok(())))
+    }
+    /// Puts back what an agent has changed of it, tells the owner, and gives its paths.
+    fn release<'a>(
+        &'a self,
+        run: &'a ClaimedRun,
+        persona: &'a Persona,
+    ) -> BoxFuture<'a, Result<Vec<String>, RunError>> {
+        let _nothing = (run, persona);
+        Box::pin(ready(Ok(Vec::new())))
     }
     /// Executes a call that has passed the gate. Its effect commits with its result, which is the caller's to commit.
     fn call<'a>(

@@ -24,6 +24,7 @@ pub mod trim;
 pub mod turn;
 pub mod label;
 pub mod gate;
+pub mod guards;
 pub mod calls;
 pub mod quota;
 pub mod deliver;

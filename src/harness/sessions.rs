@@ -6,7 +6,7 @@ use super::providers::{
     AgentTerms, LoopOwner, ProviderError, Session, TOOL_SERVER_NAME, TokenUsage, ToolServer,
 };
 use super::work::Work;
-use crate::config::Tier;
+use crate::config::{AGENT_FOLDER, Tier};
 use crate::domain::{ErrorClass, sha256_hex};
 use crate::store::{SessionKey, Step, StepKind};
 
@@ -50,6 +50,20 @@ async fn terms(work: &Work<'_>, key: &SessionKey) -> Result<AgentTerms, RunError
         cost_micros_max: budget.cost_micros_max.map(|max| (max - spent).max(0)),
         tool_server: tool_server(work),
     })
+}
+
+/// What an agent that may write is told of its folder.
+pub fn where_to_write(terms: &AgentTerms) -> Option<String> {
+    let only = match terms.tier {
+        Tier::None | Tier::ReadOnly => return None,
+        Tier::Write => ", and nowhere else",
+        Tier::Full => "",
+    };
+    Some(format!(
+        "[engine] You may write files in `{}/{AGENT_FOLDER}`{only}. `PERSONA.md`, `persona.json`, `active.md`, `.memory`, \
+         `responsibilities`, `schemas` and `knowledge` are for reading: a run in which they change fails.",
+        terms.folder
+    ))
 }
 
 fn tier(work: &Work<'_>) -> Tier {

@@ -3,7 +3,7 @@
 //! Every call of a tool of the agent's own is committed as it is seen, with one result, whatever becomes of the agent.
 //! Calls of our tools are not recorded here: they come through `attache mcp serve`, which does.
 
-use super::gate;
+use super::desk::RunError;
 use super::providers::accumulate::Accumulator;
 use super::providers::process;
 use super::providers::{
@@ -11,6 +11,7 @@ use super::providers::{
 };
 use super::sessions;
 use super::work::Work;
+use super::{gate, guards};
 use crate::config::Tier;
 use crate::domain::{ErrorClass, StopReason};
 use crate::store::{Entry, Executor, NewCall, SessionKey, Step, StepKind, StoreError, Unanswered};
@@ -42,6 +43,7 @@ pub async fn complete(
         let message = "an agent was called without terms";
         return Err(ProviderError::new(ErrorClass::Config, Phase::Config, message));
     };
+    work.desk.hands.guard(work.run, work.persona, terms.tier).await.map_err(unguarded)?;
     let asked = context.cancel.clone();
     let stop = asked.child_token();
     let mut events = work.route.provider.stream(wire, CallContext { cancel: stop.clone(), ..context });
@@ -51,7 +53,7 @@ pub async fn complete(
     let is_asked = match &end {
         Ok(End::Finished(_)) | Err(_) => false,
         Ok(End::Disallowed(_)) => !work.route.provider.ends_when_dropped(),
-        Ok(End::Limit(_)) => true,
+        Ok(End::Limit(_) | End::Changed(_)) => true,
     };
     if is_asked {
         stop.cancel();
@@ -59,6 +61,11 @@ pub async fn complete(
     }
     // Kills whatever has not ended by itself.
     drop(events);
+    let end = match work.desk.hands.release(work.run, work.persona).await {
+        Ok(changed) if changed.is_empty() => end,
+        Ok(changed) => Ok(End::Changed(guards::named(&changed))),
+        Err(error) => Err(unguarded(error)),
+    };
     watch.settle(work, end).await
 }
 
@@ -67,6 +74,8 @@ enum End {
     Finished(Box<Response>),
     /// It called a tool that its tier does not have.
     Disallowed(String),
+    /// It changed these files, which no agent may change.
+    Changed(String),
     /// It came to a bound of the run.
     Limit(Stop),
 }
@@ -345,6 +354,16 @@ impl Watch {
                     ..ProviderError::new(ErrorClass::DisallowedTool, Phase::MidStream, message)
                 })
             }
+            Ok((End::Changed(files), _)) => {
+                let message = format!(
+                    "while the agent worked {files} changed, which no agent may change; it was put back, and nothing that \
+                     the agent said is sent"
+                );
+                Err(ProviderError {
+                    acted: true,
+                    ..ProviderError::new(ErrorClass::DisallowedTool, Phase::MidStream, message)
+                })
+            }
             Err(error) => Err(self.blamed(work, error)),
         }
     }
@@ -444,6 +463,10 @@ fn bounded(text: &str, work: &Work<'_>) -> String {
         return text.to_owned();
     }
     format!("{}… [cut: {} bytes]", &text[..text.floor_char_boundary(most)], text.len())
+}
+
+fn unguarded(error: RunError) -> ProviderError {
+    ProviderError::new(ErrorClass::Store, Phase::MidStream, error.to_string())
 }
 
 fn stored(error: StoreError) -> ProviderError {

@@ -367,6 +367,7 @@ impl<'a> Work<'a> {
         request.max_output_tokens = self.output_tokens_max.unwrap_or(request.max_output_tokens);
         request.tool_choice = tool_choice;
         request.without.clone_from(&self.without);
+        request.system.extend(request.agent.as_ref().and_then(sessions::where_to_write));
         request.messages.extend(self.said_for_model());
         request.messages.extend(sessions::done_before(&self.known_steps).map(Message::user));
         request.messages.extend(note.map(Message::user));

@@ -3,12 +3,14 @@
 use super::context::{self, Sources};
 use super::desk::RunError;
 use super::gate::{self, Gate, Verdict};
+use super::guards::Guards;
 use super::ledger::{Answer, Assembled, CallOrder, Hands, Ledger, Order};
 use super::resolvers::Subject;
 use super::resolvers::knowledge::KnowledgeSync;
 use super::resolvers::live::Live;
 use super::resolvers::reads::{Folders, is_passing, read_text};
 use crate::clock::Clock;
+use crate::config::{Persona, Tier};
 use crate::domain::{Address, ErrorClass, PersonaId, ThreadId, Withheld};
 use crate::store::{
     ClaimedRun, Entry, HeldTo, JournalSoFar, KnownSession, NewCall, NewNotice, PersonaStore, Reservation,
@@ -30,6 +32,8 @@ pub struct Workshop {
     workspace: Arc<Dir>,
     /// The folder of the one persona that is worked for, where that is another than the workspace's.
     sandbox: Option<Arc<Dir>>,
+    /// What agents at work may not change, and how many of them work for that persona.
+    guards: Guards,
     /// Keeps the index of knowledge files up to date.
     knowledge: Arc<KnowledgeSync>,
 }
@@ -37,7 +41,14 @@ pub struct Workshop {
 impl Workshop {
     pub fn new(store: Store, workspace: Dir) -> Self {
         let clock = store.clock().clone();
-        Self { store, clock, workspace: Arc::new(workspace), sandbox: None, knowledge: Arc::default() }
+        Self {
+            store,
+            clock,
+            workspace: Arc::new(workspace),
+            sandbox: None,
+            guards: Guards::default(),
+            knowledge: Arc::default(),
+        }
     }
 
     /// Hands for one persona whose folder is a copy: what is done there is done to nobody's memory. Only its folder is given,
@@ -45,7 +56,14 @@ impl Workshop {
     pub fn in_sandbox(store: Store, folder: Dir) -> Self {
         let folder = Arc::new(folder);
         let clock = store.clock().clone();
-        Self { store, clock, workspace: folder.clone(), sandbox: Some(folder), knowledge: Arc::default() }
+        Self {
+            store,
+            clock,
+            workspace: folder.clone(),
+            sandbox: Some(folder),
+            guards: Guards::default(),
+            knowledge: Arc::default(),
+        }
     }
 
     fn rows(&self, run: &ClaimedRun) -> PersonaStore {
@@ -197,6 +215,23 @@ impl Hands for Workshop {
             Err(error) if is_passing(&error) => Err(unread("PERSONA.md", &error)),
             text => Ok(text.ok().flatten().unwrap_or_default()),
         }
+    }
+
+    fn guard<'a>(
+        &'a self,
+        run: &'a ClaimedRun,
+        persona: &'a Persona,
+        tier: Tier,
+    ) -> BoxFuture<'a, Result<(), RunError>> {
+        Box::pin(async move { self.guards.begin(run, (persona, tier), self.clock.now()).await })
+    }
+
+    fn release<'a>(
+        &'a self,
+        run: &'a ClaimedRun,
+        persona: &'a Persona,
+    ) -> BoxFuture<'a, Result<Vec<String>, RunError>> {
+        Box::pin(async move { self.guards.end(&self.store, run, persona).await })
     }
 
     fn foresee<'a>(&'a self, gate: &'a Gate<'_>, order: CallOrder<'a>) -> BoxFuture<'a, Option<Value>> {

@@ -5,13 +5,14 @@ use super::duty::timing::Timing;
 use super::duty::{Bounds, FileError};
 use super::scan::{FOLDER, Found, Key, Known, Scan, Stamp, scan};
 use super::slots::Dues;
-use crate::config::Persona;
+use crate::config::{Persona, Personas};
 use crate::domain::{DeliverTo, PersonaId, ResponsibilityId, Timestamp, sha256_hex};
+use crate::store::agent_files::is_guarded;
 use crate::store::{
     Duty, FileChange, FileState, MissedSlots, NextSlot, Overslept, Result as StoreResult,
     StoredResponsibility,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +37,12 @@ pub struct Problem {
     pub problem: String,
 }
 
+/// Personas whose files an agent could be changing now.
+fn guarded(personas: &Personas) -> BTreeSet<PersonaId> {
+    let at_work = personas.iter().filter(|persona| is_guarded(&persona.folder));
+    at_work.map(|persona| persona.id.clone()).collect()
+}
+
 impl Scheduler {
     /// Makes the rows what the files say. Cheap when no file changed: it looks at sizes and times only.
     pub async fn sync(&self) -> StoreResult<SyncReport> {
@@ -47,8 +54,15 @@ impl Scheduler {
         };
         let (personas, offer) = (self.personas.clone(), self.offer.clone());
         let (seen, now) = (before.clone(), self.clock.now());
-        let scanned = tokio::task::spawn_blocking(move || scan(personas.iter(), &offer, &seen, now)).await;
-        let Ok(mut scan) =
+        let scanned = tokio::task::spawn_blocking(move || {
+            // Before and after: what an agent writes meanwhile is put back when it has ended.
+            let mut held = guarded(&personas);
+            let scan = scan(personas.iter(), &offer, &seen, now);
+            held.extend(guarded(&personas));
+            (scan, held)
+        });
+        let scanned = scanned.await;
+        let Ok((mut scan, held)) =
             scanned.inspect_err(|error| tracing::error!(%error, "looking at responsibilities"))
         else {
             return Ok(SyncReport::default());
@@ -58,10 +72,16 @@ impl Scheduler {
             let reason = "is not read while its persona is out of service".to_owned();
             scan.unreadable.insert(id, reason);
         }
+        scan.read.retain(|(owner, _), _| !held.contains(owner));
+        scan.stamps.retain(|(owner, _), _| !held.contains(owner));
+        let reason = || "is not read while an agent works in it".to_owned();
+        scan.unreadable.extend(held.iter().map(|persona| (persona.clone(), reason())));
         let mut report = SyncReport::default();
         for (persona, reason) in &scan.unreadable {
-            let file = format!("personas/{persona}/{FOLDER}");
-            report.problems.push(Problem { file, problem: reason.clone() });
+            if !held.contains(persona) {
+                let file = format!("personas/{persona}/{FOLDER}");
+                report.problems.push(Problem { file, problem: reason.clone() });
+            }
             // What was known of an unreadable folder stays known.
             let kept = before.iter().filter(|((owner, _), _)| owner == persona);
             scan.stamps.extend(kept.map(|(key, stamp)| (key.clone(), stamp.clone())));

@@ -9,6 +9,7 @@ mod leftovers;
 mod read_only;
 mod writer;
 mod refusal;
+pub mod agent_files;
 mod anchor;
 mod log;
 mod imports;

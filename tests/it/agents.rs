@@ -6,6 +6,7 @@ mod claude;
 mod command;
 mod death;
 mod lines;
+mod places;
 mod process;
 
 use attache::config::{AgentSettings, ProviderSettings, Tier};

@@ -20,6 +20,7 @@ const HOT: &[(&str, &[&str])] = &[
     ),
     ("threads::FIND_THREAD", &["threads_by_conversation", "messages_by_rfc_id"]),
     ("runs::CLAIM_RUNS", &["runs_ready", "runs_running"]),
+    ("agent_files::FORESEEN", &["thread_tool_events_of_files"]),
     ("runs::OPEN_RUNS", &["runs_open"]),
     ("runs::OPEN_RUNS_UP_TO", &["runs_open"]),
     ("runs::CANCEL_REQUESTED", &["runs_running"]),

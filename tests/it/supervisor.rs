@@ -3,4 +3,5 @@
 pub mod agent;
 mod bounds;
 mod failures;
+mod files;
 mod sessions;

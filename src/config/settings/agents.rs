@@ -3,8 +3,20 @@
 use schemars::JsonSchema;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// The one folder, below its persona's, in which an agent of tier `write` may write.
+pub const AGENT_FOLDER: &str = "workspace";
+/// What of a persona's folder no agent may change, whatever its tier. In any case, because some file systems know no other.
+const PROTECTED: [&str; 7] =
+    ["persona.md", "persona.json", "active.md", ".memory", "responsibilities", "schemas", "knowledge"];
+
+/// Whether a path below a persona's folder is one of those that no agent may change.
+pub fn is_protected(path: &Path) -> bool {
+    let first = path.components().next().map(|part| part.as_os_str().to_string_lossy().to_ascii_lowercase());
+    first.is_some_and(|first| PROTECTED.contains(&first.as_str()))
+}
 
 /// One agent's block.
 #[derive(Debug, Clone, Default)]
@@ -31,7 +43,7 @@ pub enum Tier {
     /// Read and search files of its folder.
     #[default]
     ReadOnly,
-    /// Write files of its folder.
+    /// Write files below `workspace/` of its folder.
     Write,
     /// Run commands and reach the network.
     Full,

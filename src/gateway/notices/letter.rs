@@ -69,6 +69,7 @@ fn headline(untold: &Untold) -> String {
         NoticeKind::MailboxRefused => format!("the mailbox {subject} refuses our login"),
         NoticeKind::MailboxDown => format!("the mailbox {subject} cannot be read"),
         NoticeKind::PersonaOutOfService => format!("persona {} is out of service", quoted(subject)),
+        NoticeKind::AgentChangedFiles => format!("an agent{of} changed files that no agent may change"),
         NoticeKind::LetterSetAside => {
             format!("{} of {} set aside, which ends engines", count("letter", "letters"), quoted(subject))
         }

@@ -19,7 +19,7 @@ use futures_util::stream::{self, BoxStream};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
-use std::path::{Component, Path};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Longest prompt; a longer history is for trimming, not for an agent.
@@ -313,23 +313,6 @@ impl Call {
 pub fn is_ours(name: &str) -> bool {
     let rest = name.strip_prefix("mcp__").and_then(|name| name.strip_prefix(TOOL_SERVER_NAME));
     rest.is_some_and(|rest| rest.starts_with("__"))
-}
-
-/// Whether a path that an agent wrote stays inside its folder, by its words alone.
-pub fn is_inside(path: &str, folder: &str) -> bool {
-    let folder = Path::new(folder);
-    let mut place = folder.to_path_buf();
-    for part in Path::new(path).components() {
-        match part {
-            Component::RootDir => place = Path::new("/").to_path_buf(),
-            Component::ParentDir => {
-                place.pop();
-            }
-            Component::Normal(name) => place.push(name),
-            Component::CurDir | Component::Prefix(_) => {}
-        }
-    }
-    !path.starts_with('~') && place.starts_with(folder)
 }
 
 /// What a value of a line says, where it is text.

@@ -1,17 +1,16 @@
-//! The lines of Claude Code: what they mean, and what is answered to them. Pure.
+//! The lines of Claude Code: what they mean, and what is answered to them. Pure, but for where links lead (`places.rs`).
 //!
 //! Shapes by its own SDK (`anthropics/claude-agent-sdk-python`, `message_parser.py`, `query.py`). One message comes as
 //! several lines of the same id, and once more as stream events; only events make deltas, only whole blocks make calls.
 
 use super::accumulate::{broken, token_count};
-use super::agent::{
-    Dialogue, Invocation, Reaction, args_at, flat_text, is_inside, is_ours, micros, object, text_at,
-};
+use super::agent::{Dialogue, Invocation, Reaction, args_at, flat_text, is_ours, micros, object, text_at};
 use super::claude::needs;
 use super::complaint;
 use super::contract::{
     AgentTerms, Block, Event, ModelUsage, Phase, ProviderError, Response, Stop, TokenUsage, ToolArgs,
 };
+use super::places;
 use super::process::Ending;
 use crate::config::Tier;
 use crate::domain::{ErrorClass, Timestamp};
@@ -349,20 +348,20 @@ impl Dialogue for Reading {
 /// Why the agent may not call this; `None` if it may.
 fn refusal(name: &str, args: &ToolArgs, terms: &AgentTerms) -> Option<String> {
     let needed = needs(name);
-    if is_ours(name) || terms.tier == Tier::Full {
+    if is_ours(name) {
         return None;
     }
     if needed > terms.tier {
         return Some(format!("`{name}` is not allowed here"));
     }
-    let ToolArgs::Object(args) = args else { return Some("the arguments are not an object".to_owned()) };
-    let mut paths =
-        ["file_path", "path", "notebook_path"].into_iter().chain((name == "Glob").then_some("pattern"));
-    let outside = paths.find(|key| {
-        let path = args.get(*key).and_then(Value::as_str);
-        path.is_some_and(|path| !is_inside(path, &terms.folder))
-    });
-    outside.map(|_| format!("`{name}` is allowed inside `{}` only", terms.folder))
+    if terms.tier < Tier::Full && matches!(args, ToolArgs::Malformed { .. }) {
+        return Some("the arguments are not an object".to_owned());
+    }
+    if needed == Tier::Full {
+        return None;
+    }
+    let patterns: &[&str] = if name == "Glob" { &["pattern"] } else { &[] };
+    places::refusal(name, needed, args, terms, patterns)
 }
 
 fn answer(id: &str, response: &Value) -> Reaction {

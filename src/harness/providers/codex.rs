@@ -9,7 +9,7 @@ use super::codex_lines::Reading;
 use super::contract::{AgentTerms, Capabilities, Provider, ProviderError, Request};
 use super::process::{self, Program};
 use super::{Adapter, http};
-use crate::config::{ProviderSettings, Tier};
+use crate::config::{AGENT_FOLDER, ProviderSettings, Tier};
 use crate::domain::Timestamp;
 use serde_json::Value;
 
@@ -70,7 +70,12 @@ impl Speaker for Codex {
         // The owner's own servers, hooks and rules are for the owner's own sessions; the login stays.
         argv.extend(["--ignore-user-config", "--ignore-rules"].map(str::to_owned));
         argv.push(format!("--sandbox={sandbox}"));
-        argv.push(format!("--cd={}", terms.folder));
+        // Its sandbox makes the folder writable in which it works.
+        let folder = match terms.tier {
+            Tier::Write => format!("{}/{AGENT_FOLDER}", terms.folder),
+            _ => terms.folder.clone(),
+        };
+        argv.push(format!("--cd={folder}"));
         argv.push(format!("--model={}", request.model));
         let mut set = |key: &str, value: String| argv.push(format!("--config={key}={value}"));
         set("approval_policy", toml("never"));

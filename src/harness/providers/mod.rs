@@ -38,6 +38,7 @@ pub mod ollama;
 pub mod scripted;
 pub mod lines;
 pub mod mark;
+pub mod places;
 pub mod orphans;
 pub mod process;
 pub mod agent;

@@ -101,6 +101,10 @@ impl Wire for OpenCode {
             "parts": [{ "type": "text", "text": text }],
         });
         let mut config = json!({ "share": "disabled", "autoupdate": false });
+        if terms.tier == Tier::Write {
+            // Asked before each one, it can be told where.
+            config["permission"] = json!({ "edit": "ask" });
+        }
         if let Some(server) = &terms.tool_server {
             let command: Vec<&String> = std::iter::once(&server.program).chain(&server.args).collect();
             config["mcp"] = json!({ &server.name: { "type": "local", "command": command, "enabled": true } });
@@ -230,6 +234,7 @@ impl Call {
                 }
                 let (events, permission) = self.parts.frame(&frame);
                 self.tell(events);
+                self.stay_inside()?;
                 self.grant(permission).await
             }
             News::Frame(None) => self.reconnect().await,
@@ -248,6 +253,14 @@ impl Call {
         if let Some(capture) = &self.capture {
             capture.received(format!("{said}\n").as_bytes());
         }
+    }
+
+    /// Errors: class `DisallowedTool`, when a tool was used where it may not be.
+    fn stay_inside(&self) -> Result<(), ProviderError> {
+        self.parts.trespass().map_or(Ok(()), |reason| {
+            let message = format!("the agent went on although {reason}");
+            Err(ProviderError::new(ErrorClass::DisallowedTool, Phase::MidStream, message))
+        })
     }
 
     fn tell(&mut self, events: Vec<Event>) {
@@ -289,7 +302,7 @@ impl Call {
         self.keep(&messages);
         let events = self.parts.catch_up(&messages);
         self.tell(events);
-        Ok(())
+        self.stay_inside()
     }
 
     /// The answer is here: what the events did not tell is in the list of messages.
@@ -382,7 +395,7 @@ async fn open_session(server: &Server, terms: &AgentTerms) -> Result<(String, Pa
         let message = "opencode gave a session no id that could be used";
         return Err(ProviderError::new(ErrorClass::Protocol, Phase::BeforeFirstByte, message));
     }
-    let mut parts = Parts::new(&session, terms.tier);
+    let mut parts = Parts::new(&session, terms);
     if matches!(terms.session, Session::Resume { .. }) {
         parts.knows(&server.get(&format!("session/{session}/message")).await?);
     }

@@ -1,4 +1,4 @@
-//! What OpenCode's events and messages say, whichever way and how often they come. Pure.
+//! What OpenCode's events and messages say, whichever way and how often they come. Pure, but for where links lead (`places.rs`).
 //!
 //! Every part is told as a snapshot, by an event or in the list of messages; a part counts once for each state that it
 //! reaches, so a list read after a lost event stream repeats nothing. Facts: the generated types of OpenCode's SDK
@@ -7,7 +7,8 @@
 use super::accumulate::token_count;
 use super::agent::{args_at, micros, text_at};
 use super::complaint::class_of_status;
-use super::contract::{Event, Phase, ProviderError, Stop, TOOL_SERVER_NAME, TokenUsage};
+use super::contract::{AgentTerms, Event, Phase, ProviderError, Stop, TOOL_SERVER_NAME, TokenUsage};
+use super::places;
 use crate::config::Tier;
 use crate::domain::ErrorClass;
 use serde_json::Value;
@@ -60,7 +61,9 @@ pub struct Permission {
 /// One call's view of a session.
 pub struct Parts {
     session: String,
-    tier: Tier,
+    terms: AgentTerms,
+    /// Why a call that was made was not for the agent.
+    trespass: Option<String>,
     /// The session and those that it started.
     family: HashSet<String>,
     /// Messages from before this call.
@@ -74,10 +77,11 @@ pub struct Parts {
 }
 
 impl Parts {
-    pub fn new(session: &str, tier: Tier) -> Self {
+    pub fn new(session: &str, terms: &AgentTerms) -> Self {
         Self {
             session: session.to_owned(),
-            tier,
+            terms: terms.clone(),
+            trespass: None,
             family: HashSet::from([session.to_owned()]),
             old: HashSet::new(),
             assistant: BTreeMap::new(),
@@ -86,6 +90,11 @@ impl Parts {
             asked: BTreeSet::new(),
             texts: HashMap::new(),
         }
+    }
+
+    /// Why a call that was made was not for the agent, if one was.
+    pub fn trespass(&self) -> Option<&str> {
+        self.trespass.as_deref()
     }
 
     /// Messages that were there before; they are not of this call.
@@ -175,6 +184,13 @@ impl Parts {
         let mut events = Vec::new();
         if matches!(status, "running" | "completed" | "error") && self.called.insert(id.clone()) {
             let (name, args) = (our_name(text_at(part, "tool")), args_at(state, "input"));
+            if status != "error" && needs(&name) < Tier::Full {
+                // A call that asks first is answered, and then ends with an error.
+                let is_asked = needs(&name) == Tier::Write && status == "running";
+                let reason =
+                    places::refusal(&name, needs(&name), &args, &self.terms, &[]).filter(|_| !is_asked);
+                self.trespass = self.trespass.take().or(reason);
+            }
             events.push(Event::ObservedCall { id: id.clone(), name, args });
         }
         if matches!(status, "completed" | "error") && self.ended.insert(id.clone()) {
@@ -225,9 +241,14 @@ impl Parts {
             return (Vec::new(), None);
         }
         let is_ours = name.starts_with(&format!("mcp__{TOOL_SERVER_NAME}__"));
-        let is_granted = is_ours || needs(&name) <= self.tier;
-        let reason = format!("the tier `{}` does not allow it", self.tier.as_str());
-        let denied = Event::Denied { name, args: args_at(asked, "metadata"), reason };
+        let (needed, args) = (needs(&name), args_at(asked, "metadata"));
+        let outside = match needed {
+            Tier::Full => None,
+            needed => places::refusal(&name, needed, &args, &self.terms, &[]),
+        };
+        let is_granted = is_ours || (needed <= self.terms.tier && outside.is_none());
+        let by_tier = || format!("the tier `{}` does not allow it", self.terms.tier.as_str());
+        let denied = Event::Denied { name, args, reason: outside.unwrap_or_else(by_tier) };
         let events = if is_granted { Vec::new() } else { vec![denied] };
         (events, Some(Permission { id, is_granted }))
     }

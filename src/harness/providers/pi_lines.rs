@@ -1,14 +1,15 @@
-//! The lines of `pi --mode json`: what they mean. Pure.
+//! The lines of `pi --mode json`: what they mean. Pure, but for where links lead (`places.rs`).
 //!
 //! Shapes by `packages/coding-agent/docs/json.md` and `packages/ai/src/types.ts` of badlogic/pi-mono, and as pi 0.74.2 was
 //! seen to write them. An `agent_end` may be followed by a retry of the same turn: only the program's end is the end,
 //! and its exit code says nothing about the model.
 
 use super::accumulate::{broken, token_count};
-use super::agent::{Dialogue, Invocation, Reaction, args_at, flat_text, is_inside, micros, object, text_at};
+use super::agent::{Dialogue, Invocation, Reaction, args_at, flat_text, micros, object, text_at};
 use super::complaint;
-use super::contract::{AgentTerms, Block, Event, Phase, ProviderError, Response, Stop, TokenUsage, ToolArgs};
+use super::contract::{AgentTerms, Block, Event, Phase, ProviderError, Response, Stop, TokenUsage};
 use super::pi::needs;
+use super::places;
 use super::process::Ending;
 use crate::config::Tier;
 use crate::domain::{ErrorClass, Timestamp};
@@ -78,13 +79,10 @@ impl Reading {
         }
         let (id, name) = (text_at(line, "toolCallId").to_owned(), text_at(line, "toolName").to_owned());
         let args = args_at(line, "args");
-        let path = match &args {
-            ToolArgs::Object(map) => map.get("path").and_then(Value::as_str),
-            ToolArgs::Malformed { .. } => None,
-        };
-        let restricted = self.terms.tier != Tier::Full && needs(&name) != Tier::Full;
-        if restricted && path.is_some_and(|path| !is_inside(path, &self.terms.folder)) {
-            let message = format!("the agent used `{name}` outside its folder");
+        if needs(&name) != Tier::Full
+            && let Some(reason) = places::refusal(&name, needs(&name), &args, &self.terms, &[])
+        {
+            let message = format!("the agent went on although {reason}");
             return Err(ProviderError::new(ErrorClass::DisallowedTool, Phase::MidStream, message));
         }
         Ok(vec![Event::ObservedCall { id, name, args }])

@@ -226,7 +226,7 @@ fn what_it_asks_is_answered_at_once_by_its_tier_and_its_folder() {
     }
     assert!(!allowed(Tier::ReadOnly, "Glob", json!({"pattern": "/etc/*"})));
     assert!(!allowed(Tier::ReadOnly, "Write", json!({"file_path": "a.md", "content": ""})));
-    assert!(allowed(Tier::Write, "Write", json!({"file_path": "a.md", "content": ""})));
+    assert!(allowed(Tier::Write, "Write", json!({"file_path": "workspace/a.md", "content": ""})));
     assert!(!allowed(Tier::Write, "Bash", json!({"command": "true"})));
     assert!(allowed(Tier::None, "mcp__attache__send_email", json!({"to": ["x"]})));
     assert!(!allowed(Tier::Write, "mcp__other__send_email", json!({})));

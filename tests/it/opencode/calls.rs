@@ -94,7 +94,7 @@ async fn every_round_is_told_once_and_what_is_said_is_captured_for_whoever_asked
     let lines = String::from_utf8(kept.received).expect("text");
     assert!(!lines.contains("ses_other"), "another session is nobody's business: {lines}");
     // The lines alone give the same: frames, lists of messages, and at last the one that answered.
-    let (mut parts, mut replayed) = (Parts::new("ses_1", Tier::ReadOnly), Vec::new());
+    let (mut parts, mut replayed) = (Parts::new("ses_1", request.agent.as_ref().expect("terms")), Vec::new());
     for line in lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")) {
         match &line {
             Value::Array(_) => replayed.extend(parts.catch_up(&line)),

@@ -13,6 +13,7 @@ use attache::harness::worker::Worker;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,6 +23,10 @@ use tokio::sync::Notify;
 #[derive(Clone)]
 pub enum Act {
     Tells(Box<Event>),
+    /// Does something in its folder and tells nobody.
+    Does(fn(&Path)),
+    /// Calls a tool of ours by the server that it was given.
+    Uses(&'static str, Value),
     /// Sends a mail to Bob by the tool server that it was given.
     Mails(String),
     Fails(ErrorClass),
@@ -92,16 +97,29 @@ impl Provider for Agent {
         context: CallContext,
     ) -> BoxStream<'a, Result<Event, ProviderError>> {
         let request: Request = serde_json::from_str(wire).expect("our own wire");
-        let server = request.agent.clone().expect("terms").tool_server.expect("a tool server");
+        let terms = request.agent.clone().expect("terms");
+        let (server, folder) = (terms.tool_server.expect("a tool server"), terms.folder);
         self.0.requests.lock().expect("no test panicked here").push(request);
         let mut calls = self.0.calls.lock().expect("no test panicked here");
         let acts = if calls.len() > 1 { calls.pop_front() } else { calls.front().cloned() };
         let running = Running::begin(self.0.clone());
         let acts = stream::iter(acts.expect("an act for this call")).then(move |act| {
             let (stage, cancel, server) = (running.0.clone(), context.cancel.clone(), server.clone());
+            let folder = folder.clone();
             async move {
                 match act {
                     Act::Tells(event) => Ok(*event),
+                    Act::Does(change) => {
+                        change(Path::new(&folder));
+                        Ok(Event::Notice("busy".to_owned()))
+                    }
+                    Act::Uses(tool, args) => {
+                        let mut client = Client::start(&server.program, &server.args);
+                        client.introduce().await;
+                        let (failed, said) = client.call(tool, args).await;
+                        assert!(!failed, "{said}");
+                        Ok(Event::Notice("done".to_owned()))
+                    }
                     Act::Mails(body) => {
                         let mut client = Client::start(&server.program, &server.args);
                         client.introduce().await;
