@@ -251,7 +251,7 @@ mod tests {
         assert!(all.contains("RUNS"), "{all}");
         let shown = quiet(&columns().spare(&["RUNS", "HELD"]), &rows, Some(80));
         assert!(!shown.contains("RUNS") && shown.contains("A very long subject about m"), "{shown}");
-        let with = quiet(&columns().main("WITH"), &rows, Some(80));
+        let with = quiet(&columns().main("WITH").spare(&["RUNS", "HELD"]), &rows, Some(80));
         assert!(with.contains("bob@guests.example"), "{with}");
     }
 
