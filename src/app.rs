@@ -4,6 +4,7 @@
 //! ([`Notify`]) and the order to stop ([`CancellationToken`]).
 
 use crate::clock::Clock;
+use crate::config::in_force::{self, Edits};
 use crate::config::{Config, ConfigErrors, ImapMailbox, Problem, WatchedFolder};
 use crate::domain::{Address, PersonaId};
 use crate::gateway::door::Door;
@@ -38,6 +39,8 @@ const SESSION_UNUSED_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 const LAST_REPLIES: Duration = Duration::from_millis(400);
 /// Of the time of a drain, what the work may take at most, what is put back included.
 const WORK_SHARE: f32 = 0.9;
+/// Between two looks at the files of the configuration.
+const EDITS_LOOK: Duration = Duration::from_secs(2);
 /// Time for the database to close, after that.
 const CLOSE: Duration = Duration::from_millis(600);
 
@@ -117,6 +120,9 @@ impl Engine {
                 Some(Arc::new(Outbound::new(store.clone(), transport, config.gateway.retry.clone())))
             }
         };
+        if let Err(error) = in_force::note(&config.snapshot, &config.workspace) {
+            tracing::warn!(%error, "commands beside this engine cannot tell what was edited since its start");
+        }
         let notices = Notices::new(store.clone(), config.clone());
         notices.note_out_of_service().await.context("noting which personas are out of service")?;
         let offer = Offer::of(&config, TOOLS.iter().map(|tool| tool.name()));
@@ -255,6 +261,8 @@ impl Engine {
         }
         let (notices, mail_queued, stop) = (self.notices, self.mail_queued.clone(), shutdown.clone());
         work.road.spawn(async move { notices.run(&mail_queued, stop).await });
+        let edits = Edits::since(&self.config.snapshot, &self.config.workspace);
+        work.intake.spawn(tell_edits(edits, shutdown.clone()));
         work
     }
 
@@ -314,6 +322,27 @@ impl Work {
             {
                 return anyhow::Error::new(error).context("a part of the engine met a bug and ended");
             }
+        }
+    }
+}
+
+/// Says once of each edit that it is not in force, for as long as the engine serves.
+async fn tell_edits(mut edits: Edits, shutdown: CancellationToken) {
+    let mut look = tokio::time::interval(EDITS_LOOK);
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            _ = look.tick() => {}
+        }
+        let looking = tokio::task::spawn_blocking(move || {
+            let news = edits.news();
+            (edits, news)
+        });
+        let Ok((looked, news)) = looking.await else { return };
+        edits = looked;
+        if !news.is_empty() {
+            let files = news.join(", ");
+            tracing::warn!(files, "edited, and not in force before this engine is started again");
         }
     }
 }

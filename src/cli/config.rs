@@ -2,7 +2,7 @@
 
 mod summary;
 
-use super::{Command, Context, Exit, Failure, output};
+use super::{Command, Context, Exit, Failure, in_force, output};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ConfigErrors, Problem, effective, schema};
 use crate::gateway::ingress::smtp::Reception;
@@ -73,18 +73,23 @@ struct Report {
     warnings: Vec<Problem>,
     /// Only of a configuration that can be used.
     summary: Option<Summary>,
+    /// Files that were edited since the engine that works here began.
+    not_in_force: Vec<String>,
 }
 
 impl Report {
     fn of(context: &Context) -> Self {
+        let not_in_force = in_force::edited(context);
         match context.config() {
             Ok(config) => {
                 let now = SystemClock::new().now();
                 let (problems, warnings) = beyond_the_files(&config);
                 let summary = problems.is_empty().then(|| Summary::of(&config, now));
-                Self { problems, warnings, summary }
+                Self { problems, warnings, summary, not_in_force }
             }
-            Err(errors) => Self { problems: errors.problems, warnings: Vec::new(), summary: None },
+            Err(errors) => {
+                Self { problems: errors.problems, warnings: Vec::new(), summary: None, not_in_force }
+            }
         }
     }
 }
@@ -97,6 +102,7 @@ fn check(context: &Context, is_strict: bool) -> anyhow::Result<Exit> {
     for warning in &report.warnings {
         output::remark(&format!("warning: {warning}"));
     }
+    in_force::remark(&report.not_in_force);
     if context.json() {
         context.screen.json(&report)?;
         return Ok(exit);

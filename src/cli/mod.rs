@@ -37,6 +37,7 @@ mod times;
 mod wrap;
 mod progress;
 mod protection;
+mod in_force;
 
 pub use exit::{Exit, Failure};
 pub use protection::protect;

@@ -1,7 +1,7 @@
 //! `attache persona list|show|create`: who lives in this workspace.
 
 use super::table::Columns;
-use super::{Command, Context, Exit, Failure};
+use super::{Command, Context, Exit, Failure, in_force};
 use crate::config::{Persona, check_name, description, show_persona};
 use crate::domain::{Address, PersonaId};
 use crate::harness::resolvers::knowledge::{self, Survey, Surveyed, SyncLimits};
@@ -73,6 +73,7 @@ fn list(context: &Context) -> anyhow::Result<Exit> {
     });
     let columns = Columns::of(&["ID", "ADDRESS", "NAME", "ALIASES"]).main("ADDRESS");
     context.screen.listing(columns, &rows.collect::<Vec<_>>(), "no persona lives here")?;
+    in_force::remark(&in_force::edited(context));
     Ok(Exit::Ok)
 }
 
@@ -203,6 +204,7 @@ fn create(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
         context.screen.line(format!("created persona `{id}` at {address}"))?;
         context.screen.line(format!("now describe it in {}", folder.join("PERSONA.md").display()))?;
     }
+    in_force::remark(&in_force::edited(context));
     Ok(Exit::Ok)
 }
 

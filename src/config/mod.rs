@@ -6,6 +6,7 @@
 pub mod settings;
 mod load;
 mod snapshot;
+pub mod in_force;
 mod check;
 mod document;
 mod syntax;

@@ -62,6 +62,11 @@ impl Snapshot {
         &self.files
     }
 
+    /// The paths of an index with their digests. Errors: it is not one.
+    pub fn paths_and_digests(index: &str) -> Result<BTreeMap<String, String>, serde_json::Error> {
+        Ok(serde_json::from_str::<Index>(index)?.files)
+    }
+
     /// The digests that an index names. Errors: it is not one.
     pub fn digests(index: &str) -> Result<Vec<String>, serde_json::Error> {
         Ok(serde_json::from_str::<Index>(index)?.files.into_values().collect())

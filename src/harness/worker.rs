@@ -5,11 +5,11 @@
 use super::desk::{Desk, RunError};
 use super::execute::execute;
 use super::purse;
-use crate::domain::{ErrorClass, RunId, stable_seed};
-use crate::store::{ClaimedRun, RunFailure, StoreError};
+use crate::domain::{ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId, stable_seed};
+use crate::store::{ClaimedRun, NewNotice, RunFailure, StoreError};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +38,8 @@ pub struct Worker {
     open: HashMap<RunId, Open>,
     /// Failures that did not commit (the disk was full). Forgotten, their runs would look busy until the next start.
     unsettled: Vec<(RunId, RunFailure)>,
+    /// Personas that had runs and that this engine was not told of: made since its start, or gone for good.
+    unknown: BTreeSet<PersonaId>,
 }
 
 /// What is kept of a run while it is worked on.
@@ -54,7 +56,8 @@ type Ended = (RunId, Option<RunFailure>);
 
 impl Worker {
     pub fn new(desk: Arc<Desk>) -> Self {
-        Self { desk, running: JoinSet::new(), backlog: false, open: HashMap::new(), unsettled: Vec::new() }
+        let (running, open, unknown) = Default::default();
+        Self { desk, running, backlog: false, open, unsettled: Vec::new(), unknown }
     }
 
     /// Works until `shutdown`, then gives running runs the patience of a drain to end, and puts the rest back.
@@ -109,11 +112,7 @@ impl Worker {
         if free == 0 || (self.backlog && free < inference.concurrent_runs_max.div_ceil(4)) {
             return Ok(0);
         }
-        // Runs of a persona that is out of service wait until it is mended.
-        let out = self.desk.config.personas.out_of_service();
-        let out: Vec<&str> = out.iter().map(|out| out.name.as_str()).collect();
-        let per_persona_max = inference.concurrent_runs_per_persona_max;
-        let claimed = self.desk.store.claim_runs_except(free, per_persona_max, &out).await?;
+        let claimed = self.claim_known(free).await?;
         let count = claimed.len();
         self.backlog = count == free;
         for run in claimed {
@@ -132,6 +131,30 @@ impl Worker {
             });
         }
         Ok(count)
+    }
+
+    /// Claims runs of personas that this engine knows and that are in service; the others wait.
+    async fn claim_known(&mut self, free: usize) -> Result<Vec<ClaimedRun>, StoreError> {
+        let desk = self.desk.clone();
+        let personas = &desk.config.personas;
+        let per_persona_max = desk.config.inference.concurrent_runs_per_persona_max;
+        loop {
+            let out = personas.out_of_service().iter().map(|out| out.name.as_str());
+            let out: Vec<&str> = out.chain(self.unknown.iter().map(PersonaId::as_str)).collect();
+            let claimed = desk.store.claim_runs_except(free, per_persona_max, &out).await?;
+            let is_known = |run: &ClaimedRun| personas.get(&run.persona).is_some();
+            let (known, unknown): (Vec<_>, Vec<_>) = claimed.into_iter().partition(is_known);
+            for run in &unknown {
+                desk.store.requeue_run(&run.id, run.worked).await?;
+                if self.unknown.insert(run.persona.clone()) {
+                    tracing::warn!(persona = %run.persona, run = %run.id, "runs of a persona that this engine does not know wait");
+                    desk.store.raise_notice(unknown_persona(&desk, run)).await?;
+                }
+            }
+            if !known.is_empty() || unknown.is_empty() {
+                return Ok(known);
+            }
+        }
     }
 
     async fn settle_leftovers(&mut self) {
@@ -206,6 +229,26 @@ async fn work_on(desk: &Desk, run: &ClaimedRun, cancel: &CancellationToken) -> O
             None
         }
         Err(error) => settle(desk, run, error, run.worked + took).await,
+    }
+}
+
+/// What the owner is told of runs that wait for a persona; once a day for each.
+fn unknown_persona(desk: &Desk, run: &ClaimedRun) -> NewNotice {
+    let today = desk.clock.now().to_string();
+    NewNotice {
+        id: NoticeId::new(desk.clock.new_id()),
+        persona: None,
+        kind: NoticeKind::PersonaOutOfService,
+        detail: run.persona.to_string(),
+        subject: NoticeSubject::Persona,
+        subject_id: run.persona.to_string(),
+        occurrence: format!("{}-unknown", &today[..10]),
+        summary: format!("this engine knows no persona `{}`; its runs wait", run.persona),
+        hint: format!(
+            "start the engine again if `personas/{0}` was made or put back since its start; else end them with \
+             `attache runs list --persona {0}` and `attache runs cancel ID`",
+            run.persona
+        ),
     }
 }
 

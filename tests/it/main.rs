@@ -17,6 +17,7 @@ mod isolation;
 mod keeping;
 mod knowledge;
 mod mime;
+mod in_force;
 mod mistakes;
 mod providers;
 mod providers_command;

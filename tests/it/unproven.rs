@@ -234,13 +234,14 @@ async fn an_owner_who_searches_everybodys_mail_sends_none_of_it_to_send_allow() 
 }
 
 #[tokio::test]
-async fn an_answer_to_a_sender_who_proves_nothing_follows_no_reply_to_into_send_allow() {
-    for (more, to) in [("", "bob@guest.example"), (PROVEN, LAUNDRY)] {
+async fn an_answer_follows_no_reply_to_that_nothing_covers_into_send_allow() {
+    // A relay says who wrote a letter, not which fields that one signed: what a signature covers is in `behaviour::letters`.
+    for more in ["", PROVEN] {
         let app = calling(&[]).start().await;
         let more = format!("Reply-To: {LAUNDRY}\n{more}");
         app.run_of(&note("q1@guest.example", &more, "Hello?")).await;
         app.drain().await;
-        assert_eq!(recipients(&app), [to]);
+        assert_eq!(recipients(&app), ["bob@guest.example"], "{more}");
         app.check().await;
     }
 }

@@ -22,6 +22,13 @@ fn fake() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/agents/fake")
 }
 
+/// What an agent does that first does this, and then answers.
+fn script(first: &str) -> String {
+    // Nobody proved the letter, so the agent has no tools of its own.
+    let begins = CLAUDE_BEGINS.replace("\"Glob\",\"Grep\",\"Read\"", "");
+    [first, begins.as_str(), CLAUDE_ANSWERS].join("\n")
+}
+
 /// A folder in which an agent's programs stay.
 struct Stage(tempfile::TempDir);
 
@@ -31,9 +38,7 @@ impl Stage {
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect(name);
         write("stay", STAY);
         write("stays", "");
-        // Nobody proved the letter, so the agent has no tools of its own.
-        let begins = CLAUDE_BEGINS.replace("\"Glob\",\"Grep\",\"Read\"", "");
-        write("script", &[STAYS, begins.as_str(), CLAUDE_ANSWERS].join("\n"));
+        write("script", &script(STAYS));
         Self(dir)
     }
 
@@ -177,8 +182,7 @@ const FLEES: &str = "(setsid env -i OUT=\"$OUT\" PATH=\"$PATH\" sh \"$OUT/stay\"
 #[test]
 fn what_threw_its_environment_away_dies_with_its_call() {
     let (stage, place) = (Stage::new(), workspace());
-    std::fs::write(stage.path("script"), [FLEES, CLAUDE_BEGINS, CLAUDE_ANSWERS].join("\n"))
-        .expect("a script");
+    std::fs::write(stage.path("script"), script(FLEES)).expect("a script");
     succeeds(stage.attache(&place, &["ingest", "letter.eml"]));
     let mut engine = stage.attache(&place, &["drain"]).spawn().expect("the binary runs");
     stage.lives("fled");
