@@ -133,13 +133,14 @@ impl Engine {
 
     /// What does not hinder it, and is hardly meant: letters are taken all the same.
     pub fn warnings(&self) -> Vec<Problem> {
-        let texts = preflight::text_problems(&self.config, self.store.clock().now());
+        let now = self.store.clock().now();
+        let texts = preflight::text_problems(&self.config, now);
         let out = self.config.personas.out_of_service().iter().flat_map(|out| out.problems.iter().cloned());
         let out = out.map(|problem| Problem {
             message: format!("{}: the persona is out of service", problem.message),
             ..problem
         });
-        let warnings = preflight::warnings(&self.config, &self.desk.providers);
+        let warnings = preflight::warnings(&self.config, &self.desk.providers, now);
         out.chain(warnings).chain(texts).collect()
     }
 

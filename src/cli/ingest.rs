@@ -19,6 +19,8 @@ pub struct Ingest;
 
 /// Stands for standard input.
 const STDIN: &str = "-";
+/// Addresses that a hint names.
+const NAMED_MAX: usize = 8;
 /// More files than this get a progress bar on a terminal.
 const FILES_WITHOUT_BAR: usize = 5;
 
@@ -96,7 +98,7 @@ async fn ingest(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let door = door.map_err(|error| {
         Failure::new(Exit::TryAgain, "senders cannot be verified, so no letter can be taken").because(error)
     })?;
-    let overrides = Overrides::read(args, &door)?;
+    let overrides = Overrides::read(args, &door, &config)?;
     let files: Vec<&String> = args.get_many("files").into_iter().flatten().collect();
     if files.iter().filter(|file| file.as_str() == STDIN).count() > 1 {
         return Err(Failure::new(Exit::Usage, "standard input can be read once only").into());
@@ -139,7 +141,7 @@ struct Overrides {
 }
 
 impl Overrides {
-    fn read(args: &ArgMatches, door: &dyn Door) -> anyhow::Result<Self> {
+    fn read(args: &ArgMatches, door: &dyn Door, config: &Config) -> anyhow::Result<Self> {
         let address = |text: &String| {
             Address::parse(text).map_err(|error| Failure::new(Exit::Usage, error.to_string()))
         };
@@ -148,7 +150,7 @@ impl Overrides {
         let is_persona = |to: &&Address| door.recipient(to).is_ours();
         if let Some(nobody) = rcpt_to.iter().find(|to| !is_persona(to)) {
             let failure = Failure::new(Exit::NoInput, format!("no persona has the address `{nobody}`"));
-            return Err(failure.hint("`attache persona list` shows their addresses").into());
+            return Err(failure.hint(there(config)).into());
         }
         let mail_from = match args.get_one::<String>("from") {
             None => None,
@@ -156,6 +158,20 @@ impl Overrides {
             Some(typed) => Some(Some(address(typed)?)),
         };
         Ok(Self { rcpt_to, mail_from })
+    }
+}
+
+/// The addresses that there are, as a hint.
+fn there(config: &Config) -> String {
+    let personas = config.personas.iter();
+    let addresses: Vec<&Address> =
+        personas.flat_map(|persona| std::iter::once(&persona.address).chain(&persona.aliases)).collect();
+    let named = addresses.iter().take(NAMED_MAX).map(|address| format!("`{address}`"));
+    let named = named.collect::<Vec<_>>().join(", ");
+    match addresses.len().saturating_sub(NAMED_MAX) {
+        0 if named.is_empty() => "no persona lives here; `attache persona create` makes one".to_owned(),
+        0 => format!("there are: {named}"),
+        more => format!("there are {named} and {more} more; `attache persona list` shows them"),
     }
 }
 

@@ -87,10 +87,18 @@ impl Screen {
     pub fn heading(&self, text: impl AsRef<str>) -> Result<(), Unwritten> {
         let text = printable(text.as_ref());
         if self.terminal {
-            self.raw(&format!("{BOLD}{text}{BOLD:#}\n"))
+            self.raw(&format!("{BOLD}{}{BOLD:#}\n", self.broken(&text, "")))
         } else {
             self.raw(&format!("{text}\n"))
         }
+    }
+    /// A stored instant as it is told here: in the reader's zone on a terminal.
+    pub fn moment(&self, at: &str) -> String {
+        if self.terminal { times::localised(at) } else { at.to_owned() }
+    }
+    /// The same of every instant in a line of ours.
+    pub fn moments(&self, line: &str) -> String {
+        if self.terminal { times::localised_words(line) } else { line.to_owned() }
     }
     /// Prints one JSON value, whatever `--json` says.
     pub fn json(&self, value: &impl Serialize) -> anyhow::Result<()> {
@@ -140,7 +148,7 @@ impl Screen {
         let width = fields.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
         let lines = fields.iter().map(|(label, value)| {
             let value = one_line(value);
-            let value = if self.terminal { times::localised(&value) } else { value };
+            let value = self.moment(&value);
             self.broken(&format!("{label:width$}  {value}"), &" ".repeat(width + 2)) + "\n"
         });
         self.raw(&lines.collect::<String>())

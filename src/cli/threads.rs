@@ -175,7 +175,8 @@ async fn show(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     ];
     fields.extend(sessions.iter().map(|session| {
         let ThreadSession { provider, model, id, state, created_at, used_at } = session;
-        ("session", format!("{provider}/{model} {id}, {state}, since {created_at}, last used {used_at}"))
+        let said = format!("{provider}/{model} {id}, {state}, since {created_at}, last used {used_at}");
+        ("session", context.screen.moments(&said))
     }));
     context.screen.fields(&fields)?;
     for message in &thread.messages {
@@ -219,7 +220,7 @@ fn show_message(context: &Context, message: &MessageRecord, run: Option<&RunFact
     let screen = &context.screen;
     screen.line("")?;
     let subject = message.subject.split_whitespace().collect::<Vec<_>>().join(" ");
-    screen.heading(format!("{}  {}  {subject}", message.received_at, message.direction))?;
+    screen.heading(format!("{}  {}  {subject}", screen.moment(&message.received_at), message.direction))?;
     let trust = match &message.trust_basis {
         Some(basis) => format!("{} ({basis})", message.trust),
         None => message.trust.clone(),

@@ -28,6 +28,16 @@ pub fn localised(text: &str) -> String {
     }
 }
 
+/// The same of every instant that stands as a word of its own in a line of ours.
+pub fn localised_words(line: &str) -> String {
+    let is_end = |c: char| c.is_whitespace() || ",;()".contains(c);
+    let words = line.split_inclusive(is_end).map(|word| {
+        let bare = word.trim_end_matches(is_end);
+        localised(bare) + &word[bare.len()..]
+    });
+    words.collect()
+}
+
 /// Whether a cell is an instant, however short.
 pub fn is_local(cell: &str) -> bool {
     has_shape(cell, &OWN) || has_shape(cell, &OTHER)
@@ -67,6 +77,12 @@ mod tests {
         for kept in ["2026-11-23T09:00:00+01:00", "2026-11-23", "concierge", ""] {
             assert_eq!(localised(kept), kept);
         }
+        let line =
+            "queued 2026-11-21T00:55:03.759Z (next 2026-11-21T00:55:03.759Z), x=2026-11-21T00:55:03.759Z";
+        assert_eq!(
+            localised_words(line),
+            format!("queued {shown} (next {shown}), x=2026-11-21T00:55:03.759Z")
+        );
     }
 
     #[test]

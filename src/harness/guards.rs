@@ -18,7 +18,10 @@ const NAMED_MAX: usize = 8;
 
 /// The copies of the agents at work, by persona, and how many share each.
 #[derive(Clone, Default)]
-pub struct Guards(Arc<Mutex<BTreeMap<PersonaId, (Arc<FileGuard>, usize)>>>);
+pub struct Guards(Arc<Mutex<BTreeMap<PersonaId, Shared>>>);
+
+/// A copy, and how many agents work on what it is of.
+type Shared = (Arc<FileGuard>, usize);
 
 impl Guards {
     /// Copies what may not be changed, unless another agent of the persona is at work. Makes the folder in which agents may
@@ -82,7 +85,7 @@ pub async fn recover(store: &Store, workspace: &Path) -> Result<(), StoreError> 
         match put_back(store, &guard, &guard.run, true).await {
             Err(RunError::Store(error)) => return Err(error),
             Err(error) => {
-                tracing::error!(persona = guard.persona, %error, "an agent's changes are not put back")
+                tracing::error!(persona = guard.persona, %error, "an agent's changes are not put back");
             }
             Ok(_changed) => {}
         }
@@ -109,7 +112,7 @@ async fn put_back(
         tracing::error!(
             run,
             persona = guard.persona,
-            ?changed,
+            changed = changed.join(", "),
             "an agent changed files that no agent may change"
         );
         store.raise_notice(notice(store, guard, run, &changed, now)).await?;

@@ -6,6 +6,7 @@
 use super::desk::{build_provider, build_providers};
 use super::providers::Provider;
 use super::purse;
+use super::resolvers::knowledge::{self, SyncLimits};
 use super::resolvers::reads::Folders;
 use super::resolvers::{self, StandingFault, StandingStep};
 use super::roster;
@@ -36,7 +37,8 @@ pub fn examine(config: &Config, now: Timestamp) -> (Vec<Problem>, Vec<Problem>) 
     problems.extend(mute_personas(config, &adapters));
     problems.extend(price_problems(config, &adapters, now));
     problems.extend(text_problems(config, now));
-    let warnings = warnings(config, &adapters);
+    let mut warnings = warnings(config, &adapters, now);
+    warnings.extend(unread_knowledge(config));
     (problems, warnings)
 }
 
@@ -49,12 +51,17 @@ fn at_provider(config: &Config, provider: &str, message: String) -> Problem {
 }
 
 /// What works, but hardly as it was meant: a model that does not get the tools of its persona answers without them.
-pub fn warnings(config: &Config, adapters: &BTreeMap<String, Box<dyn Provider>>) -> Vec<Problem> {
+pub fn warnings(
+    config: &Config,
+    adapters: &BTreeMap<String, Box<dyn Provider>>,
+    now: Timestamp,
+) -> Vec<Problem> {
     let hint = "set `tools` to `[]` if that is meant, or choose another provider";
     let without_tools = without_tools(config, adapters);
     let answering = without_tools.filter(|(persona, _)| persona.reply != ReplyMode::ToolOnly);
     let toolless = answering.map(|(persona, why)| of_persona(persona, "tools", why).hint(hint));
-    config.warnings.iter().cloned().chain(toolless).chain(wordless(config)).collect()
+    let unpriced = purse::unpriced_uncounted(config, now, reporting(adapters));
+    config.warnings.iter().cloned().chain(toolless).chain(wordless(config)).chain(unpriced).collect()
 }
 
 /// Personas that answer by a tool only, which their model does not get: nobody would ever be answered.
@@ -89,9 +96,30 @@ pub fn price_problems(
     adapters: &BTreeMap<String, Box<dyn Provider>>,
     now: Timestamp,
 ) -> Vec<Problem> {
-    purse::unpriced(config, now, |provider, model| {
-        adapters.get(provider).is_some_and(|adapter| adapter.capabilities(model).reports_cost)
-    })
+    purse::unpriced(config, now, reporting(adapters))
+}
+
+/// Whether a provider says itself what a call of a model cost.
+fn reporting(adapters: &BTreeMap<String, Box<dyn Provider>>) -> impl Fn(&str, &str) -> bool {
+    |provider, model| adapters.get(provider).is_some_and(|adapter| adapter.capabilities(model).reports_cost)
+}
+
+/// Files of `knowledge` that no run gets, each with the reason.
+fn unread_knowledge(config: &Config) -> Vec<Problem> {
+    let unread = config.personas.iter().flat_map(|persona| {
+        let path = persona.folder.to_string_lossy();
+        let folder = Dir::open_ambient_dir(path.as_ref(), cap_std::ambient_authority());
+        // A folder that cannot be opened is a problem of its own.
+        let survey = folder.and_then(|folder| knowledge::survey(&folder, &SyncLimits::default()));
+        let left_out = survey.map(|survey| survey.left_out).unwrap_or_default().into_iter();
+        left_out.map(|(file, why)| {
+            let message = format!("is not read as knowledge: {why}");
+            let hint =
+                "put it as text into `knowledge`, or elsewhere; `attache persona show` lists what is read";
+            Problem::of_file(&format!("personas/{}/{file}", persona.id), message).hint(hint)
+        })
+    });
+    unread.collect()
 }
 
 /// A responsibility whose runs are held to something of their own.

@@ -17,6 +17,7 @@ use crate::store::{
     budget_reached,
 };
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Tokens of the vendor's own that a request may bring along without holding them: a system prompt for tools has up to 530
@@ -130,11 +131,17 @@ fn no_price(provider: &str, model: &str) -> String {
     format!("nobody knows what `{model}` of `{provider}` costs, and there is a budget in dollars")
 }
 
-fn what_to_write(provider: &str, model: &str) -> String {
+fn price_to_write(provider: &str, model: &str) -> String {
     let line = format!(r#"{{"provider": "{provider}", "model": "{model}", "input": …, "output": …}}"#);
     format!(
-        "add `{line}` to `prices` in `configs/prices.json`, in dollars per million tokens (0 if it costs nothing); if the \
-         provider says itself what a call cost, `budget.reserve_usd_per_call` in `configs/inference.json` will do"
+        "add `{line}` to `prices` in `configs/prices.json`, in dollars per million tokens (0 if it costs nothing)"
+    )
+}
+
+fn what_to_write(provider: &str, model: &str) -> String {
+    format!(
+        "{}; if the provider says itself what a call cost, `budget.reserve_usd_per_call` in `configs/inference.json` will do",
+        price_to_write(provider, model)
     )
 }
 
@@ -153,6 +160,33 @@ pub fn unpriced(config: &Config, now: Timestamp, reports_cost: impl Fn(&str, &st
         }
     }
     problems
+}
+
+/// Models in use without a price where nothing depends on one, as warnings, each model once: the books show `?` for them.
+pub fn unpriced_uncounted(
+    config: &Config,
+    now: Timestamp,
+    reports_cost: impl Fn(&str, &str) -> bool,
+) -> Vec<Problem> {
+    let mut warned = BTreeSet::new();
+    let uncounted = |persona: &&Persona| !counts_money(config, persona, None, now);
+    let mut warnings = Vec::new();
+    for persona in config.personas.iter().filter(uncounted) {
+        for choice in config.inference.choices_for(persona) {
+            let ModelChoice { provider, model } = &choice;
+            let is_priced = reports_cost(provider, model) || rates(config, provider, model, now).is_some();
+            if is_priced || !warned.insert((provider.clone(), model.clone())) {
+                continue;
+            }
+            let (file, pointer) = config.inference.place_of(persona, &choice);
+            let message = format!(
+                "nobody knows what `{model}` of `{provider}` costs: `attache usage` will show `?` for it"
+            );
+            let warning = config.snapshot.problem_at(&file, &pointer, message);
+            warnings.push(warning.hint(price_to_write(provider, model)));
+        }
+    }
+    warnings
 }
 
 /// The same of the model that a responsibility asks first; `file` is its own.

@@ -169,7 +169,7 @@ impl Scheduler {
             now,
         };
         let fired = self.store.begin_waiting(turn).await?;
-        tracing::info!(responsibility = %row.id, slot = %waiting.at, outcome = ?fired, "a slot that waited");
+        tracing::info!(responsibility = %row.id, slot = %waiting.at, outcome = %fired, "a slot that waited");
         report.missed += u64::from(fired == Fired::Missed);
         report.note(row, fired.clone());
         Ok(fired)
@@ -220,7 +220,7 @@ impl Scheduler {
             Firing { slot, late: owed.late, missed: owed.missed, ..firing(row, (last, now), owed.next) };
         crate::crash::crash_point!("SC1");
         let fired = self.store.fire_slot(firing).await?;
-        tracing::info!(responsibility = %row.id, slot = %last, missed, outcome = ?fired, "slot");
+        tracing::info!(responsibility = %row.id, slot = %last, missed, outcome = %fired, "slot");
         if fired != Fired::Stale {
             report.missed += missed;
         }

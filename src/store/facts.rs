@@ -129,7 +129,9 @@ fn after_run(class: Option<ErrorClass>, persona: &PersonaId, run: &str) -> Strin
         _ => &format!("see what happened with `attache runs show {run}`"),
     };
     let class = class.map_or(String::new(), |class| format!(" --class {class}"));
-    format!("{first}; then queue what failed again: `attache runs retry --failed{class} --persona {persona}`")
+    format!(
+        "{first}; then queue what failed again: `attache runs retry --failed{class} --persona {persona} --yes`"
+    )
 }
 
 /// A delivery has just ended without reaching everybody.

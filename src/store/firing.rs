@@ -77,6 +77,19 @@ pub enum Fired {
     Stale,
 }
 
+impl std::fmt::Display for Fired {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Run(run) => write!(f, "run {run}"),
+            Self::Waiting(slots) => write!(f, "{slots} wait"),
+            Self::SkippedOverlap => f.write_str("skipped, because the previous run is not over"),
+            Self::Missed => f.write_str("missed"),
+            Self::AlreadyAccounted => f.write_str("fired before"),
+            Self::Stale => f.write_str("left to whoever changed it meanwhile"),
+        }
+    }
+}
+
 /// `$8`: for a responsibility that is paused. Nothing fires between the last failure that is allowed and the pause.
 pub(super) const MOVE_CURSOR: &str = "
     UPDATE responsibilities SET cursor_at = $4, next_slot_at = $5, fire_at = $6, is_done = $7

@@ -17,6 +17,11 @@ fn workspace() -> Workspace {
     let remember = json!([{ "tool": "update_memory", "args": { "append": "Bob lost his keys." } }]);
     let place = Workspace::new(&json!({ "turns": [{ "call": remember }, { "say": "By the door." }] }));
     place.write("letter.eml", LETTER);
+    // Who only says to be Bob gets nothing remembered; a responsibility may.
+    place.write(
+        "personas/ada/responsibilities/note.md",
+        "---\nname: Note\nschedule: \"0 9 * * *\"\ndeliver_to: store\n---\nNote it.\n",
+    );
     place
 }
 
@@ -51,8 +56,9 @@ fn open_to_others(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn everything_that_is_written_is_for_its_owner_alone_whatever_the_umask() {
     let place = workspace();
-    attache(place.path(), &["init", "fresh"]);
+    attache(place.path(), &["init", "fresh", "--domain", "fresh.test", "--owner", "olga@home.test"]);
     attache(place.path(), &["ingest", "letter.eml"]);
+    attache(place.path(), &["schedule", "run", "Note"]);
     attache(place.path(), &["drain"]);
     attache(place.path(), &["export", "persona", "ada", "exported"]);
     attache(place.path(), &["replay", "export", "last", "run.attache"]);

@@ -6,7 +6,7 @@ use crate::cli::output::{self, Screen, Unwritten};
 use crate::cli::runs::instant;
 use crate::cli::{Command, Context, Exit, Failure};
 use crate::replay::select::Selection;
-use crate::replay::timeline::{self, Line, Tone};
+use crate::replay::timeline::{self, Line, Span, Tone};
 use crate::replay::{RunRecord, ThreadRecord, TurnRecord, html, load_thread};
 use crate::store::Store;
 use anstyle::{AnsiColor, Style};
@@ -259,7 +259,13 @@ pub(super) fn write_new(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 /// Prints lines; colours only on a terminal.
 pub fn print(screen: &Screen, lines: &[Line]) -> Result<(), Unwritten> {
     for line in lines {
-        let pieces = line.spans.iter().map(|span| (style(span.tone), span.text.as_str()));
+        // What a letter or a model says is never faint, so its times stay as they are.
+        let text = |span: &Span| match span.tone {
+            Tone::Faint => screen.moments(&span.text),
+            _ => span.text.clone(),
+        };
+        let texts: Vec<String> = line.spans.iter().map(text).collect();
+        let pieces = line.spans.iter().zip(&texts).map(|(span, text)| (style(span.tone), text.as_str()));
         screen.styled(&pieces.collect::<Vec<_>>())?;
     }
     Ok(())

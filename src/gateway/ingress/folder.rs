@@ -67,7 +67,9 @@ pub async fn watch(mut watch: FolderWatch, stop: CancellationToken) {
         let swept = watch.sweep_until(&stop).await;
         match &swept {
             Ok(report) if *report != SweepReport::default() => {
-                tracing::debug!(?report, folder = %watch.folder.path.display(), "swept a folder");
+                let SweepReport { stored, duplicates, rejected, waiting, deferred } = report;
+                let folder = watch.folder.path.display();
+                tracing::debug!(%folder, stored, duplicates, rejected, waiting, deferred, "a folder was looked through");
             }
             Err(error) if was_readable => {
                 tracing::warn!(%error, folder = %watch.folder.path.display(), "a watched folder cannot be read");

@@ -105,12 +105,12 @@ async fn what_hangs_is_ended_by_whichever_bound_comes_first() {
 #[tokio::test]
 async fn an_agent_is_asked_before_it_is_killed() {
     let fake = script(&[
-        CLAUDE_BEGINS,
         "trap 'echo asked > $OUT/asked' TERM",
+        CLAUDE_BEGINS,
         // Reads to the end of its input, whatever it is asked meanwhile.
         "(trap '' TERM; cat > $OUT/words)",
     ]);
-    let context = CallContext { idle: Duration::from_millis(150), ..context() };
+    let context = CallContext { idle: Duration::from_millis(500), ..context() };
     assert_eq!(fake.ask("claude", context).await.expect_err("it hangs").class, ErrorClass::Timeout);
     assert_eq!(fake.text("asked"), "asked\n");
     assert!(fake.text("words").contains("interrupt"), "{}", fake.text("words"));

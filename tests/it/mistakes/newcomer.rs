@@ -98,3 +98,34 @@ fn an_instant_that_went_by_is_past_and_not_done() {
     let said = place.run(&["schedule", "list"]);
     assert!(said.text.contains("\tpast\t"), "{}", said.text);
 }
+
+#[test]
+fn a_model_without_a_price_and_a_file_that_nobody_reads_are_warned_of() {
+    let place = Place::new();
+    place.write(".secrets", "OPENAI_API_KEY=sk-1\n");
+    place.replace(
+        "configs/inference.json",
+        "\"scripted\",\n  \"model\": \"demo\"",
+        "\"openai\",\n  \"model\": \"new\"",
+    );
+    place.write("personas/porter/knowledge/plan.pdf", "%PDF-1.7\n");
+    let said = place.run(&["config", "check"]);
+    assert_eq!(said.code, 0, "{}", said.text);
+    for wanted in [
+        "configs/inference.json:3:12: model: nobody knows what `new` of `openai` costs: `attache usage` will show `?` for it; add \
+         `{\"provider\": \"openai\", \"model\": \"new\", ",
+        "personas/porter/knowledge/plan.pdf: is not read as knowledge: not a kind of file that is read",
+    ] {
+        assert!(said.text.contains(wanted), "{wanted}\n{}", said.text);
+    }
+    assert_eq!(place.run(&["config", "check", "--strict"]).code, 65);
+}
+
+#[test]
+fn an_address_of_nobody_is_answered_by_those_that_there_are() {
+    let place = Place::new();
+    place.write("letter.eml", "From: anna@people.test\n\nHello\n");
+    let said = place.run(&["ingest", "--to", "poter@house.test", "letter.eml"]);
+    assert_eq!(said.code, 66, "{}", said.text);
+    assert!(said.text.contains("hint: there are: `porter@house.test`"), "{}", said.text);
+}

@@ -46,7 +46,7 @@ async fn the_list_says_what_was_told_when_and_by_which_mail() {
     assert_eq!(facts.as_array().map(Vec::len), Some(5));
     let id = facts[0]["id"].as_str().expect("an id");
     let one = ok(&app, &["notices", "show", id]);
-    assert!(one.contains("attache runs retry --failed --class permission --persona ada"), "{one}");
+    assert!(one.contains("attache runs retry --failed --class permission --persona ada --yes"), "{one}");
     assert_eq!(attache(&app, &["notices", "show", "nothing"]).status.code(), Some(66));
 }
 

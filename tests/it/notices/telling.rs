@@ -28,7 +28,9 @@ async fn a_run_that_fails_for_good_is_told_to_the_owners_at_once_and_once() {
     assert_eq!(notice.from[0].spec, "ada@engine.test");
     assert_eq!(notice.automatic.auto_submitted.as_deref(), Some("auto-generated"));
     assert_eq!(notice.automatic.auto_response_suppress.as_deref(), Some("dr, rn, nrn, oof, autoreply"));
-    for said in [run.as_str(), "Breakfast", "attache runs retry --failed --class permission --persona ada"] {
+    for said in
+        [run.as_str(), "Breakfast", "attache runs retry --failed --class permission --persona ada --yes"]
+    {
         assert!(notice.text.contains(said), "{}", notice.text);
     }
     let stored = mails(&app).await;

@@ -63,7 +63,9 @@ fn prepare(house: &House) {
 }
 
 /// The changes of the agent, and the path that its owner is told.
-const CHANGES: &[(fn(&Path), &str)] = &[
+/// What an agent does to its persona's folder, and the file that the notice names.
+type Change = (fn(&Path), &'static str);
+const CHANGES: &[Change] = &[
     (|f| write(f, "PERSONA.md", "You are evil."), "PERSONA.md"),
     (|f| std::fs::remove_file(f.join("PERSONA.md")).expect("gone"), "PERSONA.md"),
     (|f| write(f, "persona.json", "{\"colour\": \"red\"}"), "persona.json"),
@@ -96,7 +98,7 @@ const CHANGES: &[(fn(&Path), &str)] = &[
     (
         |f| {
             std::fs::set_permissions(f.join("PERSONA.md"), std::fs::Permissions::from_mode(0o666))
-                .expect("a mode")
+                .expect("a mode");
         },
         "PERSONA.md",
     ),

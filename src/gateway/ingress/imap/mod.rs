@@ -156,7 +156,16 @@ impl MailboxWatch {
                 false_news += 1;
             } else {
                 false_news = 0;
-                tracing::info!(report = ?swept, mailbox = self.mailbox.name, "swept a mailbox");
+                let SweepReport { stored, duplicates, refused, left_alone } = swept;
+                let mailbox = &self.mailbox.name;
+                tracing::info!(
+                    mailbox,
+                    stored,
+                    duplicates,
+                    refused,
+                    left_alone,
+                    "a mailbox was looked through"
+                );
             }
             self.wait(&mut session, &mut false_news, stop).await?;
             if stop.is_cancelled() {

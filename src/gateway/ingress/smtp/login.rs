@@ -123,7 +123,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
         let wait = self.house.settings.lobby.logins.note(self.peer);
         self.failed_logins += 1;
-        tracing::warn!(peer = ?self.peer, times = self.failed_logins, "a login failed");
+        let peer = self.peer.map(|peer| peer.to_string());
+        tracing::warn!(peer, times = self.failed_logins, "a login failed");
         self.wire.pause(wait).await?;
         let next = self.answer(reply::WRONG_LOGIN);
         if next == GO_ON && self.failed_logins >= FAILED_LOGINS_MAX {
