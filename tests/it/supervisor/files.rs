@@ -62,7 +62,6 @@ fn prepare(house: &House) {
     symlink("/etc/hostname", folder(house).join("knowledge/host.md")).expect("a link");
 }
 
-/// The changes of the agent, and the path that its owner is told.
 /// What an agent does to its persona's folder, and the file that the notice names.
 type Change = (fn(&Path), &'static str);
 const CHANGES: &[Change] = &[
