@@ -87,7 +87,11 @@ fn print(context: &Context, findings: &Findings, engine: Option<&str>) -> anyhow
         }
         context.screen.line(format!("  hint: {}", broken.hint))?;
     }
-    let Pending { runs, deliveries, calls } = findings.pending;
+    let Pending { runs, deliveries, calls, letters } = findings.pending;
+    if letters > 0 {
+        let (letters, wait) = (plural(letters, "letter"), if letters == 1 { "waits" } else { "wait" });
+        context.screen.line(format!("{letters} {wait} until a name server says who sent them"))?;
+    }
     if engine.is_none() && runs + deliveries + calls > 0 {
         context.screen.line(format!(
             "no engine works here: its next start takes back {}, {} and {}",
@@ -140,7 +144,7 @@ fn open_to_others(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn as_json(findings: &Findings, wanted: Wanted, engine: Option<&str>, log_bytes: u64) -> Value {
-    let Pending { runs, deliveries, calls } = findings.pending;
+    let Pending { runs, deliveries, calls, letters } = findings.pending;
     let violation = |broken: &Broken| {
         json!({
             "group": broken.group, "check": broken.name, "says": broken.says, "hint": broken.hint,
@@ -153,7 +157,7 @@ fn as_json(findings: &Findings, wanted: Wanted, engine: Option<&str>, log_bytes:
         "violations": findings.broken.iter().map(violation).collect::<Vec<_>>(),
         "engine_pid": engine.map(|pid| pid.parse::<u32>().map_or(Value::Null, Value::from)),
         "engine_works": engine.is_some(),
-        "pending": { "runs": runs, "deliveries": deliveries, "calls": calls },
+        "pending": { "runs": runs, "deliveries": deliveries, "calls": calls, "letters": letters },
         "read_everything": wanted.bytes,
         "bytes_hashed": findings.bytes_hashed,
         "log_bytes": log_bytes,

@@ -81,6 +81,8 @@ pub struct Pending {
     pub deliveries: u64,
     /// Calls of a provider that nobody knows the end of.
     pub calls: u64,
+    /// Letters that wait until a name server says who sent them.
+    pub letters: u64,
 }
 
 /// What an audit found.
@@ -103,7 +105,7 @@ pub struct Audit {
 pub(super) const PENDING: &str = "
     SELECT (SELECT count(*) FROM runs WHERE state = 'running'),
       (SELECT count(*) FROM deliveries WHERE state IN ('sending', 'committing')),
-      (SELECT count(*) FROM purse_reservations)";
+      (SELECT count(*) FROM purse_reservations), (SELECT count(*) FROM held_letters)";
 
 impl Audit {
     /// Opens the database file at `path`, also beside a running engine.
@@ -169,7 +171,7 @@ pub async fn examine(conn: &mut SqliteConnection, wanted: Wanted) -> Result<Find
     }
     let pending = sqlx::query(PENDING).fetch_one(conn).await?;
     let count = |column| pending.get::<i64, _>(column).unsigned_abs();
-    findings.pending = Pending { runs: count(0), deliveries: count(1), calls: count(2) };
+    findings.pending = Pending { runs: count(0), deliveries: count(1), calls: count(2), letters: count(3) };
     Ok(findings)
 }
 

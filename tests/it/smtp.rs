@@ -3,6 +3,7 @@
 mod client;
 mod crowd;
 mod dialogs;
+mod floods;
 mod limits;
 mod lmtp;
 mod login;

@@ -7,6 +7,7 @@ use crate::dns::Record;
 use attache::clock::Clock;
 use attache::domain::{Arrival, Letter, MailboxUid, Via};
 use attache::gateway::door::{CopyOutcome, Refusal};
+use attache::store::audit::{self, Wanted};
 use serde_json::json;
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ async fn count(app: &TestApp, sql: &'static str) -> i64 {
     sqlx::query_scalar(sql).fetch_one(&mut app.workspace.rows().await).await.expect("a count")
 }
 
+/// Checks of an audit that take no reading of everything.
+const UNASKED: Wanted = Wanted { bytes: false, at_rest: false };
 const HELD: &str = "SELECT count(*) FROM held_letters";
 const MESSAGES: &str = "SELECT count(*) FROM messages WHERE direction = 'inbound'";
 
@@ -92,6 +95,10 @@ async fn a_fetched_letter_is_held_over_a_restart_and_answered_once_its_sender_is
     let state = async |app: &TestApp| (count(app, HELD).await, count(app, MESSAGES).await);
     assert_eq!(state(&app).await, (2, 0));
     assert_eq!(count(&app, "SELECT count(*) FROM mailbox_letters WHERE fate = 'taken'").await, 2);
+    let mut rows = app.workspace.rows().await;
+    let found = audit::examine(&mut rows, UNASKED).await.expect("an audit");
+    assert_eq!(found.pending.letters, 2, "`doctor` tells of them");
+    drop(rows);
     // Still nobody answers.
     app.workspace.clock.advance(Duration::from_secs(61));
     app.drain().await;

@@ -77,3 +77,29 @@ fn a_server_that_cannot_open_the_database_in_time_asks_to_be_started_again() {
     assert!(said.contains("is opening the database") && said.contains("try again"), "{said}");
     assert!(!dir.path().join("data/attache.db").exists());
 }
+
+#[test]
+fn a_process_that_is_killed_while_it_makes_the_database_leaves_one_that_the_next_brings_up_to_date() {
+    const STEP_BYTES: u64 = 40_000;
+    let mut killed = 0;
+    for round in 0..12 {
+        let dir = workspace(Sink::default().open(), &json!({ "rules": [] }));
+        let written = || {
+            let size =
+                |file: &str| dir.path().join("data").join(file).metadata().map_or(0, |found| found.len());
+            size("attache.db") + size("attache.db-wal")
+        };
+        let mut first =
+            attache(dir.path(), &["drain"]).stdout(Stdio::null()).spawn().expect("the binary runs");
+        until("so much to be written, or the end", || {
+            written() > round * STEP_BYTES || first.try_wait().expect("a child").is_some()
+        });
+        first.kill().expect("SIGKILL");
+        killed += u32::from(!first.wait().expect("it ended").success());
+        for command in [["drain"].as_slice(), &["doctor", "--at-rest"]] {
+            let ended = attache(dir.path(), command).output().expect("the binary runs");
+            assert!(ended.status.success(), "round {round}, {command:?}: {ended:?}");
+        }
+    }
+    assert!(killed > 6, "{killed} of 12 were killed before they were done");
+}
