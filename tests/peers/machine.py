@@ -79,12 +79,12 @@ def two_engines(house):
     house.start()
     epoch = house.column("SELECT epoch FROM engine")
     began = time.monotonic()
-    code, out, err = house.ask("serve", seconds=10)
+    code, out, err = house.ask("serve", seconds=20)
     took = time.monotonic() - began
     check("the second engine ends with 78", code == 78, [code, out, err])
     check("it names the first one's process", str(house.process.pid) in err, err)
-    # A debug build under load starts slowly; what must not be waited for is a lock.
-    check("it does so within a second or so", took < 2, took)
+    # What must not be waited for is a lock, which the first engine keeps; a debug build under load starts slowly.
+    check("it does not wait for the first one", took < 8, took)
     check("it changed nothing", house.column("SELECT epoch FROM engine") == epoch)
     house.probe("beside a second engine")
     return print(f"ok: a second engine ends with 78 after {took:.2f} s and names the first one's process", flush=True)
@@ -126,9 +126,10 @@ def deadline_passes_while_frozen(binary, scratch):
         house.process.send_signal(signal.SIGCONT)
         went_on = time.monotonic()
         parked = lambda: house.rows("SELECT state, error_class, worked_ms FROM runs WHERE state <> 'running'")
-        state, error, worked = wait_for("the run to be told that its time is over", parked, 10, 0.02)[0]
+        state, error, worked = wait_for("the run to be told that its time is over", parked, 30, 0.02)[0]
         took = time.monotonic() - went_on
-        check("its time is over at once", took < 3, took)
+        # The model would take a minute.
+        check("its time is over, and not when the model is done", took < 20, took)
         check("its call timed out, and all of its time is counted", (state, error) == ("waiting_retry", "timeout") and worked >= 4000,
               [state, error, worked])
         check("nothing was mailed", not smarthost.mails)
