@@ -81,18 +81,19 @@ def drive(args, folder):
     check("it read the persona's instructions", "guesthouse" in asked.lower(), asked[:3000])
     check("a letter puts no file into the conversation", SECRET not in asked, asked[:3000])
     if args.agent != "pi":
-        answer_by_tool(attache, stub, place, folder)
+        answer_by_tool(attache, stub, place)
     version = subprocess.run([args.program, "--version"], capture_output=True, text=True, timeout=30, env=environment)
     print(f"ok: {args.agent} ({(version.stdout or version.stderr).strip()}) answered a letter, {len(stub.requests)} question(s) to its model")
 
 
-def answer_by_tool(attache, stub, place, folder):
-    """Its model calls our `send_email`: that mail is the answer, and the only one."""
-    stub.mail = {"to": ["bert.halm@traveller.example"], "subject": "Keys", "body": MAILED}
-    letter = folder / "second.eml"
-    letter.write_text(LETTER.format(file="nothing").replace("keys-1@", "keys-2@").replace("Keys", "More keys"))
+def answer_by_tool(attache, stub, place):
+    """Its model calls our `send_email`, in a responsibility's run: nobody proved the letter, whose run has no such tool."""
+    check("a letter without proof gets no tool that writes", not any("send_email" in request for request in stub.requests), stub.requests[-1][:3000])
+    stub.mail = {"to": ["marta@guesthouse.example"], "subject": "Keys", "body": MAILED}
+    duty = place / "personas" / "concierge" / "responsibilities" / "keys.md"
+    duty.write_text('---\nname: Keys\nschedule: "0 9 * * *"\ndeliver_to: store\n---\nTell Marta where the key box hangs.\n')
     before = set((place / "data" / "outbox").rglob("*.eml"))
-    attache("ingest", str(letter))
+    attache("schedule", "run", "Keys")
     attache("drain")
     mails = [path.read_text() for path in set((place / "data" / "outbox").rglob("*.eml")) - before]
     check("our tool was offered to its model", any(CALL in request for request in stub.requests), stub.requests[-1][:3000])

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The real OpenCode (`npm install opencode-ai@1.18.33`) as the agent of a persona, with a model of ours behind it: it starts,
-# finds our tools by MCP, answers the letter with `send_email`, and nothing of it is left.
+# finds our tools by MCP, mails by `send_email` in the run of a responsibility, and nothing of it is left.
 #
 # ATTACHE: the binary; default target/debug/attache. OPENCODE: the program; default `opencode` on PATH, else npm's in
 # AGENTS_CACHE (default a folder in TMPDIR), else SKIPPED.
@@ -36,7 +36,7 @@ cat >"$XDG_CONFIG_HOME/opencode/opencode.json" <<JSON
   "options": { "baseURL": "http://127.0.0.1:$(cat "$scratch/port")/v1", "apiKey": "x" },
   "models": { "m1": { "name": "m1", "tool_call": true } } } } }
 JSON
-engine init "$house" >/dev/null
+python3 -c 'import guest_house, sys; guest_house.write(sys.argv[1])' "$house"
 python3 - "$house/configs" "$opencode" <<'PY'
 import json, sys
 folder, program = sys.argv[1:]
@@ -46,12 +46,13 @@ settings.setdefault("providers", {})["opencode"] = {"binary": program}
 json.dump(settings, open(f"{folder}/inference.json", "w"), indent=2)
 json.dump({"access": {"allow": ["*"]}}, open(f"{folder}/security.json", "w"))
 PY
-printf '%s\n' "From: Anna <anna@traveller.example>" "To: concierge@guesthouse.example" "Subject: Breakfast" \
-  "Message-ID: <peer-1@traveller.example>" "Date: Fri, 20 Nov 2026 08:00:00 +0000" "" "When is breakfast?" >"$scratch/letter.eml"
-engine ingest "$scratch/letter.eml" >/dev/null || fail "the letter is taken"
+# A letter that nobody proved gets no tool that writes, a responsibility does.
+printf '%s\n' "---" "name: Breakfast" 'schedule: "0 9 * * *"' "deliver_to: store" "---" "Tell Marta when breakfast is." \
+  >"$house/personas/concierge/responsibilities/breakfast.md"
+engine schedule run Breakfast >/dev/null || fail "the responsibility is run"
 engine drain >"$scratch/drain.log" 2>&1 || { cat "$scratch/drain.log" >&2; engine runs list >&2; fail "the run succeeds"; }
 engine --json replay show --last >"$scratch/run.json" 2>/dev/null || true
 grep -rq "says the agent" "$house"/data/outbox || fail "the agent's mail went out by our gate"
 [ "$(ls "$house"/data/outbox/*.eml | wc -l)" = 1 ] || fail "one mail, not two"
 ! pgrep -f "$opencode serve" >/dev/null || fail "something of the agent is left"
-echo "opencode: $("$opencode" --version) answered a letter by our send_email"
+echo "opencode: $("$opencode" --version) mailed by our send_email"

@@ -14,7 +14,7 @@ class Model(http.server.BaseHTTPRequestHandler):
         print(json.dumps({"tools": names, "done": done}), file=sys.stderr, flush=True)
         delta, why = {"role": "assistant", "content": "I have answered."}, "stop"
         if "attache_send_email" in names and not done:
-            mail = {"to": ["anna@traveller.example"], "subject": "x", "body": "From seven to ten, says the agent."}
+            mail = {"to": ["marta@guesthouse.example"], "subject": "x", "body": "From seven to ten, says the agent."}
             call = {"name": "attache_send_email", "arguments": json.dumps(mail)}
             delta = {"role": "assistant", "tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": call}]}
             why = "tool_calls"
