@@ -71,7 +71,7 @@ async fn list(context: &Context, store: &Store, limit: u32) -> anyhow::Result<()
         ]
     });
     let headings = ["CAUSE", "FACTS", "FIRST", "LAST", "TOLD", "DELIVERY", "MAIL", "NEWEST"];
-    let columns = Columns::of(&headings).spare(&["FIRST", "DELIVERY", "TOLD", "MAIL", "FACTS"]);
+    let columns = Columns::of(&headings).main("CAUSE").spare(&["FIRST", "DELIVERY", "TOLD", "MAIL", "FACTS"]);
     Ok(context.screen.listing(columns, &rows.collect::<Vec<_>>(), "there is no notice")?)
 }
 

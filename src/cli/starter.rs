@@ -19,7 +19,11 @@ const SCRIPT: &str = r#"{
       "say": "Nothing to report: no model is configured yet, and the scripted provider has answered this duty."
     },
     {
-      "say": "Good day,\n\nyour letter \"{{subject}}\" has arrived and is stored. I cannot answer it in my own words, because no model is configured yet: this is the only answer that the scripted provider knows.\n\nTo let a language model answer, set `provider` and `model` in `configs/inference.json` (for example `anthropic` or `openai`), put the key into `.secrets`, and see that `attache config check` is content."
+      "when": { "contains": "trigger: manual" },
+      "say": "Nothing to report: no model is configured yet, and the scripted provider has answered this duty."
+    },
+    {
+      "say": "Good day,\n\nyour letter \"{{subject}}\" has arrived and is stored. This is a test answer: no model is configured yet."
     }
   ]
 }

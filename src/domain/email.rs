@@ -79,7 +79,8 @@ pub struct Letter {
 }
 
 /// How much the sender's identity is worth; fixed at the gateway, never raised by content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Trust {
     Unauthenticated,
     Unknown,

@@ -77,6 +77,16 @@ static RULES: &[FiledRule] = &[
         why: "it came to a return address that no mail had",
         remedy: Remedy::Nothing,
     },
+    FiledRule {
+        name: "null_sender",
+        why: "its envelope names no sender, as mail servers send reports",
+        remedy: Remedy::Answer,
+    },
+    FiledRule {
+        name: "robot_sender",
+        why: "its From or its envelope has the address of a program",
+        remedy: Remedy::Answer,
+    },
     FiledRule { name: "import", why: "it was imported as history", remedy: Remedy::Answer },
 ];
 

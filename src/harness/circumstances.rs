@@ -14,8 +14,9 @@ use std::time::Duration;
 /// way; such runs are then said to be of earlier rules, and not to differ.
 ///
 /// 1: notes stand beside the letter, unproven senders get reading tools only, an unknown tool does not end a run, the budget
-/// of a step binds for every resolver (D-53, D-54). Runs that say nothing are of 0.
-pub const RULES: u32 = 1;
+/// of a step binds for every resolver (D-53, D-54). 2: what a thread's past holds counts for what a run may do, and tool
+/// traces are shown to who is proven as well as the one that they were made for (D-65). Runs that say nothing are of 0.
+pub const RULES: u32 = 2;
 
 /// How a call came to be made; `run_turns.begun_json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

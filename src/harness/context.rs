@@ -7,9 +7,11 @@ mod report;
 
 pub use report::{ContextReport, Culprit, Outcome, ReportEntry};
 
+use super::label::words_of_result;
 use super::providers::contract::{Block, Message, Role};
 use super::resolvers::reads::Reads;
 use super::resolvers::thread_history::newest_within;
+use super::resolvers::words::WordsRead;
 use super::resolvers::{self, Exchange, Piece, ResolveError, ResolverCall, Subject};
 use crate::config::{ContextProfile, ContextStep, Persona};
 use crate::domain::{MessageId, ThreadId, Timestamp, sha256_hex};
@@ -234,6 +236,14 @@ fn build(subject: &Subject, gathered: Vec<Gathered>) -> Context {
 }
 
 impl Context {
+    /// Whose words the run is given beside its own letter.
+    pub fn words(&self) -> WordsRead {
+        let past = self.history.iter();
+        let found = past.clone().flat_map(|exchange| &exchange.results);
+        let found = found.map(|(tool, payload)| words_of_result(tool, payload));
+        past.map(|exchange| exchange.words).chain(found).fold(WordsRead::default(), WordsRead::and)
+    }
+
     /// System text, section by section. Nothing that a letter could have put anywhere stands in it.
     pub fn system(&self) -> Vec<String> {
         self.system_sections.clone()

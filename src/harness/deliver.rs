@@ -5,7 +5,7 @@ use super::desk::RunError;
 use super::gate::Gate;
 use super::quota;
 use crate::config::ReplyMode;
-use crate::domain::{Address, DeliverTo, Trigger, Withheld};
+use crate::domain::{Address, DeliverTo, Trigger, Trust, Withheld};
 use crate::store::StoredMessage;
 use crate::tools::{self, Answered};
 
@@ -99,6 +99,7 @@ fn as_answered(message: &StoredMessage) -> Answered {
     let has_own_id = metadata["generated_message_id"] != true;
     Answered {
         sender: address("sender"),
+        sender_trust: Trust::parse(&message.trust).unwrap_or(Trust::Unauthenticated),
         reply_to: address("reply_to"),
         subject: message.subject.clone(),
         rfc_message_id: has_own_id.then(|| message.rfc_message_id.clone()),

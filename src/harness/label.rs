@@ -4,6 +4,7 @@
 //! Absent on purpose: who may be written to at all (`reply::mail_policy`), and how often (`quota`).
 
 use super::resolvers::Subject;
+use super::resolvers::words::{WordsRead, trust_of};
 use crate::config::Tier;
 use crate::domain::{Trigger, Trust};
 use crate::store::{Step, StepKind};
@@ -23,41 +24,36 @@ pub struct RunLabel {
 
 /// Why `send_allow` is closed to a run of somebody who is no contact.
 const NO_CONTACT: &str = "its sender is no known contact";
+const UNPROVEN_WORDS: &str = "it has read a letter whose sender has proved nothing";
 const OTHERS_MAIL: &str = "it has read mail of others, so it may write to its owner and to this thread only";
 
 impl RunLabel {
     /// Of a run that has read what it answers, and nothing else.
     pub fn of(subject: &Subject) -> Self {
-        // A word that nobody knows proves nobody.
-        let sender = Trust::parse(&subject.message.trust).unwrap_or(Trust::Unauthenticated);
+        let sender = subject.sender_trust();
         let metadata: Value = serde_json::from_str(&subject.message.metadata_json).unwrap_or_default();
         let letters = &metadata["letters"];
         let label = Self { sender, floor: sender, read_others_mail: false };
         match letters["count"].as_u64() {
-            Some(count) if count > 0 => label.having_read(letters["lowest_trust"].as_str(), true),
+            Some(count) if count > 0 => {
+                let lowest = letters["lowest_trust"].as_str().unwrap_or_default();
+                label.having_read(WordsRead::of_others_letters(lowest))
+            }
             _ => label,
         }
     }
 
-    fn having_read(self, trust: Option<&str>, of_others: bool) -> Self {
-        let trust = trust.and_then(Trust::parse).unwrap_or(Trust::Unauthenticated);
-        Self { floor: self.floor.min(trust), read_others_mail: self.read_others_mail || of_others, ..self }
+    /// After it has read these.
+    #[must_use]
+    pub fn having_read(self, words: WordsRead) -> Self {
+        let floor = words.lowest.map_or(self.floor, |lowest| self.floor.min(lowest));
+        Self { floor, read_others_mail: self.read_others_mail || words.of_others, ..self }
     }
 
     /// After a call of a tool with this recorded result.
     #[must_use]
     pub fn after(self, tool: &str, payload: &str) -> Self {
-        if !tools::find(tool).is_some_and(|tool| tool.effects().reads_mail) {
-            return self;
-        }
-        let payload: Value = serde_json::from_str(payload).unwrap_or_default();
-        let (result, found) = (&payload["result"], payload["result"]["messages"].as_array());
-        let of_others = result["scope"] != tools::SCOPE_OF_THREAD;
-        let letters = found.into_iter().flatten().filter(|message| message["direction"] == "inbound");
-        let label =
-            letters.fold(self, |label, message| label.having_read(message["trust"].as_str(), of_others));
-        let is_empty = found.is_none_or(Vec::is_empty);
-        Self { read_others_mail: label.read_others_mail || (of_others && !is_empty), ..label }
+        self.having_read(words_of_result(tool, payload))
     }
 
     /// After these steps.
@@ -88,6 +84,7 @@ impl RunLabel {
         let closed = match self {
             _ if !self.follows_send_allow() => NO_CONTACT,
             Self { read_others_mail: true, .. } => OTHERS_MAIL,
+            Self { floor: Trust::Unauthenticated, .. } => UNPROVEN_WORDS,
             _ => return mail,
         };
         MailPolicy { allow: Vec::new(), closed: Some(closed), ..mail }
@@ -131,4 +128,18 @@ impl RunLabel {
         };
         Origin { from, trust, at: message.received_at }
     }
+}
+
+/// Whose words a tool's recorded result holds.
+pub fn words_of_result(tool: &str, payload: &str) -> WordsRead {
+    if !tools::find(tool).is_some_and(|tool| tool.effects().reads_mail) {
+        return WordsRead::default();
+    }
+    let Ok(payload) = serde_json::from_str::<Value>(payload) else { return WordsRead::UNKNOWN };
+    let (result, found) = (&payload["result"], payload["result"]["messages"].as_array());
+    let is_of_others = result["scope"] != tools::SCOPE_OF_THREAD;
+    let found = found.map(Vec::as_slice).unwrap_or_default();
+    let letters = found.iter().filter(|message| message["direction"] == "inbound");
+    let lowest = letters.map(|letter| trust_of(letter["trust"].as_str().unwrap_or_default())).min();
+    WordsRead { lowest, of_others: is_of_others && !found.is_empty() }
 }

@@ -105,6 +105,8 @@ fn key(work: &Work<'_>) -> Result<SessionKey, RunError> {
     let told = [text.as_bytes(), work.persona.name.as_bytes(), tier(work).as_str().as_bytes()];
     // A session knows what its readers could read when it was begun; with others it must not go on.
     let readers = work.subject.readers.join(" ");
+    // Nor with somebody who is proven less: tools gave it what they give nobody else.
+    let trust = work.label.sender.as_str();
     let tools = tools.join(" ");
     Ok(SessionKey {
         thread: work.subject.message.thread.clone(),
@@ -121,6 +123,8 @@ fn key(work: &Work<'_>) -> Result<SessionKey, RunError> {
             tools.as_bytes(),
             b"\0",
             readers.as_bytes(),
+            b"\0",
+            trust.as_bytes(),
         ]),
     })
 }

@@ -14,6 +14,7 @@ use super::providers::{
 use super::purse;
 use super::quota;
 use super::resolvers::Subject;
+use super::resolvers::words::WordsRead;
 use super::route::{Chain, Route};
 use super::sessions::{self, AgentState};
 use super::structured::{self, Form};
@@ -193,7 +194,9 @@ impl<'a> Work<'a> {
         let sources = as_of::sources(&self.desk.config, &order, seen, &report).map_err(json_bug)?;
         self.first.system = context.system();
         self.first.messages = context.messages();
-        let kept = Kept { request: self.first.clone(), stubbed: self.stubbed.clone() };
+        let words = context.words();
+        self.label = self.label.having_read(words);
+        let kept = Kept { request: self.first.clone(), stubbed: self.stubbed.clone(), words };
         self.fresh_context = Some(AssembledContext {
             request_json: to_json(&kept)?,
             report_json: to_json(&report)?,
@@ -206,7 +209,8 @@ impl<'a> Work<'a> {
     /// Takes up an earlier attempt where its last commit left it. Model and tools are those of today: whoever mends
     /// `configs/inference.json` and retries the run wants it to use what was mended.
     fn resume(&mut self, first_json: &str, journal: &JournalSoFar) -> Result<(), RunError> {
-        let Kept { request, stubbed } = from_json(first_json)?;
+        let Kept { request, stubbed, words } = from_json(first_json)?;
+        self.label = self.label.having_read(words);
         (self.first.system, self.first.messages) = (request.system, request.messages);
         self.stubbed = stubbed;
         if let Some((name, model)) = &journal.answered_by {
@@ -423,6 +427,15 @@ struct Kept {
     /// Calls whose results are left out.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     stubbed: BTreeSet<String>,
+    /// Whose words the context holds beside the run's own letter.
+    #[serde(default, skip_serializing_if = "WordsRead::is_nothing")]
+    words: WordsRead,
+}
+
+/// Whose words a run's context holds, by its first request as it is kept.
+pub fn words_of_context(first_request_json: &str) -> Result<WordsRead, RunError> {
+    let kept: Kept = from_json(first_request_json)?;
+    Ok(kept.words)
 }
 
 /// A request in which nothing was said yet.

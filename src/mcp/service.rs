@@ -8,6 +8,8 @@ use crate::harness::label::RunLabel;
 use crate::harness::providers::ToolArgs;
 use crate::harness::reply;
 use crate::harness::resolvers::Subject;
+use crate::harness::resolvers::words::WordsRead;
+use crate::harness::work::words_of_context;
 use crate::store::{ClaimedRun, Entry, Executor, NewCall, PersonaStore, RunKey, Step, StepKind, StoreError};
 use crate::tools::{Tool, ToolClass};
 use rmcp::model::{
@@ -28,6 +30,8 @@ pub struct Toolbox {
     store: PersonaStore,
     persona: Persona,
     subject: Subject,
+    /// Of the run as its agent was asked.
+    label: RunLabel,
     tools: Vec<&'static dyn Tool>,
     cancel: CancellationToken,
     /// Agents call tools side by side; here one follows the other, as in the engine's own loop.
@@ -42,11 +46,14 @@ impl Toolbox {
         let subject = Subject::of(run.trigger, about);
         let persona = desk.persona(&run.persona)?;
         let held_to = desk.terms_of(&run).await?;
-        let (persona, tools) =
-            (persona.clone(), desk.tools(persona, &held_to.run_terms, RunLabel::of(&subject)));
+        let first_request = store.journal_so_far(&run.id).await?.first_request_json;
+        let words = first_request.map_or(Ok(WordsRead::default()), |json| words_of_context(&json))?;
+        let label = RunLabel::of(&subject);
+        let (persona, tools) = (persona.clone(), desk.tools(persona, &held_to.run_terms, label));
         let key = RunKey { run: run.id.clone(), trigger_message: run.trigger_message.clone() };
         let cancel = CancellationToken::new();
-        Ok(Self { desk, run, key, store, persona, subject, tools, cancel, turn: Mutex::new(()) })
+        let label = label.having_read(words);
+        Ok(Self { desk, run, key, store, persona, subject, label, tools, cancel, turn: Mutex::new(()) })
     }
 
     /// Executes one call through the gate; gives its recorded result.
@@ -54,7 +61,7 @@ impl Toolbox {
         let _alone = self.turn.lock().await;
         let args = ToolArgs::of(args);
         let (mails, replied) = self.store.mails_so_far(&self.run.id).await?;
-        let label = RunLabel::of(&self.subject).after_all(&self.store.steps_of_run(&self.run.id).await?);
+        let label = self.label.after_all(&self.store.steps_of_run(&self.run.id).await?);
         let gate = self.gate(label, mails as usize, replied);
         let policy = reply::mail_policy(&gate).await?;
         // A call that is cut off here is not taken up again, because the agent's loop is not ours; but what it would have left

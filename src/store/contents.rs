@@ -55,14 +55,18 @@ pub(super) const ASSEMBLIES: &str = "
 pub(super) const MESSAGES_BY_SEQ: &str = "
     SELECT json_group_array(json_object('seq', m.seq, 'id', m.id, 'direction', m.direction, 'sender', m.sender,
       'subject', m.subject, 'text', substr(coalesce(m.fresh_text, m.text_body), 1, $3), 'received_at', m.received_at,
-      'trigger', r.trigger_message_id, 'disposition', m.disposition, 'lost', NULL))
+      'trigger', r.trigger_message_id, 'disposition', m.disposition, 'lost', NULL, 'trust', m.trust,
+      'letters', CASE WHEN m.metadata_json ->> '$.letters.count' > 0
+        THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END))
     FROM messages m LEFT JOIN runs r ON r.id = m.run_id
     WHERE m.seq IN (SELECT value FROM json_each($1)) AND +m.persona_id = $2";
 /// The first steps of runs: `[[run, how many], …]`.
 pub(super) const FIRST_STEPS: &str = "
     SELECT json_group_array(json_object('message', parent_message_id, 'run', run_id, 'kind', event_type,
       'executor', executor, 'tool_name', tool_name, 'tool_call_id', tool_call_id,
-      'payload_json', substr(payload_json, 1, $3)))
+      'payload_json', substr(payload_json, 1, $3),
+      'whole', CASE WHEN event_type = 'tool_result' AND tool_name = 'search_email' AND length(payload_json) > $3
+        THEN payload_json END))
     FROM (SELECT e.* FROM json_each($1) AS w JOIN thread_tool_events e ON e.run_id = w.value ->> 0
       WHERE e.step_index < (w.value ->> 1) AND e.persona_id = $2
       ORDER BY e.parent_message_id, e.run_id, e.step_index)";

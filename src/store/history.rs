@@ -6,7 +6,7 @@ use super::correspondence::{DAY, HOUR, Sent, since};
 use super::steps::{Executor, Step, StepKind};
 use super::threads::json_list;
 use super::{PersonaStore, Result, StoreError};
-use crate::domain::{Address, MessageId, RunId, ThreadId, Timestamp};
+use crate::domain::{Address, MessageId, RunId, ThreadId, Timestamp, Trust};
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
@@ -61,6 +61,9 @@ pub struct PastMessage {
     pub disposition: String,
     /// For an outbound message: recipients whom it did not reach, for good.
     pub lost: Vec<String>,
+    pub trust: Trust,
+    /// For a prompt into which letters were put: how far the least proven of their senders was.
+    pub letters: Option<String>,
 }
 
 /// A step of the thread's past, and under which message of which run it stands.
@@ -69,6 +72,8 @@ pub struct PastStep {
     pub message: MessageId,
     pub run: RunId,
     pub step: Step,
+    /// Of what was found in mail: the whole result, where `step` has its beginning only.
+    pub whole: Option<String>,
 }
 
 pub(super) const MESSAGE: &str = "
@@ -118,10 +123,12 @@ pub(super) const ATTACHMENT_INFOS: &str = "
 pub(super) const PAST_MESSAGES: &str = "
     SELECT json_group_array(json_object('seq', seq, 'id', id, 'direction', direction, 'sender', sender,
       'subject', subject, 'text', text, 'received_at', received_at, 'trigger', trigger_message_id,
-      'disposition', disposition, 'lost', json(lost)))
+      'disposition', disposition, 'lost', json(lost), 'trust', trust, 'letters', letters))
     FROM (
       SELECT m.seq, m.id, m.direction, m.sender, m.subject, substr(coalesce(m.fresh_text, m.text_body), 1, $5) AS text,
-        m.received_at, r.trigger_message_id, m.disposition,
+        m.received_at, r.trigger_message_id, m.disposition, m.trust,
+        CASE WHEN m.metadata_json ->> '$.letters.count' > 0
+          THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END AS letters,
         CASE WHEN m.direction = 'outbound' THEN (SELECT json_group_array(recipient) FROM delivery_recipients
           WHERE state = 'failed' AND delivery_id IN (SELECT id FROM deliveries WHERE message_id = m.id)) END AS lost
       FROM messages m LEFT JOIN runs r ON r.id = m.run_id
@@ -135,7 +142,9 @@ pub(super) const PAST_MESSAGES: &str = "
       ORDER BY m.seq DESC LIMIT $4)";
 pub(super) const PAST_STEPS: &str = "
     SELECT json_group_array(json_object('message', parent_message_id, 'run', run_id, 'kind', event_type, 'executor', executor,
-      'tool_name', tool_name, 'tool_call_id', tool_call_id, 'payload_json', substr(payload_json, 1, $3)))
+      'tool_name', tool_name, 'tool_call_id', tool_call_id, 'payload_json', substr(payload_json, 1, $3),
+      'whole', CASE WHEN event_type = 'tool_result' AND tool_name = 'search_email' AND length(payload_json) > $3
+        THEN payload_json END))
     FROM (SELECT * FROM thread_tool_events
       WHERE parent_message_id IN (SELECT value FROM json_each($1)) AND persona_id = $2
       ORDER BY parent_message_id, run_id, step_index)";
@@ -253,6 +262,8 @@ pub(super) struct PastMessageJson {
     trigger: Option<String>,
     disposition: String,
     lost: Option<Vec<String>>,
+    trust: String,
+    letters: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -264,6 +275,7 @@ pub(super) struct PastStepJson {
     tool_name: String,
     tool_call_id: String,
     payload_json: String,
+    whole: Option<String>,
 }
 
 pub(super) fn from_json<T: serde::de::DeserializeOwned>(json: &str, what: &'static str) -> Result<T> {
@@ -307,6 +319,8 @@ pub(super) fn past_message(found: PastMessageJson) -> Result<PastMessage> {
         trigger: found.trigger.map(MessageId::new),
         disposition: found.disposition,
         lost: found.lost.unwrap_or_default(),
+        trust: Trust::parse(&found.trust).unwrap_or(Trust::Unauthenticated),
+        letters: found.letters,
     })
 }
 
@@ -318,7 +332,7 @@ pub(super) fn past_step(found: PastStepJson) -> PastStep {
         tool_call_id: found.tool_call_id,
         payload_json: found.payload_json,
     };
-    PastStep { message: MessageId::new(found.message), run: RunId::new(found.run), step }
+    PastStep { message: MessageId::new(found.message), run: RunId::new(found.run), step, whole: found.whole }
 }
 
 /// A time column.

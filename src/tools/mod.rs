@@ -17,7 +17,7 @@ pub use search_email::SCOPE_OF_THREAD;
 pub use send_email::{MAIL_LIMIT_REACHED, is_listed, no_more_mails};
 
 use crate::clock::Clock;
-use crate::domain::{Address, RunId, Timestamp};
+use crate::domain::{Address, RunId, Timestamp, Trust};
 use crate::store::PersonaStore;
 use futures_util::future::{BoxFuture, ready};
 use serde_json::{Map, Value};
@@ -172,6 +172,7 @@ pub struct MailPolicy {
 #[derive(Debug, Clone)]
 pub struct Answered {
     pub sender: Option<Address>,
+    pub sender_trust: Trust,
     /// The address that `Reply-To` names, when there is exactly one.
     pub reply_to: Option<Address>,
     pub subject: String,

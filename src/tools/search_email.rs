@@ -2,7 +2,7 @@
 
 use super::arguments::{count, read_args};
 use super::{Effects, MailPolicy, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
-use crate::domain::{Address, Timestamp};
+use crate::domain::{Address, Timestamp, Trust};
 use crate::store::{FoundMessage, MessageSearch};
 use chrono::{Days, NaiveDate, NaiveTime};
 use futures_util::future::BoxFuture;
@@ -85,7 +85,7 @@ impl Tool for SearchEmail {
 
 /// Whose view of the mail this run has; `None` sees all. What a run reads can end in its answer, and its answer can
 /// reach everybody in the thread: so a run sees what all of them could read themselves, and an owner's whole view
-/// only while nobody else is there. A From header alone proves nothing, but such an answer reaches owners only.
+/// only while nobody else is there and an owner is proven to ask: otherwise that address sees its own mail.
 fn whoever_may_see(mail: &MailPolicy) -> Result<Option<Vec<Address>>, ToolError> {
     let Some(answered) = &mail.answers else { return Ok(None) };
     let Some(sender) = &answered.sender else {
@@ -98,6 +98,9 @@ fn whoever_may_see(mail: &MailPolicy) -> Result<Option<Vec<Address>>, ToolError>
     let is_owner = |address: &Address| mail.owners.iter().any(|owner| owner.key() == address.key());
     let everybody = mail.participants.iter().chain([sender]);
     let others: Vec<Address> = everybody.filter(|address| !is_owner(address)).cloned().collect();
+    if others.is_empty() && answered.sender_trust < Trust::Owner {
+        return Ok(Some(vec![sender.clone()]));
+    }
     Ok((!others.is_empty()).then_some(others))
 }
 

@@ -7,7 +7,7 @@ mod search;
 mod sending;
 
 use attache::clock::{Clock, ManualClock};
-use attache::domain::{Address, PersonaId, RunId, Timestamp};
+use attache::domain::{Address, PersonaId, RunId, Timestamp, Trust};
 use attache::store::{PersonaStore, Store};
 use attache::tools::{
     Answered, MailPolicy, Origin, Reader, TOOLS, ToolCall, ToolError, ToolLimits, ToolOutcome, check_args,
@@ -130,6 +130,11 @@ impl Bench {
 pub fn answered(sender: &str) -> Answered {
     Answered {
         sender: Some(address(sender)),
+        sender_trust: if sender.eq_ignore_ascii_case("owner@home.test") {
+            Trust::Owner
+        } else {
+            Trust::Contact
+        },
         reply_to: None,
         subject: "Late supper".into(),
         rfc_message_id: Some("one@partner.test".into()),

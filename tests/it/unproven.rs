@@ -1,6 +1,8 @@
 //! What the runs of senders who prove nothing may read, write and send, and what runs that read others' mail may.
 
-use crate::app::{PROVEN, TestApp, Workspace, note, proven};
+mod past;
+
+use crate::app::{PROVEN, TestApp, Workspace, note};
 use crate::terms::{fire, ready};
 use serde_json::{Value, json};
 
@@ -218,13 +220,7 @@ async fn an_owner_who_searches_everybodys_mail_sends_none_of_it_to_send_allow() 
     let app = calling(&[search, mail_to(LAUNDRY)]).start().await;
     app.receive(&note("q1@guest.example", "", "K_INBOX")).await.expect("taken");
     app.drain().await;
-    let letter = format!(
-        "From: olga@home.test\nTo: ada@engine.test\nSubject: Towels\nMessage-ID: <o@home.test>\n\
-         Date: Fri, 20 Nov 2026 08:59:00 +0000\n{}\nOrder towels.\n",
-        proven("home.test")
-    );
-    let run = app.run_of(&letter).await;
-    app.drain().await;
+    let run = past::of_owner(&app, "o@home.test", "", "Order towels.").await;
     let trace = app.trace(&run).await;
     assert_eq!(
         trace,

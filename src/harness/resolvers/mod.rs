@@ -10,16 +10,18 @@ pub mod load_file;
 pub mod persona;
 pub mod active_memory;
 pub mod knowledge;
+pub mod words;
 pub mod thread_history;
 pub mod invocation_metadata;
 pub mod current_input;
 
 use crate::config::Persona;
-use crate::domain::{Timestamp, Trigger};
+use crate::domain::{Timestamp, Trigger, Trust};
 use crate::harness::providers::contract::Message;
 use crate::store::{AttachmentInfo, StoreError, StoredMessage, TriggerMessage};
 use futures_util::future::BoxFuture;
 use reads::{Files, Reads};
+use words::WordsRead;
 
 /// Every resolver, in the order in which the sample pipeline uses them.
 pub static RESOLVERS: &[&dyn Resolver] = &[
@@ -104,6 +106,11 @@ impl Subject {
         let TriggerMessage { message, attachments, readers, has_past, sent: _ } = about;
         Self { trigger, message, attachments, readers, has_past }
     }
+
+    /// How far whoever set the run off is proven. A word that nobody knows proves nobody.
+    pub fn sender_trust(&self) -> Trust {
+        Trust::parse(&self.message.trust).unwrap_or(Trust::Unauthenticated)
+    }
 }
 
 /// One piece of context.
@@ -126,6 +133,10 @@ pub enum Piece {
 pub struct Exchange {
     pub messages: Vec<Message>,
     pub tokens: usize,
+    /// Whose words stand in it, but for what tools found.
+    pub words: WordsRead,
+    /// What tools found: their names and recorded results.
+    pub results: Vec<(String, String)>,
 }
 
 /// What a resolver gives.

@@ -4,8 +4,9 @@
 //! its tool calls, results and answer; it is taken or left whole, so no result ever loses its call.
 
 use super::reads::ReadError;
+use super::words::WordsRead;
 use super::{Contribution, Exchange, Piece, ResolveError, Resolver, ResolverCall, estimate_tokens};
-use crate::domain::MessageId;
+use crate::domain::{MessageId, Trust};
 use crate::harness::providers::contract::{Block, Message, Role, ToolArgs};
 use crate::store::{PastMessage, PastStep, Step, StepKind};
 use futures_util::future::BoxFuture;
@@ -19,6 +20,15 @@ const MESSAGE_CHARS_MAX: u32 = 8_000;
 const PAYLOAD_CHARS_MAX: u32 = 4_000;
 
 pub struct ThreadHistory;
+
+/// What a run of the past called.
+#[derive(Default)]
+struct Trace {
+    /// Payloads cut.
+    steps: Vec<Step>,
+    /// Tools and what they gave, as whole as it says whose words were found.
+    results: Vec<(String, String)>,
+}
 
 impl Resolver for ThreadHistory {
     fn name(&self) -> &'static str {
@@ -39,14 +49,19 @@ impl Resolver for ThreadHistory {
             if past.is_empty() {
                 return Ok(Contribution::nothing("first message of its thread"));
             }
-            let ids: Vec<&MessageId> =
-                past.iter().filter(|m| m.direction != "outbound").map(|m| &m.id).collect();
-            let mut traces: HashMap<MessageId, Vec<Step>> = HashMap::new();
+            let own = call.subject.sender_trust();
+            let ids: Vec<&MessageId> = past.iter().filter(|m| may_see_trace(own, m)).map(|m| &m.id).collect();
+            let mut traces: HashMap<MessageId, Trace> = HashMap::new();
             let steps = call.reads.past_steps(&ids, PAYLOAD_CHARS_MAX).await.map_err(of)?;
-            for PastStep { message, step, .. } in steps {
-                traces.entry(message).or_default().push(step);
+            for PastStep { message, step, whole, .. } in steps {
+                let trace = traces.entry(message).or_default();
+                if step.kind == StepKind::Result {
+                    let payload = whole.unwrap_or_else(|| step.payload_json.clone());
+                    trace.results.push((step.tool_name.clone(), payload));
+                }
+                trace.steps.push(step);
             }
-            let exchanges = exchanges(&past, &traces);
+            let exchanges = exchanges(&past, traces);
             let (kept, left_out) = newest_within(exchanges, call.budget_tokens);
             let is_window = past.len() >= MESSAGES_MAX as usize;
             let note = match left_out {
@@ -58,6 +73,12 @@ impl Resolver for ThreadHistory {
             Ok(Contribution::one(source, Piece::History(kept)).noted(note))
         })
     }
+}
+
+/// Whether a run may see what tools gave the run of a past message: they give more to who is proven better, such as the
+/// memory, the owner's files, everybody's mail.
+fn may_see_trace(own: Trust, past: &PastMessage) -> bool {
+    past.direction != "outbound" && past.trust.min(Trust::Owner) <= own
 }
 
 /// The newest exchanges that fit, oldest first, and how many did not.
@@ -72,7 +93,7 @@ pub fn newest_within(mut exchanges: Vec<Exchange>, budget_tokens: usize) -> (Vec
 }
 
 /// Groups what happened under the message that caused it; an answer written later stands with its question.
-fn exchanges(past: &[PastMessage], traces: &HashMap<MessageId, Vec<Step>>) -> Vec<Exchange> {
+fn exchanges(past: &[PastMessage], mut traces: HashMap<MessageId, Trace>) -> Vec<Exchange> {
     let mut answers: HashMap<&MessageId, Vec<&PastMessage>> = HashMap::new();
     let shown: Vec<&MessageId> = past.iter().filter(|m| m.direction != "outbound").map(|m| &m.id).collect();
     let mut heads = Vec::new();
@@ -88,13 +109,22 @@ fn exchanges(past: &[PastMessage], traces: &HashMap<MessageId, Vec<Step>>) -> Ve
     heads
         .into_iter()
         .map(|head| {
-            let steps = traces.get(&head.id).map_or(&[][..], Vec::as_slice);
+            let Trace { steps, results } = traces.remove(&head.id).unwrap_or_default();
             let answers = answers.get(&head.id).map_or(&[][..], Vec::as_slice);
-            let messages = exchange_messages(head, steps, answers, &mut counter);
+            let messages = exchange_messages(head, &steps, answers, &mut counter);
             let tokens = messages.iter().map(message_tokens).sum();
-            Exchange { messages, tokens }
+            Exchange { messages, tokens, words: words(head), results }
         })
         .collect()
+}
+
+/// Whose words an exchange holds: the letter's own, and those that were put into a prompt.
+fn words(head: &PastMessage) -> WordsRead {
+    let letter = match head.direction.as_str() {
+        "outbound" => WordsRead::default(),
+        _ => WordsRead::of_past_letter(head.trust),
+    };
+    letter.and(head.letters.as_deref().map(WordsRead::of_others_letters).unwrap_or_default())
 }
 
 fn exchange_messages(
@@ -155,6 +185,12 @@ fn headed(message: &PastMessage) -> String {
     let rest = if is_cut { "\n[… the rest is stored and not shown]" } else { "" };
     let text = format!("{}{rest}", message.text.trim());
     match message.direction.as_str() {
+        "inbound" if message.trust == Trust::Unauthenticated => {
+            let sender = &message.sender;
+            format!(
+                "[{when} UTC, from {sender}, not proven: anybody can write that name, subject: {subject}]\n{text}"
+            )
+        }
         "inbound" => format!("[{when} UTC, from {}, subject: {subject}]\n{text}", message.sender),
         "synthetic" => format!("[{when} UTC, scheduled: {subject}]\n{text}"),
         _ => text,
