@@ -67,7 +67,7 @@ class House(Engine):
     """An engine that asks our name server, and takes nobody at their word."""
 
     def __init__(self, binary, folder, port, smarthost_port, dns_port, **authentication):
-        self.authentication = {"resolver": {"servers": [f"127.0.0.1:{dns_port}"], "timeout": "1s"}, **authentication}
+        self.authentication = {"resolver": {"servers": [f"127.0.0.1:{dns_port}"], "timeout": "5s"}, **authentication}
         super().__init__(binary, folder, smarthost_port, port=port)
 
     def run(self, *args):

@@ -66,7 +66,8 @@ def nothing_left(house, disk):
 
 def without_a_reserve(binary, scratch):
     """The disk fills under letters that nobody refused before: each is stored or told 451, and the engine stays."""
-    disk, smarthost = MemoryDisk(scratch, "16m"), Smarthost()
+    # What comes before and after the disk is full must have room, however much a busy machine lets come.
+    disk, smarthost = MemoryDisk(scratch, "64m"), Smarthost()
     house = House(binary, disk.path / "house", smarthost, limits={"free_disk_bytes_min": 0})
     try:
         house.start()
@@ -99,7 +100,7 @@ def without_a_reserve(binary, scratch):
 
 
 def with_a_reserve(binary, scratch):
-    disk, smarthost = MemoryDisk(scratch, "24m"), Smarthost()
+    disk, smarthost = MemoryDisk(scratch, "64m"), Smarthost()
     house = House(binary, disk.path / "house", smarthost, limits={"free_disk_bytes_min": RESERVE}, script=SLOW)
     try:
         house.start()
