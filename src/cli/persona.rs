@@ -1,7 +1,7 @@
 //! `attache persona list|show|create`: who lives in this workspace.
 
 use super::table::Columns;
-use super::{Command, Context, Exit, Failure, in_force};
+use super::{Command, Context, Exit, Failure, in_force, output};
 use crate::config::{Persona, check_name, description, show_persona};
 use crate::domain::{Address, PersonaId};
 use crate::harness::resolvers::knowledge::{self, Survey, Surveyed, SyncLimits};
@@ -73,6 +73,9 @@ fn list(context: &Context) -> anyhow::Result<Exit> {
     });
     let columns = Columns::of(&["ID", "ADDRESS", "NAME", "ALIASES"]).main("ADDRESS");
     context.screen.listing(columns, &rows.collect::<Vec<_>>(), "no persona lives here")?;
+    for out in config.personas.out_of_service() {
+        output::remark(&format!("`{}` is out of service; `attache config check` says why", out.name));
+    }
     in_force::remark(&in_force::edited(context));
     Ok(Exit::Ok)
 }

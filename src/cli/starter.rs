@@ -23,7 +23,7 @@ const SCRIPT: &str = r#"{
       "say": "Nothing to report: no model is configured yet, and the scripted provider has answered this duty."
     },
     {
-      "say": "Good day,\n\nyour letter \"{{subject}}\" has arrived and is stored. This is a test answer: no model is configured yet."
+      "say": "Good day,\n\nyour letter \"{{subject}}\" has arrived and is stored.\n\nThis is a test answer: no model is configured yet."
     }
   ]
 }

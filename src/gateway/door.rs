@@ -30,6 +30,8 @@ pub enum Shortage {
     LetterMemory,
     /// Places for connections: `connections_max`, or file descriptors.
     Connections,
+    /// Answers of name servers, without which nobody knows who sent a letter.
+    NameServers,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -113,6 +113,9 @@ impl Intake {
         from.clone_from(&sender);
         let mut decisions = admission::by_name(&security, sender.as_ref(), &envelope)?;
         let identity = self.verifier.identify(&envelope, email.as_ref(), &bytes).await?;
+        if identity.is_temporary {
+            self.shortages.note(Shortage::NameServers);
+        }
         decisions.extend(admission::by_identity(&security, sender.as_ref(), &envelope, &identity)?);
         if identity.is_temporary {
             return self.hold(&envelope, &bytes, &personas, sender).await;

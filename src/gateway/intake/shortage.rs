@@ -60,6 +60,7 @@ impl Intake {
         let noted = take(&mut *locked(&self.shortages.refused));
         for (what, refused) in noted {
             let (says, hint) = self.words(what);
+            let counted = if what == Shortage::NameServers { "so far" } else { "refused so far" };
             tracing::warn!(refused, "{says}");
             let told = locked(&self.shortages.told).get(&what).copied();
             if told.is_some_and(|told| now.since(told) < TOLD_EVERY) {
@@ -73,7 +74,7 @@ impl Intake {
                 subject: NoticeSubject::Ingress,
                 subject_id: word(what).to_owned(),
                 occurrence: now.to_string(),
-                summary: format!("{says}; refused so far: {refused}"),
+                summary: format!("{says}; {counted}: {refused}"),
                 hint: format!("{hint}; whoever was refused was asked to come again, so no letter is lost"),
             };
             match self.store.raise_notice(fact).await {
@@ -114,6 +115,12 @@ impl Intake {
                 "silent connections are cut off after seconds while it lasts; raise `limits.connections_max` in \
                  configs/gateway.json and the limit of open files, or stop an attacker by a firewall",
             ),
+            Shortage::NameServers => (
+                "letters wait: no name server says who sent them".to_owned(),
+                "see whether the name servers of this machine answer, or name others as `authentication.resolver.servers` \
+                 in configs/security.json; those that came from a mailbox or a file are held (`attache doctor` counts \
+                 them) and verified again by themselves",
+            ),
         }
     }
 }
@@ -125,5 +132,6 @@ fn word(what: Shortage) -> &'static str {
         Shortage::OpenRuns => "free runs",
         Shortage::LetterMemory => "memory",
         Shortage::Connections => "connections",
+        Shortage::NameServers => "an answer of name servers",
     }
 }

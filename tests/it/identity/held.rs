@@ -6,10 +6,13 @@ use crate::app::{TestApp, letter};
 use crate::dns::Record;
 use attache::clock::Clock;
 use attache::domain::{Arrival, Letter, MailboxUid, Via};
-use attache::gateway::door::{CopyOutcome, Refusal};
+use attache::gateway::door::{CopyOutcome, Door as _, Refusal};
+use attache::gateway::intake::Intake;
 use attache::store::audit::{self, Wanted};
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -154,4 +157,23 @@ async fn what_nobody_could_say_for_five_days_is_filed_and_what_is_denied_by_then
     let filed = app.row(sql, accepted.copies[0].message.as_str()).await;
     assert_eq!(filed[0].as_deref(), Some("filed:access"));
     app.check().await;
+}
+
+#[tokio::test]
+async fn the_owner_is_told_that_no_name_server_answers() {
+    let world = World::start().await;
+    let never = of_carol(&world, "never");
+    silent(&world.dns, "away._domainkey.partner.test");
+    let config = world.app.engine.config.clone();
+    let intake =
+        Intake::new(world.app.engine.store.clone(), config, Arc::new(Notify::new())).expect("a door");
+    intake.accept(fetched(&never, 1)).await.expect("held");
+    intake.tell_shortages().await;
+    world.app.drain().await;
+    let told = world.app.notices();
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].subject, "[attache] letters are refused for want of an answer of name servers");
+    let text = &told[0].text;
+    assert!(text.contains("no name server says who sent them; so far: 1"), "{text}");
+    assert!(text.contains("authentication.resolver.servers"), "{text}");
 }
