@@ -13,6 +13,7 @@ use serde_json::json;
 use sqlx::{Row, SqliteConnection};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
@@ -226,9 +227,15 @@ pub async fn play(workload: &'static Workload, template: &Template, plan: Plan) 
             engine = Engine::start(&folder, None).await;
         }
         stage.step(&engine).await;
-        // A death in the last moment is one too.
-        if stage.is_over().await && (order.is_none() || has_died || !engine.ends_within(LAST_MOMENT).await) {
-            break;
+        if stage.is_over().await {
+            // What is committed is seen here before the engine has come to the points behind it.
+            if order.is_none() && (began.elapsed() > plan.patience || has_met(&folder, workload)) {
+                break;
+            }
+            // A death in the last moment is one too.
+            if order.is_some() && (has_died || !engine.ends_within(LAST_MOMENT).await) {
+                break;
+            }
         }
         if began.elapsed() > plan.patience {
             faults.push("it never ended".to_owned());
@@ -261,6 +268,12 @@ async fn complaints(rows: &mut SqliteConnection) -> Vec<String> {
     let findings = examine(rows, Wanted { bytes: true, at_rest: false }).await.expect("an audit");
     assert!(findings.made > 40, "only {} checks were made", findings.made);
     findings.broken.iter().map(|broken| format!("audit: {} {:?}", broken.name, broken.what)).collect()
+}
+
+/// Whether every point that the workload promises is in the log.
+fn has_met(folder: &Path, workload: &Workload) -> bool {
+    let met = met(&engine::log_of(folder));
+    workload.points.iter().all(|point| met.contains_key(*point))
 }
 
 /// Counts the points in a log.
