@@ -5,6 +5,7 @@
 
 use super::{Command, Context, Exit, Failure, output, progress};
 use crate::clock::SystemClock;
+use crate::gateway::intake::free_disk_bytes;
 use crate::replay::timeline::plural;
 use crate::store::audit::{Audit, Wanted};
 use crate::store::{Store, backup};
@@ -121,8 +122,7 @@ fn exists(file: &Path) -> Failure {
 /// Refuses a copy that would fill the disk under the engine.
 fn require_room(database: &Path, copy: &Path) -> anyhow::Result<()> {
     let needed = std::fs::metadata(database)?.len().saturating_add(SPARE_BYTES);
-    let disk = rustix::fs::statvfs(copy).context("how much room there is")?;
-    let room = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let room = free_disk_bytes(copy).context("how much room there is")?;
     if room < needed {
         let message = format!("the copy may need {needed} bytes, and {room} are free there");
         return Err(Failure::new(Exit::CannotCreate, message).hint("name a file on another disk").into());

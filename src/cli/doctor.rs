@@ -3,6 +3,7 @@
 //! It looks and changes nothing, beside a running engine too: no lock is taken, no migration made.
 
 use super::{Command, Context, Exit, Failure, progress};
+use crate::gateway::intake::free_disk_bytes;
 use crate::replay::timeline::plural;
 use crate::store::audit::{Audit, Broken, Findings, Pending, Wanted};
 use crate::store::working_engine;
@@ -70,8 +71,8 @@ impl Room {
     /// `None` where the configuration or the disk does not say.
     fn below(context: &Context) -> Option<Self> {
         let kept_bytes = context.config().ok()?.limits.free_disk_bytes_min;
-        let disk = rustix::fs::statvfs(context.workspace.join("data")).ok()?;
-        Some(Self { free_bytes: disk.f_bavail.saturating_mul(disk.f_frsize), kept_bytes })
+        let free_bytes = free_disk_bytes(&context.workspace.join("data")).ok()?;
+        Some(Self { free_bytes, kept_bytes })
     }
 }
 

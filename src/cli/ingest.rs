@@ -1,7 +1,7 @@
 //! `attache ingest FILE…|-`: letters from files, through the same door as any other. Works beside a running engine.
 
 use super::{Command, Context, Exit, Failure, output};
-use crate::config::Config;
+use crate::config::{Config, Persona};
 use crate::domain::{Address, Letter, Via, filed};
 use crate::gateway::door::{Accepted, CopyOutcome, Door, Refusal};
 use crate::gateway::ingress::folder::{envelope_for_file, letters_of_mbox, with_crlf};
@@ -163,9 +163,7 @@ impl Overrides {
 
 /// The addresses that there are, as a hint.
 fn there(config: &Config) -> String {
-    let personas = config.personas.iter();
-    let addresses: Vec<&Address> =
-        personas.flat_map(|persona| std::iter::once(&persona.address).chain(&persona.aliases)).collect();
+    let addresses: Vec<&Address> = config.personas.iter().flat_map(Persona::addresses).collect();
     let named = addresses.iter().take(NAMED_MAX).map(|address| format!("`{address}`"));
     let named = named.collect::<Vec<_>>().join(", ");
     match addresses.len().saturating_sub(NAMED_MAX) {

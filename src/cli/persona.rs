@@ -4,8 +4,7 @@ use super::table::Columns;
 use super::{Command, Context, Exit, Failure, in_force, output};
 use crate::config::{Persona, check_name, description, show_persona};
 use crate::domain::{Address, PersonaId};
-use crate::harness::resolvers::knowledge::{self, Survey, Surveyed, SyncLimits};
-use cap_std::fs_utf8::Dir;
+use crate::harness::resolvers::knowledge::{self, Survey, Surveyed};
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde_json::json;
@@ -137,10 +136,7 @@ fn surveyed(persona: &Persona) -> anyhow::Result<Survey> {
     let unreadable = |source| {
         Failure::new(Exit::NoInput, format!("cannot read the folder of `{}`", persona.id)).because(source)
     };
-    let folder =
-        Dir::open_ambient_dir(persona.folder.to_string_lossy().as_ref(), cap_std::ambient_authority());
-    let survey = folder.and_then(|folder| knowledge::survey(&folder, &SyncLimits::default()));
-    Ok(survey.map_err(unreadable)?)
+    Ok(knowledge::survey(&persona.folder).map_err(unreadable)?)
 }
 
 fn told(knowledge: &Survey) -> String {
@@ -178,9 +174,8 @@ fn create(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
         format!("{typed}@{}", config.gateway.mail_domain)
     };
     let address = Address::parse(&whole).map_err(|error| bad(&error))?;
-    let owner = config.personas.iter().find(|persona| {
-        std::iter::once(&persona.address).chain(&persona.aliases).any(|taken| taken.key() == address.key())
-    });
+    let owner =
+        config.personas.iter().find(|persona| persona.addresses().any(|taken| taken.key() == address.key()));
     if let Some(persona) = owner {
         let message = format!("`{address}` belongs to persona `{}` already", persona.id);
         return Err(Failure::new(Exit::CannotCreate, message)

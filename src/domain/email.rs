@@ -106,6 +106,11 @@ impl Trust {
         let all = [Trust::Unauthenticated, Trust::Unknown, Trust::Contact, Trust::Owner, Trust::System];
         all.into_iter().find(|trust| trust.as_str() == text)
     }
+
+    /// Reads what was stored; a word that nobody knows proves nobody.
+    pub fn of_stored(text: &str) -> Self {
+        Self::parse(text).unwrap_or(Self::Unauthenticated)
+    }
 }
 
 /// One attachment of an email, decoded.

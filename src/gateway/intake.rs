@@ -27,6 +27,7 @@ use futures_util::future::BoxFuture;
 use outcome_log::Told;
 use returns::Returned;
 use room::Allowance;
+pub use room::free_disk_bytes;
 use shortage::Shortages;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -4,7 +4,7 @@
 //! Absent on purpose: who may be written to at all (`reply::mail_policy`), and how often (`quota`).
 
 use super::resolvers::Subject;
-use super::resolvers::words::{WordsRead, trust_of};
+use super::resolvers::words::WordsRead;
 use crate::config::Tier;
 use crate::domain::{Trigger, Trust};
 use crate::store::{Step, StepKind};
@@ -140,6 +140,6 @@ pub fn words_of_result(tool: &str, payload: &str) -> WordsRead {
     let is_of_others = result["scope"] != tools::SCOPE_OF_THREAD;
     let found = found.map(Vec::as_slice).unwrap_or_default();
     let letters = found.iter().filter(|message| message["direction"] == "inbound");
-    let lowest = letters.map(|letter| trust_of(letter["trust"].as_str().unwrap_or_default())).min();
+    let lowest = letters.map(|letter| Trust::of_stored(letter["trust"].as_str().unwrap_or_default())).min();
     WordsRead { lowest, of_others: is_of_others && !found.is_empty() }
 }

@@ -6,7 +6,7 @@
 use super::desk::{build_provider, build_providers};
 use super::providers::Provider;
 use super::purse;
-use super::resolvers::knowledge::{self, SyncLimits};
+use super::resolvers::knowledge;
 use super::resolvers::reads::Folders;
 use super::resolvers::{self, StandingFault, StandingStep};
 use super::roster;
@@ -107,10 +107,8 @@ fn reporting(adapters: &BTreeMap<String, Box<dyn Provider>>) -> impl Fn(&str, &s
 /// Files of `knowledge` that no run gets, each with the reason.
 fn unread_knowledge(config: &Config) -> Vec<Problem> {
     let unread = config.personas.iter().flat_map(|persona| {
-        let path = persona.folder.to_string_lossy();
-        let folder = Dir::open_ambient_dir(path.as_ref(), cap_std::ambient_authority());
         // A folder that cannot be opened is a problem of its own.
-        let survey = folder.and_then(|folder| knowledge::survey(&folder, &SyncLimits::default()));
+        let survey = knowledge::survey(&persona.folder);
         let left_out = survey.map(|survey| survey.left_out).unwrap_or_default().into_iter();
         left_out.map(|(file, why)| {
             let message = format!("is not read as knowledge: {why}");

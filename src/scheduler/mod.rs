@@ -257,8 +257,7 @@ impl Scheduler {
 
 /// How far the least proven of these letters' senders is; the run is bounded by it (`harness/label.rs`).
 fn lowest_trust(letters: &[Letter]) -> Option<&'static str> {
-    // A word that nobody knows proves nobody.
-    let trust = |letter: &Letter| Trust::parse(&letter.trust).unwrap_or(Trust::Unauthenticated);
+    let trust = |letter: &Letter| Trust::of_stored(&letter.trust);
     letters.iter().map(trust).min().map(Trust::as_str)
 }
 

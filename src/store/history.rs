@@ -319,7 +319,7 @@ pub(super) fn past_message(found: PastMessageJson) -> Result<PastMessage> {
         trigger: found.trigger.map(MessageId::new),
         disposition: found.disposition,
         lost: found.lost.unwrap_or_default(),
-        trust: Trust::parse(&found.trust).unwrap_or(Trust::Unauthenticated),
+        trust: Trust::of_stored(&found.trust),
         letters: found.letters,
     })
 }

@@ -99,10 +99,7 @@ fn shortened(list: &[String]) -> String {
 fn lives(config: &Config) -> Vec<Lives> {
     let lives = config.personas.iter().map(|persona| Lives {
         id: persona.id.to_string(),
-        addresses: std::iter::once(&persona.address)
-            .chain(&persona.aliases)
-            .map(ToString::to_string)
-            .collect(),
+        addresses: persona.addresses().map(ToString::to_string).collect(),
     });
     lives.collect()
 }

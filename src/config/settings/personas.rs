@@ -74,15 +74,22 @@ pub struct SharedAddress {
     pub second: PersonaId,
 }
 
+impl Persona {
+    /// Its own address, then its aliases.
+    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
+        std::iter::once(&self.address).chain(&self.aliases)
+    }
+}
+
 impl Personas {
     pub fn new(personas: Vec<Persona>) -> Result<Self, SharedAddress> {
         let mut all = Self::default();
         for persona in personas {
-            for address in std::iter::once(&persona.address).chain(&persona.aliases) {
+            for address in persona.addresses() {
                 let key = address.key();
                 match all.by_address.insert(key.clone(), persona.id.clone()) {
                     Some(first) if first != persona.id => {
-                        return Err(SharedAddress { address: key, first, second: persona.id });
+                        return Err(SharedAddress { address: key, first, second: persona.id.clone() });
                     }
                     _ => {}
                 }

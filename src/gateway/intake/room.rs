@@ -5,6 +5,8 @@
 
 use super::Intake;
 use crate::store::StoreError;
+use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -76,10 +78,16 @@ impl Intake {
     }
 
     pub(super) fn has_space(&self) -> bool {
-        match rustix::fs::statvfs(&self.data) {
-            Ok(disk) => disk.f_bavail.saturating_mul(disk.f_frsize) >= self.config.limits.free_disk_bytes_min,
+        match free_disk_bytes(&self.data) {
+            Ok(free) => free >= self.config.limits.free_disk_bytes_min,
             // Not knowing is no reason to refuse: a full disk fails the commit, and that is answered with 451.
             Err(_) => true,
         }
     }
+}
+
+/// Bytes that are left for us on the disk below a folder. Errors: the system does not say.
+pub fn free_disk_bytes(folder: &Path) -> io::Result<u64> {
+    let disk = rustix::fs::statvfs(folder)?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }

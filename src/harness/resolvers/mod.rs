@@ -107,9 +107,9 @@ impl Subject {
         Self { trigger, message, attachments, readers, has_past }
     }
 
-    /// How far whoever set the run off is proven. A word that nobody knows proves nobody.
+    /// How far whoever set the run off is proven.
     pub fn sender_trust(&self) -> Trust {
-        Trust::parse(&self.message.trust).unwrap_or(Trust::Unauthenticated)
+        Trust::of_stored(&self.message.trust)
     }
 }
 

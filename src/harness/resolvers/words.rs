@@ -30,7 +30,7 @@ impl WordsRead {
 
     /// Of letters that were put into a prompt, by how far the least proven of their senders was.
     pub fn of_others_letters(lowest: &str) -> Self {
-        Self { lowest: Some(trust_of(lowest)), of_others: true }
+        Self { lowest: Some(Trust::of_stored(lowest)), of_others: true }
     }
 
     /// Both.
@@ -39,9 +39,4 @@ impl WordsRead {
         let lowest = self.lowest.into_iter().chain(more.lowest).min();
         Self { lowest, of_others: self.of_others || more.of_others }
     }
-}
-
-/// A word that nobody knows proves nobody.
-pub fn trust_of(word: &str) -> Trust {
-    Trust::parse(word).unwrap_or(Trust::Unauthenticated)
 }

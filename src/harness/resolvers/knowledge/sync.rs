@@ -10,6 +10,7 @@ use crate::store::{KnowledgeFile, PersonaStore, StoreError};
 use cap_std::fs_utf8::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -67,8 +68,10 @@ pub struct Surveyed {
     pub charset: Option<&'static str>,
 }
 
-/// Looks at a persona's folder. Errors: it cannot be read.
-pub fn survey(folder: &Dir, limits: &SyncLimits) -> io::Result<Survey> {
+/// Looks at a persona's folder, as a run would. Errors: it cannot be read.
+pub fn survey(folder: &Path) -> io::Result<Survey> {
+    let limits = &SyncLimits::default();
+    let folder = &Dir::open_ambient_dir(folder.to_string_lossy().as_ref(), cap_std::ambient_authority())?;
     let walk = find(folder, limits)?;
     let mut survey = Survey { left_out: walk.skipped, ..Survey::default() };
     for file in walk.found {
