@@ -62,6 +62,7 @@ mod judge;
 mod dns;
 mod identity;
 mod readme;
+mod docs;
 mod supervisor;
 mod verify;
 mod contexts;

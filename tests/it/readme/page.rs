@@ -1,6 +1,4 @@
-//! The README as a test reads it: files to write, commands to run with what they print, tables.
-
-use std::path::Path;
+//! A page of the documentation as a test reads it: files to write, commands to run with what they print, tables.
 
 /// A fenced block, or a part of one.
 #[derive(Debug)]
@@ -9,20 +7,26 @@ pub enum Piece {
     File { path: String, text: String },
     /// A line of a `console` fence that starts with `$ `, and the lines below it.
     Command { line: String, shown: Vec<String> },
+    /// A line of a fence `console not run: REASON`: no test can run it, and the page says why.
+    NotRun { line: String },
 }
 
-pub fn text() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    std::fs::read_to_string(path).expect("the README")
-}
+/// Begins the reason why a `console` fence is not executed.
+const NOT_RUN: &str = "console not run: ";
 
-/// All fenced blocks in order. A fence that is neither is a mistake: nobody would check it.
+/// All fenced blocks in order. A fence that is neither is a mistake: nothing would check it.
 pub fn pieces(page: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut lines = page.lines();
     while let Some(line) = lines.next() {
         let Some(info) = line.strip_prefix("```") else { continue };
         let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+        if let Some(reason) = info.strip_prefix(NOT_RUN) {
+            assert!(reason.len() > 10, "a fence ```{info}: say why no test runs it");
+            let commands = block.iter().filter_map(|line| line.strip_prefix("$ "));
+            pieces.extend(commands.map(|line| Piece::NotRun { line: line.to_owned() }));
+            continue;
+        }
         match info.split_once(' ') {
             Some((_, path)) => {
                 pieces.push(Piece::File { path: path.to_owned(), text: block.join("\n") + "\n" });
@@ -47,21 +51,34 @@ fn commands(block: &[&str], pieces: &mut Vec<Piece>) {
 /// The rows of every table whose first heading is this one, cell by cell.
 pub fn table(page: &str, heading: &str) -> Vec<Vec<String>> {
     let start = format!("| {heading} |");
-    let rows = page.lines().skip_while(|line| !line.starts_with(&start)).skip(2);
-    let rows = rows.take_while(|line| line.starts_with('|'));
+    let mut rows = Vec::new();
+    let mut lines = page.lines();
+    while lines.by_ref().any(|line| line.starts_with(&start)) {
+        rows.extend(lines.by_ref().skip(1).take_while(|line| line.starts_with('|')));
+    }
     let cells = |row: &str| row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect();
-    rows.map(cells).collect()
+    rows.into_iter().map(cells).collect()
 }
 
-/// Everything between single backticks, outside fences.
-pub fn codes(text: &str) -> Vec<String> {
+/// The lines of a page outside fences.
+pub fn prose(text: &str) -> String {
     let mut inside = false;
-    let prose = text.lines().filter(|line| {
+    let outside = text.lines().filter(|line| {
         let fence = line.starts_with("```");
         inside ^= fence;
         !inside && !fence
     });
-    prose.flat_map(|line| line.split('`').skip(1).step_by(2).map(str::to_owned)).collect()
+    outside.map(|line| format!("{line}\n")).collect()
+}
+
+/// Everything between single backticks, outside fences; a code may go on in the next line of its paragraph.
+pub fn codes(text: &str) -> Vec<String> {
+    let prose = prose(text);
+    let paragraphs = prose.split("\n\n");
+    let of = |paragraph: &str| {
+        paragraph.split('`').skip(1).step_by(2).map(|code| code.replace('\n', " ")).collect()
+    };
+    paragraphs.flat_map(|paragraph| -> Vec<String> { of(paragraph) }).collect()
 }
 
 /// Whether output is what the page shows. `…` stands for any text of a line, and alone for any number of lines.
@@ -100,6 +117,12 @@ fn fits(wanted: &str, line: &str) -> bool {
         rest = &rest[at + piece.len()..];
     }
     rest.ends_with(last)
+}
+
+#[test]
+fn a_fence_that_is_not_run_says_why() {
+    let read = pieces("```console not run: it waits for real minutes\n$ sleep 600\ndone\n```\n");
+    assert!(matches!(read.as_slice(), [Piece::NotRun { line }] if line == "sleep 600"), "{read:?}");
 }
 
 #[test]

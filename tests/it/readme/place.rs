@@ -1,10 +1,11 @@
-//! Where the README's commands run: a scratch folder, a shell, and stand-ins for what costs money or is elsewhere.
+//! Where the commands of a page run: a scratch folder, a shell, and stand-ins for what costs money or is elsewhere.
 //!
-//! The only changes to what the page shows: port 2525 is a free one, the model's service and the smarthost are on
-//! loopback, `cargo run --release -- demo` is this build's binary, and where curl is missing the letter is ingested.
+//! The only changes to what the page shows: ports below 10000 on listeners are free ones, the model's service and the
+//! smarthost are on loopback, `cargo run --release -- demo` is this build's binary, and where curl is missing the letter
+//! is ingested.
 
+use super::page::{Piece, shows};
 use crate::outbound::server::{Script, Server};
-use crate::readme::page::shows;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -52,6 +53,16 @@ impl Place {
         let scratch = TempDir::new().expect("a temporary folder");
         let folder = scratch.path().to_owned();
         Self { _scratch: scratch, folder, model, smarthost, engine: None, port: "0".to_owned() }
+    }
+
+    /// Does what a piece of a page says, and compares. Whether it was a command that ran.
+    pub fn follow(&mut self, piece: &Piece) -> bool {
+        match piece {
+            Piece::File { path, text } => self.write(path, text),
+            Piece::NotRun { .. } => {}
+            Piece::Command { line, shown } => tokio::task::block_in_place(|| self.run(line, shown)),
+        }
+        matches!(piece, Piece::Command { .. })
     }
 
     /// Writes a file of the page, with the stand-ins in it.
@@ -157,6 +168,7 @@ impl Place {
     }
 }
 
-fn installed(program: &str) -> bool {
+/// Whether a program can be started.
+pub fn installed(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }

@@ -1,4 +1,4 @@
-//! docs/mail-providers.md: every block is a configuration that checks.
+//! docs/guide/mail-providers.md: every block is a configuration that checks.
 
 use super::page::{Piece, pieces};
 use crate::guest_house::run;
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 /// Files by provider: the word before the path in a fence.
 fn blocks() -> BTreeMap<String, Vec<(String, String)>> {
-    let page = super::read("docs/mail-providers.md");
+    let page = super::read("docs/guide/mail-providers.md");
     let mut blocks: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     for piece in pieces(&page) {
         let Piece::File { path, text } = piece else { continue };
