@@ -2,6 +2,8 @@
 //!
 //! No dependencies and no regular expressions: a small lexer tells code from comments, strings and test modules.
 
+#[path = "tidy/documents.rs"]
+mod documents;
 #[path = "tidy/source.rs"]
 mod source;
 #[path = "tidy/floors.rs"]
@@ -95,6 +97,22 @@ fn the_top_level_is_quiet() {
     let entries = std::fs::read_dir(root()).expect("the repository").flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     no_complaints(shape::top_level(names));
+}
+
+#[test]
+fn pages_that_are_read_whole_are_short() {
+    let page = |path: &str| std::fs::read_to_string(root().join(path)).expect("a page");
+    let lengths =
+        documents::SHORT.iter().flat_map(|(path, max)| documents::page_length(path, &page(path), *max));
+    no_complaints(lengths.collect());
+}
+
+#[test]
+fn every_module_of_the_tests_has_a_row() {
+    let path = "tests/it/main.rs";
+    let main = File::new(path, &std::fs::read_to_string(root().join(path)).expect("the tests"));
+    let page = std::fs::read_to_string(root().join("tests/README.md")).expect("the tests' page");
+    no_complaints(documents::unnamed_modules(&main, &page));
 }
 
 #[test]

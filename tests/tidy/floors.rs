@@ -64,7 +64,7 @@ pub fn check(table: &Table, file: &File) -> Vec<String> {
             Some(to) if table.allows(from, to) => {}
             Some(to) => complaints.push(format!(
                 "{}:{line}: `{from}` imports `{shown}`, and `{to}` is not below it: move what both need down, \
-                 pass it as an argument, or change the floors with a decision in src/ARCHITECTURE.md",
+                 pass it as an argument, or change the floors with a decision in docs/decisions",
                 file.path
             )),
             None => complaints.push(format!(
