@@ -1,8 +1,8 @@
 //! How fast the road is: letters accepted over SMTP, replies with the scripted provider, context at thread lengths, and
 //! beside them the disk, a reference server and a long history.
 //!
-//! `cargo bench` prints those and how fast recorded runs are verified; `cargo bench -- postfix`, `cargo bench -- duties`,
-//! `cargo bench -- cron` and `cargo bench -- growth [MESSAGES]` take minutes and run only when they are named. Every figure comes from this run on this machine; ratios travel between machines,
+//! `cargo run_deps` prints those and how fast recorded runs are verified; `cargo run_deps -- postfix`, `cargo run_deps -- duties`,
+//! `cargo run_deps -- cron` and `cargo run_deps -- growth [MESSAGES]` take minutes and run only when they are named. Every figure comes from this run on this machine; ratios travel between machines,
 //! figures do not. CPU time is that of the whole process, clients included.
 
 #[path = "../tests/it/app/mod.rs"]
@@ -17,7 +17,7 @@ mod duties;
 #[path = "road/growth.rs"]
 mod growth;
 #[path = "road/meter.rs"]
-mod meter;
+mod counters;
 #[path = "../tests/it/scheduler/oracle.rs"]
 mod oracle;
 #[path = "road/postfix.rs"]
@@ -26,13 +26,13 @@ mod postfix;
 use app::{Workspace, note};
 use attache::app::Engine;
 use attache::clock::{Clock, SystemClock};
+use attache::context::resolvers::Subject;
+use attache::context::resolvers::live::Live;
+use attache::context::resolvers::reads::Folders;
+use attache::context::{self, Sources};
 use attache::domain::{MessageId, PersonaId, Trigger};
-use attache::harness::context::{self, Sources};
-use attache::harness::resolvers::Subject;
-use attache::harness::resolvers::live::Live;
-use attache::harness::resolvers::reads::Folders;
 use client::{LETTER_BYTES, Listener, open, send_all, workspace};
-use meter::{cpu_time, disk_commits_per_second, percentile};
+use counters::{cpu_time, disk_commits_per_second, percentile};
 use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ const RECORDED: usize = 1_000;
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(async {
-        // `cargo bench -- replies` runs one section only.
+        // `cargo run_deps -- replies` runs one section only.
         let wanted = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
         let wants = |section: &str| wanted.as_deref().is_none_or(|name| name == section);
         let commits = disk_commits_per_second();
@@ -157,7 +157,7 @@ async fn backlog() {
     let engine = open(&workspace).await;
     for number in 0..REPLIES {
         let eml = note(&format!("{number}@guest.example"), "", "When is breakfast?");
-        engine.door().accept(app::letter(&eml)).await.expect("taken");
+        engine.intake().accept(app::letter(&eml)).await.expect("taken");
     }
     let (began, cpu) = (Instant::now(), cpu_time());
     let drained = engine.drain().await.expect("drained");
@@ -178,7 +178,7 @@ async fn verify() {
     let engine = open(&workspace).await;
     for number in 0..RECORDED {
         let eml = note(&format!("{number}@guest.example"), "", "When is breakfast?");
-        engine.door().accept(app::letter(&eml)).await.expect("taken");
+        engine.intake().accept(app::letter(&eml)).await.expect("taken");
     }
     engine.drain().await.expect("drained");
     engine.store.clone().close().await;
@@ -199,10 +199,10 @@ async fn context_at(length: usize) -> Duration {
     let workspace = workspace();
     let engine = open(&workspace).await;
     let first = note("0@guest.example", "", "The first letter.");
-    let accepted = engine.door().accept(app::letter(&first)).await.expect("taken");
+    let accepted = engine.intake().accept(app::letter(&first)).await.expect("taken");
     fill(&workspace, &accepted.copies[0].message, length).await;
     let last = note("last@guest.example", "References: <0@guest.example>\n", "And now?");
-    let accepted = engine.door().accept(app::letter(&last)).await.expect("taken");
+    let accepted = engine.intake().accept(app::letter(&last)).await.expect("taken");
     let mut times = context_times(&workspace, &engine, &accepted.copies[0].message, 200).await;
     let median = percentile(&mut times, 50);
     println!("  {length:>7} messages: median {median:.2} ms");

@@ -1,27 +1,28 @@
-//! The composition root: opens the store, builds the stations, starts them, waits, shuts them down.
+//! The composition root: opens the store, builds the parts of the engine, starts them, waits, shuts
+//! them down.
 //!
-//! The one place that knows every part. Stations meet in committed rows; what passes here is only hints
-//! ([`Notify`]) and the order to stop ([`CancellationToken`]).
+//! The only file that knows every part. The parts meet in committed rows; only hints ([`Notify`])
+//! and the order to stop ([`CancellationToken`]) pass through here.
 
 use crate::clock::Clock;
 use crate::config::in_force::{self, Edits};
 use crate::config::{Config, ConfigErrors, ImapMailbox, Problem, WatchedFolder};
 use crate::domain::{Address, PersonaId};
-use crate::gateway::door::Door;
-use crate::gateway::ingress::doorstep::Doorstep;
 use crate::gateway::ingress::folder::{self, FolderWatch};
 use crate::gateway::ingress::imap::{self, MailboxWatch};
-use crate::gateway::ingress::smtp::{self, Bound, Reception};
+use crate::gateway::ingress::in_flight::InFlightMarker;
+use crate::gateway::ingress::smtp::{self, Bound, ListenerFactory};
 use crate::gateway::intake::Intake;
+use crate::gateway::intake_contract::LetterIntake;
 use crate::gateway::notices::Notices;
 use crate::gateway::outbound::{self, Outbound};
-use crate::harness::desk::Desk;
-use crate::harness::guards;
-use crate::harness::preflight::{self, price_problems};
-use crate::harness::providers::mark;
-use crate::harness::worker::Worker;
+use crate::providers::agents::mark;
+use crate::runs::deps::WorkerDeps;
+use crate::runs::guards;
+use crate::runs::preflight::{self, price_problems};
+use crate::runs::worker::Worker;
 use crate::scheduler::Scheduler;
-use crate::scheduler::duty::Offer;
+use crate::scheduler::schedule_file::WorkspaceNames;
 use crate::store::{RecoveredRuns, Store};
 use crate::tools::TOOLS;
 use anyhow::Context;
@@ -33,23 +34,24 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// How long the session of an agent is kept after its last call.
+/// Age since its last call after which an agent's session is removed.
 const SESSION_UNUSED_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// Time for those who wait for a yes to read that there is none, when nothing can be stored any more.
+/// Time for open SMTP sessions to receive a temporary refusal after the store has failed.
 const LAST_REPLIES: Duration = Duration::from_millis(400);
-/// Of the time of a drain, what the work may take at most, what is put back included.
+/// Share of `drain_max` within which running work must end, requeueing included.
 const WORK_SHARE: f32 = 0.9;
-/// Between two looks at the files of the configuration.
+/// Interval between two checks of the configuration files for edits.
 const EDITS_LOOK: Duration = Duration::from_secs(2);
-/// Time for the database to close, after that.
+/// Time for the database to close after the work has ended.
 const CLOSE: Duration = Duration::from_millis(600);
 
-/// An engine on a workspace: the lock is held, the crash of the last one is recovered from, nothing runs yet.
+/// An engine on a workspace: holds the lock, has recovered from the previous engine's crash, and
+/// runs nothing yet.
 pub struct Engine {
     pub store: Store,
     pub config: Arc<Config>,
-    desk: Arc<Desk>,
-    door: Arc<Intake>,
+    deps: Arc<WorkerDeps>,
+    intake: Arc<Intake>,
     outbound: Option<Arc<Outbound>>,
     notices: Notices,
     scheduler: Scheduler,
@@ -58,25 +60,25 @@ pub struct Engine {
     mail_queued: Arc<Notify>,
 }
 
-/// What [`Engine::drain`] worked off.
+/// Counts of the work that [`Engine::drain`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Drained {
-    /// Runs worked on, whatever their end.
+    /// Runs that ended, with any outcome.
     pub runs: usize,
     /// Delivery attempts made.
     pub mails: usize,
 }
 
 impl Engine {
-    /// Opens the workspace for work. Errors: another engine has it, the database is unusable, a provider or
-    /// transport cannot be built.
+    /// Opens the workspace for work. Errors: another engine holds it, the database is unusable, a
+    /// provider or transport cannot be built.
     pub async fn open(config: Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
         let store = Store::open(&config.workspace, clock.clone()).await?;
         Self::with_store(config, store, clock).await
     }
 
-    /// The same in the place of an engine that still has the workspace and does not answer: from here on it stores and
-    /// sends nothing, and it ends as soon as it tries.
+    /// Opens the workspace in place of an engine that holds it and does not answer. From here on
+    /// the old engine stores and sends nothing, and it ends at its next attempt to do so.
     pub async fn take_over(config: Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
         let store = Store::take_over(&config.workspace, clock.clone()).await?;
         Self::with_store(config, store, clock).await
@@ -84,7 +86,8 @@ impl Engine {
 
     async fn with_store(config: Config, store: Store, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
         let config = Arc::new(config);
-        // The epoch is ours: the engine that started them is gone, and what they go on doing nobody records.
+        // The epoch is ours: the engine that started these agents is gone, and nothing records
+        // their work.
         let left = mark::sweep(&config.workspace);
         if left > 0 {
             tracing::warn!(
@@ -94,23 +97,23 @@ impl Engine {
         }
         guards::recover(&store, &config.workspace).await.context("putting back what agents changed")?;
         let recovered = store.recover_runs().await.context("recovering runs")?;
-        let RecoveredRuns { queued, suspects, quarantined } = recovered;
+        let RecoveredRuns { queued, poison_runs, quarantined } = recovered;
         if queued + quarantined > 0 {
-            tracing::info!(queued, suspects, "an engine stopped in the middle; its runs are queued again");
+            tracing::info!(queued, poison_runs, "an engine stopped in the middle; its runs are queued again");
         }
         if quarantined > 0 {
             tracing::error!(
                 runs = quarantined,
-                "runs that stop every engine at the same step were put aside"
+                "runs that stop every engine at the same step were quarantined"
             );
         }
         store.forget_sessions(SESSION_UNUSED_MAX).await.context("forgetting sessions of agents")?;
         let (runs_queued, mail_queued) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let desk = Arc::new(Desk::set_up(store.clone(), config.clone(), mail_queued.clone())?);
-        if let Some(errors) = ConfigErrors::of(price_problems(&config, &desk.providers, clock.now())) {
+        let deps = Arc::new(WorkerDeps::set_up(store.clone(), config.clone(), mail_queued.clone())?);
+        if let Some(errors) = ConfigErrors::of(price_problems(&config, &deps.providers, clock.now())) {
             return Err(errors.into());
         }
-        let door = Arc::new(Intake::new(store.clone(), config.clone(), runs_queued.clone())?);
+        let intake = Arc::new(Intake::new(store.clone(), config.clone(), runs_queued.clone())?);
         let outbound = match &config.gateway.outbound {
             None => None,
             Some(transport) => {
@@ -125,13 +128,24 @@ impl Engine {
         }
         let notices = Notices::new(store.clone(), config.clone());
         notices.note_out_of_service().await.context("noting which personas are out of service")?;
-        let offer = Offer::of(&config, TOOLS.iter().map(|tool| tool.name()));
-        let scheduler = Scheduler::new(store.clone(), Arc::new(config.personas.clone()), offer, clock);
-        let worker = Worker::new(desk.clone());
-        Ok(Self { store, config, desk, door, outbound, notices, scheduler, worker, runs_queued, mail_queued })
+        let names = WorkspaceNames::of(&config, TOOLS.iter().map(|tool| tool.name()));
+        let scheduler = Scheduler::new(store.clone(), Arc::new(config.personas.clone()), names, clock);
+        let worker = Worker::new(deps.clone());
+        Ok(Self {
+            store,
+            config,
+            deps,
+            intake,
+            outbound,
+            notices,
+            scheduler,
+            worker,
+            runs_queued,
+            mail_queued,
+        })
     }
 
-    /// What does not hinder it, and is hardly meant: letters are taken all the same.
+    /// Warnings, which do not prevent a start: letters are accepted all the same.
     pub fn warnings(&self) -> Vec<Problem> {
         let now = self.store.clock().now();
         let texts = preflight::text_problems(&self.config, now);
@@ -140,26 +154,26 @@ impl Engine {
             message: format!("{}: the persona is out of service", problem.message),
             ..problem
         });
-        let warnings = preflight::warnings(&self.config, &self.desk.providers, now);
+        let warnings = preflight::warnings(&self.config, &self.deps.providers, now);
         out.chain(warnings).chain(texts).collect()
     }
 
-    /// The door for letters that come some other way than by a listener.
-    pub fn door(&self) -> Arc<dyn Door> {
-        self.door.clone()
+    /// The intake for letters that do not arrive through a listener.
+    pub fn intake(&self) -> Arc<dyn LetterIntake> {
+        self.intake.clone()
     }
 
-    /// Schedules, without their heartbeat.
+    /// The scheduler, whose heartbeat is not started.
     pub fn scheduler(&self) -> &Scheduler {
         &self.scheduler
     }
 
-    /// Works off what is queued and due now, then returns.
+    /// Processes everything that is queued and due now, then returns.
     pub async fn drain(&self) -> anyhow::Result<Drained> {
         let mut drained = Drained::default();
-        let mut worker = Worker::new(self.desk.clone());
+        let mut worker = Worker::new(self.deps.clone());
         loop {
-            let letters = self.door.verify_held().await.context("verifying held letters")?;
+            let letters = self.intake.verify_held().await.context("verifying held letters")?;
             let runs = worker.drain().await.context("working off runs")?;
             let mut mails = 0;
             if let Some(outbound) = &self.outbound {
@@ -170,34 +184,38 @@ impl Engine {
                     }
                 }
             }
-            let told = self.notices.work_once().await.context("telling the owner")?;
+            let notices = self.notices.work_once().await.context("telling the owner")?;
             drained.runs += runs;
             drained.mails += mails;
-            if letters + runs + mails + told == 0 {
+            if letters + runs + mails + notices == 0 {
                 return Ok(drained);
             }
         }
     }
 
-    /// Binds every configured listener; the addresses are those really bound.
+    /// Binds every configured listener and returns the addresses that the system bound.
     pub async fn bind(&self) -> anyhow::Result<Vec<Bound>> {
         let Config { gateway, limits, security, .. } = &*self.config;
         let relays = &security.authentication.trusted_relays;
-        let reception = Reception::open(gateway, limits, relays, self.store.clock()).context("no TLS")?;
+        let listener_factory =
+            ListenerFactory::open(gateway, limits, relays, self.store.clock()).context("no TLS")?;
         let mut bound = Vec::new();
         for listener in &self.config.gateway.listeners {
-            let opened = Bound::open(&listener.address, reception.settings(listener)).await;
+            let opened = Bound::open(&listener.address, listener_factory.settings(listener)).await;
             bound.push(opened.with_context(|| format!("cannot listen on {}", listener.address))?);
         }
         Ok(bound)
     }
 
-    /// Serves until `shutdown`, then stops accepting, lets running work end, and closes the database: all of it within
-    /// `limits.drain_max`. What does not end in time is cut, and the next engine goes on with it.
+    /// Serves until `shutdown`, then stops accepting, lets running work end, and closes the
+    /// database, all within `limits.drain_max`. Work that does not end in time is cancelled, and
+    /// the next engine resumes it.
     ///
-    /// Errors: nothing can be stored any more, because another engine has the workspace or the disk failed.
+    /// Errors: nothing can be stored any more, because another engine holds the workspace or the
+    /// disk failed.
     pub async fn serve(self, listeners: Vec<Bound>, shutdown: CancellationToken) -> anyhow::Result<()> {
-        let (store, door, drain_max) = (self.store.clone(), self.door.clone(), self.config.limits.drain_max);
+        let (store, intake, drain_max) =
+            (self.store.clone(), self.intake.clone(), self.config.limits.drain_max);
         let mut work = self.start(listeners, &shutdown);
         let halted = tokio::select! {
             () = shutdown.cancelled() => None,
@@ -205,7 +223,7 @@ impl Engine {
             panicked = work.panicked() => Some(panicked),
         };
         shutdown.cancel();
-        door.stop();
+        intake.stop();
         if let Some(error) = halted {
             tracing::error!(%error, "stopping at once");
             let _cut =
@@ -213,7 +231,7 @@ impl Engine {
             return Err(error);
         }
         tracing::info!("stopping");
-        // A second is the least, so that a drain of no time still puts back what it cuts.
+        // At least one second, so that a `drain_max` of zero still requeues cancelled work.
         let most = drain_max.max(Duration::from_secs(1)).mul_f32(WORK_SHARE);
         let ended = async {
             if let Err(error) = store.note_end().await {
@@ -224,7 +242,7 @@ impl Engine {
         if timeout(most, ended).await.is_err() {
             tracing::warn!("some work did not end in time and is cut; the next start goes on with it");
         }
-        drop((work, door));
+        drop((work, intake));
         let halted = store.halted().now_or_never();
         if timeout(CLOSE, store.close()).await.is_err() {
             tracing::warn!(
@@ -234,18 +252,18 @@ impl Engine {
         halted.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Starts everything that works until `shutdown`.
+    /// Starts every task that works until `shutdown`.
     fn start(self, listeners: Vec<Bound>, shutdown: &CancellationToken) -> Work {
         let mut work = Work::default();
         for listener in listeners {
-            work.intake.spawn(smtp::serve(listener, self.door(), shutdown.clone()));
+            work.intake.spawn(smtp::serve(listener, self.intake(), shutdown.clone()));
         }
-        let (door, stop) = (self.door.clone(), shutdown.clone());
-        work.intake.spawn(async move { door.watch_queue(stop).await });
-        let (door, stop) = (self.door.clone(), shutdown.clone());
-        work.intake.spawn(async move { door.watch_held(stop).await });
-        let (door, stop) = (self.door.clone(), shutdown.clone());
-        work.intake.spawn(async move { door.watch_shortages(stop).await });
+        let (intake, stop) = (self.intake.clone(), shutdown.clone());
+        work.intake.spawn(async move { intake.watch_queue(stop).await });
+        let (intake, stop) = (self.intake.clone(), shutdown.clone());
+        work.intake.spawn(async move { intake.watch_held(stop).await });
+        let (intake, stop) = (self.intake.clone(), shutdown.clone());
+        work.intake.spawn(async move { intake.watch_shortages(stop).await });
         for watched in &self.config.gateway.folders {
             work.intake.spawn(folder::watch(self.folder_watch(watched.clone()), shutdown.clone()));
         }
@@ -257,8 +275,8 @@ impl Engine {
         work.road.spawn(async move { scheduler.run(&runs_queued, stop).await });
         if let Some(outbound) = self.outbound {
             let (mail_queued, stop) = (self.mail_queued.clone(), shutdown.clone());
-            let patience = self.config.limits.drain_patience();
-            work.road.spawn(async move { outbound.run(&mail_queued, stop, patience).await });
+            let grace_period = self.config.limits.drain_grace_period();
+            work.road.spawn(async move { outbound.run(&mail_queued, stop, grace_period).await });
         }
         let (notices, mail_queued, stop) = (self.notices, self.mail_queued.clone(), shutdown.clone());
         work.road.spawn(async move { notices.run(&mail_queued, stop).await });
@@ -270,19 +288,20 @@ impl Engine {
     fn folder_watch(&self, watched: WatchedFolder) -> FolderWatch {
         let fallback = self.address_of(watched.fallback.as_ref());
         let source = watched.path.display().to_string();
-        let doorstep = Doorstep::open(self.store.clone(), &self.config.workspace, &source);
-        FolderWatch::new(watched, fallback, self.door(), self.config.limits.letter_bytes_max)
-            .with_doorstep(doorstep)
+        let in_flight = InFlightMarker::open(self.store.clone(), &self.config.workspace, &source);
+        FolderWatch::new(watched, fallback, self.intake(), self.config.limits.letter_bytes_max)
+            .with_in_flight(in_flight)
     }
 
-    /// The watch of one mailbox, which does nothing by itself.
+    /// Builds the watch of one mailbox without starting it.
     pub fn mailbox_watch(&self, mailbox: ImapMailbox) -> MailboxWatch {
         let fallback = self.address_of(mailbox.fallback.as_ref());
-        MailboxWatch::new(mailbox, fallback, self.door(), self.store.clone(), &self.config.limits)
+        MailboxWatch::new(mailbox, fallback, self.intake(), self.store.clone(), &self.config.limits)
             .in_workspace(&self.config.workspace)
     }
 
-    /// Of a persona that is out of service, an address by which its letters wait.
+    /// Returns an address of a persona; for a persona that is out of service, an address at which
+    /// its letters wait.
     fn address_of(&self, persona: Option<&PersonaId>) -> Option<Address> {
         let (id, personas) = (persona?, &self.config.personas);
         if let Some(persona) = personas.get(id) {
@@ -294,12 +313,12 @@ impl Engine {
     }
 }
 
-/// What works while the engine serves; dropping it ends all of it at once.
+/// The tasks of a serving engine; dropping the value aborts all of them.
 #[derive(Default)]
 struct Work {
-    /// Where letters come in.
+    /// Tasks that receive letters.
     intake: JoinSet<()>,
-    /// Runs, schedules, mail out.
+    /// Tasks of runs, schedules and outbound mail.
     road: JoinSet<()>,
 }
 
@@ -310,7 +329,7 @@ impl Work {
         }
     }
 
-    /// Resolves when a part of the engine met a bug: without it the others would go on and nobody would notice.
+    /// Resolves when a task panicked: without it the other tasks would go on unnoticed.
     async fn panicked(&mut self) -> anyhow::Error {
         loop {
             let ended = tokio::select! {
@@ -327,7 +346,8 @@ impl Work {
     }
 }
 
-/// Says once of each edit that it is not in force, for as long as the engine serves.
+/// Logs once for each edit of a configuration file that it is not in force, as long as the engine
+/// serves.
 async fn tell_edits(mut edits: Edits, shutdown: CancellationToken) {
     let mut look = tokio::time::interval(EDITS_LOOK);
     loop {
@@ -336,19 +356,19 @@ async fn tell_edits(mut edits: Edits, shutdown: CancellationToken) {
             _ = look.tick() => {}
         }
         let looking = tokio::task::spawn_blocking(move || {
-            let news = edits.news();
-            (edits, news)
+            let new_edits = edits.new_edits();
+            (edits, new_edits)
         });
-        let Ok((looked, news)) = looking.await else { return };
+        let Ok((looked, new_edits)) = looking.await else { return };
         edits = looked;
-        if !news.is_empty() {
-            let files = news.join(", ");
+        if !new_edits.is_empty() {
+            let files = new_edits.join(", ");
             tracing::warn!(files, "edited, and not in force before this engine is started again");
         }
     }
 }
 
-/// The addresses of bound listeners, for the one line that says that we listen.
+/// Addresses of the bound listeners, for the log line of the start.
 pub fn addresses(listeners: &[Bound]) -> Vec<String> {
     listeners.iter().map(Bound::address).collect()
 }

@@ -1,20 +1,21 @@
-//! The only "now" and the only source of ids; a manual one for tests.
+//! The only source of the current time and of ids; a manual one for tests.
 
 use crate::domain::{Timestamp, sha256_hex};
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Time and chance, as an argument.
+/// Source of time and randomness, as an argument.
 pub trait Clock: Send + Sync {
     /// Wall-clock time; may step.
     fn now(&self) -> Timestamp;
     /// Time since some fixed instant; never steps back. For budgets and deadlines.
     fn monotonic(&self) -> Duration;
-    /// A fresh id, UUIDv7 text: later ids sort after earlier ones of the same clock.
+    /// A new id, UUIDv7 text: later ids sort after earlier ones of the same clock.
     fn new_id(&self) -> String;
-    /// A fresh text that nobody can guess who sees our ids: 20 hexadecimal digits, 80 bits.
+    /// A new unguessable text, even for a peer that sees our ids: 20 hexadecimal digits, 80 bits.
     ///
-    /// Four ids, because a UUIDv7 beside a known one has only 32 bits that are not counted up.
+    /// Made from four ids, because a UUIDv7 next to a known one has only 32 bits that are not a
+    /// counter.
     fn new_token(&self) -> String {
         let ids: [String; 4] = std::array::from_fn(|_| self.new_id());
         let mut token = sha256_hex(&ids.each_ref().map(String::as_bytes));
@@ -42,7 +43,8 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        // A clock before 1970 reads as 1970: letters keep being accepted, with a Date that shows the fault.
+        // A clock before 1970 reads as 1970: letters are still accepted, with a Date that shows the
+        // fault.
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
     }
@@ -54,7 +56,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when it is told to.
+/// A clock that moves only when a test sets it.
 pub struct ManualClock {
     state: Mutex<ManualState>,
 }
@@ -69,13 +71,13 @@ impl ManualClock {
     pub fn at(now: Timestamp) -> Self {
         Self { state: Mutex::new(ManualState { now, monotonic: Duration::ZERO, ids: 0 }) }
     }
-    /// Moves wall and monotonic time forward.
+    /// Advances wall and monotonic time.
     pub fn advance(&self, span: Duration) {
         let mut state = self.lock();
         state.now = state.now.plus(span);
         state.monotonic += span;
     }
-    /// Steps the wall clock, as an operator or NTP would; monotonic time does not notice.
+    /// Steps the wall clock, as an operator or NTP would; monotonic time stays unchanged.
     pub fn set(&self, now: Timestamp) {
         self.lock().now = now;
     }

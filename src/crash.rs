@@ -1,12 +1,13 @@
-//! Places where a test may stop the engine dead: `crash_point!("I3")` on the line whose death is of interest.
+//! Points at which a test may kill the engine: `crash_point!("I3")` on the line in question.
 //!
-//! With the cargo feature `chaos`, `ATTACHE_CRASH=I3:2` aborts the process when it comes to I3 for the second time.
-//! Without it a point expands to nothing, and the shipped binary has neither the points nor the variable
-//! (decision D-36). A point needs a line in `POINTS`, one call site or more, and a workload of the sweep
-//! (`tests/it/crash_points/`) that comes there.
+//! With the cargo feature `chaos`, `ATTACHE_CRASH=I3:2` aborts the process when it reaches I3 for
+//! the second time. Without it a point expands to nothing, and the shipped binary has neither the
+//! points nor the variable (decision D-36). A point needs a line in `POINTS`, at least one call
+//! site, and a workload of the sweep (`tests/it/crash_points/`) that reaches it.
 
-/// Names a line. A condition behind the name says when its point is met; it is not evaluated in a plain build.
-#[cfg(feature = "chaos")]
+/// Names a crash point. A condition after the name restricts the point; a plain build does not
+/// evaluate it.
+#[cfg(debug_assertions)]
 macro_rules! crash_point {
     ($name:literal) => {
         $crate::crash::meet($name)
@@ -17,25 +18,26 @@ macro_rules! crash_point {
         }
     };
 }
-#[cfg(not(feature = "chaos"))]
+#[cfg(not(debug_assertions))]
 macro_rules! crash_point {
     ($name:literal $(, $condition:expr)?) => {};
 }
 pub(crate) use crash_point;
 
-/// Whether a test wants the control of the power cuts: an engine that says yes before the disk does
-/// (`ATTACHE_CHAOS_SYNCHRONOUS=NORMAL`). A plain build never is one (decision D-37).
-pub fn is_careless() -> bool {
-    #[cfg(feature = "chaos")]
+/// Reports whether a test of power cuts runs its control: an engine that reports a commit before
+/// the disk has it (`ATTACHE_CHAOS_SYNCHRONOUS=NORMAL`). Always `false` in a plain build (decision
+/// D-37).
+pub fn is_unsafe_sync() -> bool {
+    #[cfg(debug_assertions)]
     return std::env::var("ATTACHE_CHAOS_SYNCHRONOUS").is_ok_and(|value| value == "NORMAL");
-    #[cfg(not(feature = "chaos"))]
+    #[cfg(not(debug_assertions))]
     false
 }
 
-#[cfg(feature = "chaos")]
+#[cfg(debug_assertions)]
 pub use armed::{POINTS, meet};
 
-#[cfg(feature = "chaos")]
+#[cfg(debug_assertions)]
 mod armed {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -43,7 +45,7 @@ mod armed {
     /// `NAME:HIT`; hits count from 1 and over all threads.
     const VARIABLE: &str = "ATTACHE_CRASH";
 
-    /// Every point, and what is on disk when the engine dies there.
+    /// Every point, and the state on disk when the engine dies there.
     pub const POINTS: &[(&str, &str)] = &[
         ("I0", "nothing: a recipient is being judged"),
         ("I1", "nothing: a part of the letter is in memory"),
@@ -87,14 +89,14 @@ mod armed {
         hit: u32,
     }
 
-    /// Comes to a point; does not return if this is where the process is to die.
+    /// Reaches a point; does not return if the process is to die there.
     pub fn meet(point: &'static str) {
         static ORDER: OnceLock<Option<Order>> = OnceLock::new();
         static HITS: AtomicU32 = AtomicU32::new(0);
         tracing::trace!(target: "attache::crash", point);
         let Some(order) = ORDER.get_or_init(order) else { return };
         if order.point == point && HITS.fetch_add(1, Ordering::Relaxed) + 1 == order.hit {
-            // No destructor runs, no buffer is flushed: what `kill -9` leaves, on a line of our choice.
+            // No destructor runs and no buffer is flushed, as after `kill -9`.
             std::process::abort();
         }
     }
@@ -106,7 +108,7 @@ mod armed {
             Some(Order { point: point.to_owned(), hit: hit.parse().ok().filter(|_| is_listed)? })
         });
         if order.is_none() {
-            // A sweep with a misspelt name would pass without having tried anything.
+            // A sweep with a misspelt name would pass without having tested anything.
             tracing::error!(%value, "`{VARIABLE}` names no crash point; it is `NAME:HIT`");
             std::process::abort();
         }

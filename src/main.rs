@@ -1,8 +1,8 @@
-//! The binary: arguments -> [`attache::cli`] -> exit code.
+//! The binary: passes the arguments to [`attache::cli`] and exits with its code.
 
 use std::process::ExitCode;
 
-/// Fewest worker threads: one may hold a long blocking read while another still answers sockets.
+/// Minimum worker threads: one may hold a long blocking read while another still serves sockets.
 const WORKERS_MIN: usize = 2;
 
 fn main() -> ExitCode {
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
         }
     };
     let exit = runtime.block_on(attache::cli::run(std::env::args_os()));
-    // A thread that still waits for a key press must not hold the process.
+    // A thread that still waits for a key press must not keep the process alive.
     runtime.shutdown_background();
     exit.into()
 }

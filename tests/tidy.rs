@@ -12,6 +12,8 @@ mod floors;
 mod shape;
 #[path = "tidy/words.rs"]
 mod words;
+#[path = "tidy/names.rs"]
+mod names;
 
 use source::File;
 use std::path::{Path, PathBuf};
@@ -78,6 +80,11 @@ fn functions_are_short() {
 }
 
 #[test]
+fn folders_are_not_flat() {
+    no_complaints(shape::flat_folders(&src()));
+}
+
+#[test]
 fn every_file_says_what_it_is_for() {
     each(&everywhere(), shape::header);
 }
@@ -123,4 +130,19 @@ fn words_stay_at_home() {
 #[test]
 fn sql_stays_in_the_store() {
     each(&src(), words::sql);
+}
+
+#[test]
+fn names_are_the_fields_words() {
+    each(&src(), names::private_words);
+}
+
+#[test]
+fn a_type_name_means_one_thing() {
+    no_complaints(names::shared_type_names(&src(), names::SHARED_NAMES_MAX));
+}
+
+#[test]
+fn doc_comments_begin_with_a_verb_or_a_noun() {
+    no_complaints(names::question_words(&src(), names::QUESTIONS_PER_MILLE_MAX));
 }

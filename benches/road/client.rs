@@ -19,7 +19,7 @@ pub fn workspace() -> Workspace {
 
 pub async fn open(workspace: &Workspace) -> Engine {
     let config =
-        attache::config::load(workspace.path(), &attache::cli::vocabulary()).expect("a configuration");
+        attache::config::load(workspace.path(), &attache::cli::name_catalog()).expect("a configuration");
     Engine::open(config, Arc::new(attache::clock::SystemClock::new())).await.expect("an engine")
 }
 
@@ -35,7 +35,7 @@ impl Listener {
         let listener = engine.bind().await.expect("a port").remove(0);
         let address = listener.tcp_address().expect("an address");
         let stop = CancellationToken::new();
-        let serving = attache::gateway::ingress::smtp::serve(listener, engine.door(), stop.clone());
+        let serving = attache::gateway::ingress::smtp::serve(listener, engine.intake(), stop.clone());
         Self { address, stop, serving: tokio::spawn(serving) }
     }
 

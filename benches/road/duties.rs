@@ -3,7 +3,7 @@
 
 use crate::app::Workspace;
 use crate::client::{open, workspace};
-use crate::meter::{cpu_time, median};
+use crate::counters::{cpu_time, median};
 use attache::app::Engine;
 use attache::clock::{Clock, SystemClock};
 use std::fs::File;

@@ -4,7 +4,7 @@
 use crate::app::{self, Workspace, note};
 use crate::client::{Listener, open, send_all, workspace};
 use crate::context_times;
-use crate::meter::percentile;
+use crate::counters::percentile;
 use attache::app::Engine;
 use attache::domain::PersonaId;
 use attache::store::MessageSearch;
@@ -80,7 +80,7 @@ impl Stock {
         listener.stop().await;
         let answer =
             note(&format!("{name}@guest.example"), &format!("References: <{}>\n", rfc_id(8)), "And now?");
-        let accepted = self.engine.door().accept(app::letter(&answer)).await.expect("taken");
+        let accepted = self.engine.intake().accept(app::letter(&answer)).await.expect("taken");
         let message = &accepted.copies[0].message;
         self.contexts.extend(context_times(&self._workspace, &self.engine, message, CONTEXTS).await);
         let store = self.engine.store.persona(&PersonaId::parse("ada").expect("an id"));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// User and system time of this process so far; the bench's own clients are part of it.
+/// User and system time of this process so far; the dependencies's own clients are part of it.
 pub fn cpu_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The name of the process may hold blanks; after it come the fields from the third on (proc_pid_stat(5)).

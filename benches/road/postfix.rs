@@ -6,7 +6,7 @@
 //! says so and measures nothing.
 
 use crate::client::{LETTER_BYTES, Listener, open, send_all, workspace};
-use crate::meter::{cpu_time, median};
+use crate::counters::{cpu_time, median};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ enum Client {
     Source,
     /// `smtp-source -d`, which keeps its connections.
     SourceKept,
-    /// The one of this bench.
+    /// The one of this dependencies.
     Ours,
 }
 

@@ -1,14 +1,16 @@
 //! `attache backup FILE`: one consistent copy of the database, also while an engine works.
 //!
-//! The copy is the whole of `data/attache.db`. `configs/`, `personas/` and `.secrets` are plain files and are copied as
-//! such: what to copy, and how to restore, is said at the end.
+//! The copy holds the whole of `data/attache.db`. `configs/`, `personas/` and `.secrets` are plain
+//! files and are copied as such: the last lines of the output name the files to copy and the steps
+//! to restore them.
 
 use super::{Command, Context, Exit, Failure, output, progress};
 use crate::clock::SystemClock;
 use crate::gateway::intake::free_disk_bytes;
 use crate::replay::timeline::plural;
+use crate::store::Store;
 use crate::store::audit::{Audit, Wanted};
-use crate::store::{Store, backup};
+use crate::store::sqlite::backup;
 use anyhow::Context as _;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -20,7 +22,7 @@ use std::sync::Arc;
 
 pub struct Backup;
 
-/// Room that must be left on the disk beside the copy.
+/// Bytes that must stay free on the disk beside the copy.
 const SPARE_BYTES: u64 = 64 * 1024 * 1024;
 
 impl Command for Backup {
@@ -80,9 +82,9 @@ async fn back_up(context: &Context, file: &Path, force: bool) -> anyhow::Result<
     let content = backup::content(&copy.path).await?;
     let bytes = std::fs::metadata(&copy.path).context("the copy is gone")?.len();
     copy.finish(&file, force)?;
-    let store = Store::open_beside(workspace, Arc::new(SystemClock::new())).await?;
-    // The copy is there, whatever the disk that it was made from takes.
-    if let Err(error) = store.note_upkeep("backup", file.display().to_string()).await {
+    let store = Store::open_shared(workspace, Arc::new(SystemClock::new())).await?;
+    // The copy exists even when its disk accepts nothing more of the database.
+    if let Err(error) = store.note_maintenance("backup", file.display().to_string()).await {
         tracing::warn!(error = &error as &dyn std::error::Error, "the copy is not noted in the database");
     }
     let at = store.clock().now();
@@ -130,14 +132,15 @@ fn require_room(database: &Path, copy: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A copy under a name of its own, which goes when it is not finished.
+/// A copy under a temporary name, removed on drop unless it is finished.
 struct Unfinished {
     path: PathBuf,
     is_finished: bool,
 }
 
 impl Unfinished {
-    /// Only its user may read it: it has all the mail.
+    /// Chooses the temporary name and creates the file with a mode for its owner alone: it holds
+    /// all the mail.
     fn beside(file: &Path) -> anyhow::Result<Self> {
         let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let path = file.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
@@ -147,19 +150,19 @@ impl Unfinished {
         })?;
         Ok(Self { path, is_finished: false })
     }
-    /// Gives it its name, so that a file of that name is always whole.
+    /// Renames the copy to its final name, so that a file of that name is always complete.
     fn finish(mut self, file: &Path, force: bool) -> anyhow::Result<()> {
         use rustix::fs::{CWD, RenameFlags, renameat_with};
         let flags = if force { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
         match renameat_with(CWD, &self.path, CWD, file, flags) {
             Ok(()) => {}
             Err(rustix::io::Errno::EXIST) => return Err(exists(file).into()),
-            // A file system that cannot look and rename at once.
+            // This file system has no rename that fails on an existing name (`RENAME_NOREPLACE`).
             Err(_) if force || !file.exists() => std::fs::rename(&self.path, file)?,
             Err(_) => return Err(exists(file).into()),
         }
         self.is_finished = true;
-        // The name is on disk only when the folder is.
+        // The name is durable only after an `fsync` of the folder.
         let folder = file.parent().unwrap_or(Path::new("/"));
         File::open(folder).and_then(|folder| folder.sync_all()).context("the copy's folder is not on disk")
     }

@@ -1,13 +1,14 @@
-//! `attache config check|show|schema`: what is wrong, what holds, and what may be written.
+//! `attache config check|show|schema`: the problems, the effective values and the permitted keys of
+//! the configuration.
 
 mod summary;
 
 use super::{Command, Context, Exit, Failure, in_force, output};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, ConfigErrors, Problem, effective, schema};
-use crate::gateway::ingress::smtp::Reception;
-use crate::harness::preflight::{self, DutyAsks};
-use crate::scheduler::duty::Offer;
+use crate::gateway::ingress::smtp::ListenerFactory;
+use crate::runs::preflight::{self, ScheduleRequirements};
+use crate::scheduler::schedule_file::WorkspaceNames;
 use crate::scheduler::{self, Asks};
 use crate::tools::TOOLS;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -66,14 +67,14 @@ impl Command for ConfigCommand {
     }
 }
 
-/// What was found, as `--json` prints it.
+/// Result of the check, as `--json` prints it.
 #[derive(Serialize)]
 struct Report {
     problems: Vec<Problem>,
     warnings: Vec<Problem>,
-    /// Only of a configuration that can be used.
+    /// `None` unless the configuration is usable.
     summary: Option<Summary>,
-    /// Files that were edited since the engine that works here began.
+    /// Files that were edited after the engine that works here was started.
     not_in_force: Vec<String>,
 }
 
@@ -126,32 +127,30 @@ fn check(context: &Context, is_strict: bool) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// What files that are right by themselves still ask for: adapters, standing texts, responsibilities.
-///
-/// With the warnings.
+/// Problems and warnings beyond the single files: adapters, standing texts, responsibilities.
 fn beyond_the_files(config: &Config) -> (Vec<Problem>, Vec<Problem>) {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let (mut problems, mut warnings) = preflight::examine(config, clock.now());
     let out_of_service = config.personas.out_of_service().iter();
     problems.extend(out_of_service.flat_map(|out| out.problems.iter().cloned()));
-    if let Err(error) = Reception::open(&config.gateway, &config.limits, &[], &clock) {
+    if let Err(error) = ListenerFactory::open(&config.gateway, &config.limits, &[], &clock) {
         let message = format!("{:#}", anyhow::Error::new(error));
         let problem = config.snapshot.problem_at("configs/gateway.json", "/tls", message);
         let hint = "`certificate` is a PEM file that begins with `-----BEGIN CERTIFICATE-----`, `key` the private key of its \
                     first certificate; see that they are not exchanged";
         problems.push(problem.hint(hint));
     }
-    let offer = Offer::of(config, TOOLS.iter().map(|tool| tool.name()));
-    let survey = scheduler::survey(config.personas.iter(), &offer, clock.now());
+    let names = WorkspaceNames::of(config, TOOLS.iter().map(|tool| tool.name()));
+    let survey = scheduler::survey(config.personas.iter(), &names, clock.now());
     let of_file = |found: scheduler::Problem| Problem::of_file(&found.file, found.problem);
     problems.extend(survey.problems.into_iter().map(of_file));
     warnings.extend(survey.warnings.into_iter().map(of_file));
-    let of_its_own = |asks: &Asks| asks.run_terms.model.is_some() || asks.budget_micros.is_some();
-    let duties = survey.asks.into_iter().filter(of_its_own).filter_map(|asks| {
-        let Asks { persona, file, run_terms: terms, budget_micros } = asks;
-        Some(DutyAsks { file, persona: config.personas.get(&persona)?, terms, budget_micros })
+    let of_its_own = |asks: &Asks| asks.run_options.model.is_some() || asks.budget_micros.is_some();
+    let schedules = survey.asks.into_iter().filter(of_its_own).filter_map(|asks| {
+        let Asks { persona, file, run_options: options, budget_micros } = asks;
+        Some(ScheduleRequirements { file, persona: config.personas.get(&persona)?, options, budget_micros })
     });
-    problems.extend(preflight::duty_problems(config, clock.now(), &duties.collect::<Vec<_>>()));
+    problems.extend(preflight::schedule_problems(config, clock.now(), &schedules.collect::<Vec<_>>()));
     let ordered = |found| ConfigErrors::of(found).map_or_else(Vec::new, |errors| errors.problems);
     (ordered(problems), ordered(warnings))
 }
@@ -174,7 +173,7 @@ fn show(context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// One `path = value` line per setting; lists stay whole.
+/// Appends one `path = value` line per setting; lists stay whole.
 fn flatten(path: String, value: &Value, lines: &mut Vec<(String, String)>) {
     match value {
         Value::Object(members) if !members.is_empty() => {

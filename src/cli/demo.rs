@@ -1,6 +1,8 @@
-//! `attache demo`: the whole road in a second, without key, network or setup, and every claim of it checked.
+//! `attache demo`: the whole path of a letter in a second, without key, network or setup, with
+//! every claim about it checked.
 //!
-//! A fresh sample workspace, a real engine with a real SMTP listener on loopback, a model that follows a script.
+//! It uses a fresh sample workspace, a real engine with a real SMTP listener on loopback, and a
+//! model that follows a script.
 
 mod checks;
 mod client;
@@ -8,7 +10,7 @@ mod place;
 mod visit;
 
 use super::output::{Screen, quoted};
-use super::{Command, Context, Exit, Failure, replay, vocabulary};
+use super::{Command, Context, Exit, Failure, name_catalog, replay};
 use crate::app::Engine;
 use crate::clock::{Clock, SystemClock};
 use crate::config::ListenAddress;
@@ -43,7 +45,7 @@ impl Command for Demo {
     }
 }
 
-/// What the demo has to tell.
+/// Result of the demo, for printing.
 struct Story {
     workspace: PathBuf,
     server: SocketAddr,
@@ -87,9 +89,9 @@ async fn play(parent: &Path) -> anyhow::Result<Story> {
         .hint("name a folder that can be written to with --workspace DIR")
         .because(source)
     })?;
-    let mut config = crate::config::load(&workspace, &vocabulary())?;
+    let mut config = crate::config::load(&workspace, &name_catalog())?;
     for listener in &mut config.gateway.listeners {
-        // The system chooses a port, so that nothing can be in the way.
+        // The system chooses the port, so that it cannot be taken.
         listener.address = ListenAddress::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     }
     let engine = Engine::open(config, clock.clone()).await?;
@@ -184,7 +186,7 @@ fn tell_where(context: &Context, story: &Story, second: &Exchange) -> anyhow::Re
     Ok(())
 }
 
-/// The path as a person in the current folder would type it.
+/// The path as a user in the current folder would type it.
 fn shown(path: &Path) -> String {
     let here = std::path::absolute(".").unwrap_or_default();
     path.strip_prefix(&here).unwrap_or(path).display().to_string()

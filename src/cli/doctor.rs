@@ -1,6 +1,7 @@
-//! `attache doctor`: whether the records are consistent.
+//! `attache doctor`: checks that the records are consistent.
 //!
-//! It looks and changes nothing, beside a running engine too: no lock is taken, no migration made.
+//! It reads and changes nothing, also beside a running engine: it takes no lock and makes no
+//! migration.
 
 use super::{Command, Context, Exit, Failure, progress};
 use crate::gateway::intake::free_disk_bytes;
@@ -61,14 +62,14 @@ async fn audit(context: &Context, wanted: Wanted) -> anyhow::Result<Exit> {
     Ok(if findings.broken.is_empty() { Exit::Ok } else { Exit::Failed })
 }
 
-/// Room on the disk for another letter.
+/// Free disk space for another letter.
 struct Room {
     free_bytes: u64,
     kept_bytes: u64,
 }
 
 impl Room {
-    /// `None` where the configuration or the disk does not say.
+    /// `None` where the configuration or the disk does not tell.
     fn below(context: &Context) -> Option<Self> {
         let kept_bytes = context.config().ok()?.limits.free_disk_bytes_min;
         let free_bytes = free_disk_bytes(&context.workspace.join("data")).ok()?;
@@ -109,7 +110,8 @@ fn print(context: &Context, findings: &Findings, engine: Option<&str>) -> anyhow
     Ok(context.screen.line(summary)?)
 }
 
-/// What is written today is for its owner alone; what was written before keeps its mode.
+/// Reports files with too open a mode: new files are for their owner alone, older files keep their
+/// mode.
 fn tell_modes(context: &Context) -> anyhow::Result<()> {
     let open = ["data", "personas"].map(|folder| open_to_others(&context.workspace.join(folder)));
     let open: Vec<&Path> = open.iter().flatten().map(PathBuf::as_path).collect();
@@ -124,16 +126,17 @@ fn tell_modes(context: &Context) -> anyhow::Result<()> {
         .line("  hint: `chmod -R go= data personas` in the workspace, if they are not meant to")?)
 }
 
-/// Files below a folder that the group or others may read or write, if they can come to them at all; at most so many.
+/// Files below a folder that the group or others may read or write, if they can reach them at all;
+/// at most `OPEN_MAX`.
 fn open_to_others(folder: &Path) -> Vec<PathBuf> {
     const OPEN_MAX: usize = 10_000;
     let (mut open, mut left) = (Vec::new(), vec![folder.to_path_buf()]);
     while let Some(path) = left.pop() {
-        let Ok(facts) = path.symlink_metadata() else { continue };
-        let others = facts.permissions().mode() & 0o077;
-        if facts.is_file() && others & 0o066 != 0 {
+        let Ok(metadata) = path.symlink_metadata() else { continue };
+        let others = metadata.permissions().mode() & 0o077;
+        if metadata.is_file() && others & 0o066 != 0 {
             open.push(path);
-        } else if facts.is_dir() && others != 0 {
+        } else if metadata.is_dir() && others != 0 {
             left.extend(std::fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
         }
         if open.len() >= OPEN_MAX {

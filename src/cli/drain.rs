@@ -1,4 +1,5 @@
-//! `attache drain`: works off what is queued and due, then ends. For cron jobs, tests and workspaces without a server.
+//! `attache drain`: processes everything that is queued and due, then ends. For cron jobs, tests
+//! and workspaces without a server.
 
 use super::{Command, Context, Exit, progress};
 use crate::app::{Drained, Engine};
@@ -13,11 +14,11 @@ use std::time::Duration;
 
 pub struct Drain;
 
-/// Failed runs that are told of one by one.
+/// Maximum number of failed runs that are reported one by one.
 const FAILURES_SHOWN_MAX: u32 = 20;
-/// Mails that are counted when they could not be sent yet.
+/// Maximum number of unsent mails that are counted.
 const MAILS_COUNTED_MAX: u32 = 10_000;
-/// How often the progress line looks at the queue.
+/// Interval at which the progress line reads the queue.
 const GLANCE: Duration = Duration::from_millis(200);
 
 impl Command for Drain {

@@ -1,4 +1,4 @@
-//! What the process says with its exit code, and errors that choose one.
+//! Exit codes of the process, and errors that choose one.
 
 use super::output::Unwritten;
 use crate::config::ConfigErrors;
@@ -12,23 +12,25 @@ use std::process::ExitCode;
 pub enum Exit {
     /// Done.
     Ok = 0,
-    /// Failed for a reason that has no number of its own.
+    /// Failed for a reason without a code of its own.
     Failed = 1,
     /// The command line was wrong.
     Usage = 2,
     /// Data was wrong: a configuration file, a letter, a script (`EX_DATAERR`).
     BadData = 65,
-    /// Something that was named does not exist: a file, a run, a persona (`EX_NOINPUT`).
+    /// A file, a run or a persona that was named does not exist (`EX_NOINPUT`).
     NoInput = 66,
-    /// Something outside does not answer: a provider, a smarthost (`EX_UNAVAILABLE`).
+    /// An external service does not answer: a provider, a smarthost (`EX_UNAVAILABLE`).
     Unavailable = 69,
-    /// Something cannot be created, or exists already (`EX_CANTCREAT`).
+    /// A file or folder cannot be created, or exists already (`EX_CANTCREAT`).
     CannotCreate = 73,
     /// The disk failed (`EX_IOERR`).
     Broken = 74,
-    /// It may work later: the database did not commit, or there is no room for the output (`EX_TEMPFAIL`).
+    /// A retry may succeed: the database did not commit, or there is no room for the output
+    /// (`EX_TEMPFAIL`).
     TryAgain = 75,
-    /// The workspace cannot be worked on: another engine has it, or it is none (`EX_CONFIG`).
+    /// The workspace cannot be used: another engine holds it, or the folder is no workspace
+    /// (`EX_CONFIG`).
     Workspace = 78,
 }
 
@@ -38,7 +40,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error with an exit code and, where we have one, a hint. Its cause goes into `source`.
+/// An error with an exit code and, where known, a hint. Its cause goes into `source`.
 #[derive(Debug)]
 pub struct Failure {
     exit: Exit,
@@ -51,13 +53,13 @@ impl Failure {
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into(), hint: None, source: None }
     }
-    /// The same, with another exit code.
+    /// Sets another exit code.
     #[must_use]
     pub fn with(mut self, exit: Exit) -> Self {
         self.exit = exit;
         self
     }
-    /// What the reader can do about it: a sentence in lower case.
+    /// Sets the remedy for the reader: a sentence in lower case.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -82,7 +84,7 @@ impl std::error::Error for Failure {
     }
 }
 
-/// The exit code of an error and the hint that goes with it; the outermost cause that knows decides.
+/// Exit code of an error and its hint, from the outermost cause that has them.
 pub fn judge(error: &anyhow::Error) -> (Exit, Option<String>) {
     error.chain().find_map(verdict).unwrap_or((Exit::Failed, None))
 }

@@ -1,14 +1,14 @@
-//! `attache export persona ID DIR`: everything of one persona, in forms that other programs read.
+//! `attache export persona ID DIR`: everything of one persona, in formats that other programs read.
 //!
-//! `mail/` has every letter as it came and every mail as it left, one `.eml` each (`attache import DIR/mail` takes them
-//! back); `rows/` has the persona's rows of every table, one JSON object a line; `persona/` is its folder: text, memory,
-//! knowledge, responsibilities.
+//! `mail/` has every letter as it arrived and every mail as it left, one `.eml` each
+//! (`attache import DIR/mail` imports them); `rows/` has the persona's rows of every table, one
+//! JSON object a line; `persona/` is its folder: text, memory, knowledge, responsibilities.
 
 use super::{Command, Context, Exit, Failure, progress};
 use crate::domain::PersonaId;
 use crate::replay::timeline::plural;
-use crate::store::backup;
-use crate::store::export::Snapshot;
+use crate::store::sqlite::backup;
+use crate::store::views::export::Snapshot;
 use anyhow::Context as _;
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 pub struct Export;
 
-/// Folders below folders of a persona that are copied.
+/// Maximum depth of folders of a persona that are copied.
 const DEPTH_MAX: usize = 32;
 
 impl Command for Export {
@@ -90,7 +90,7 @@ async fn export(context: &Context, id: &str, folder: &Path) -> anyhow::Result<Ex
     Ok(Exit::Ok)
 }
 
-/// How many mails and rows there were.
+/// Writes mails and rows; returns their numbers.
 async fn write(snapshot: &mut Snapshot, persona: &PersonaId, folder: &Path) -> anyhow::Result<(u64, u64)> {
     let mut index = BufWriter::new(File::create(folder.join("mail.jsonl"))?);
     let mails = snapshot.mails(persona, |number, mail| {
@@ -109,7 +109,8 @@ async fn write(snapshot: &mut Snapshot, persona: &PersonaId, folder: &Path) -> a
     Ok((mails, rows))
 }
 
-/// Copies files and folders; links are left out, because they may lead to what is somebody else's. How many files.
+/// Copies files and folders and returns the number of files; links are left out, because they may
+/// lead outside the persona's folder.
 fn copy_folder(from: &Path, to: &Path, depth: usize) -> anyhow::Result<u64> {
     DirBuilder::new().mode(0o700).create(to)?;
     let mut copied = 0;
@@ -118,7 +119,7 @@ fn copy_folder(from: &Path, to: &Path, depth: usize) -> anyhow::Result<u64> {
         let (kind, target) = (entry.file_type()?, to.join(entry.file_name()));
         if kind.is_file() {
             fs::copy(entry.path(), &target)?;
-            // A copy has the mode of what was copied.
+            // `fs::copy` also copies the source's mode.
             fs::set_permissions(&target, fs::Permissions::from_mode(0o600))?;
             copied += 1;
         } else if kind.is_dir() && depth > 0 {

@@ -1,12 +1,12 @@
-//! `attache gc`: throws away what is old, kind by kind, also beside a working engine.
+//! `attache gc`: deletes old data, kind by kind, also beside a working engine.
 //!
-//! Nothing goes that was not named by its age, and nothing that something open still needs; what each kind is and what
-//! never goes is said in `store/gc.rs`.
+//! Deletes only kinds for which an age was given, and nothing that an open row still needs;
+//! `store/gc.rs` describes each kind and the rows that are never deleted.
 
 use super::runs::instant;
 use super::{Command, Context, Exit, Failure, output};
 use crate::replay::fork;
-use crate::store::gc::{KINDS, Kind, Thrown};
+use crate::store::gc::{KINDS, Kind, Pruned};
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -42,12 +42,12 @@ impl Command for Gc {
             )
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
-        Box::pin(throw_away(context, args))
+        Box::pin(prune_kind(context, args))
     }
 }
 
-async fn throw_away(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let store = context.store_beside().await?;
+async fn prune_kind(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
+    let store = context.shared_store().await?;
     let age = args.get_one::<String>("older-than").map_or("", String::as_str);
     let before = instant(age)?;
     let dry = args.get_flag("dry-run");
@@ -58,28 +58,28 @@ async fn throw_away(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit
     let named: Vec<&str> =
         args.get_many::<String>("kind").into_iter().flatten().map(String::as_str).collect();
     let wanted = KINDS.iter().filter(|kind| named.is_empty() || named.contains(&kind.name));
-    let mut done: Vec<(&Kind, Thrown)> = Vec::new();
+    let mut done: Vec<(&Kind, Pruned)> = Vec::new();
     for kind in wanted {
-        let mut thrown = store.throw_away(kind, before, dry).await?;
+        let mut pruned = store.prune_kind(kind, before, dry).await?;
         if kind.has_folders() {
             let kept = store.forks_kept(before).await?;
-            thrown.bytes +=
+            pruned.bytes +=
                 fork::sweep(&context.workspace, &kept, before, dry).context("removing folders of forks")?;
         }
-        done.push((kind, thrown));
+        done.push((kind, pruned));
     }
     if !dry {
-        let rows: u64 = done.iter().map(|(_, thrown)| thrown.rows).sum();
-        store.note_upkeep("gc", format!("{rows} rows older than {before}")).await?;
+        let rows: u64 = done.iter().map(|(_, pruned)| pruned.rows).sum();
+        store.note_maintenance("gc", format!("{rows} rows older than {before}")).await?;
     }
     if context.json() {
-        let kind = |(kind, thrown): &(&Kind, Thrown)| json!({ "kind": kind.name, "rows": thrown.rows, "bytes": thrown.bytes });
+        let kind = |(kind, pruned): &(&Kind, Pruned)| json!({ "kind": kind.name, "rows": pruned.rows, "bytes": pruned.bytes });
         let kinds: Vec<_> = done.iter().map(kind).collect();
         context.screen.json(&json!({ "before": before.to_string(), "dry_run": dry, "kinds": kinds }))?;
         return Ok(Exit::Ok);
     }
-    let row = |(kind, thrown): &(&Kind, Thrown)| {
-        vec![kind.name.to_owned(), thrown.rows.to_string(), thrown.bytes.to_string(), kind.says.to_owned()]
+    let row = |(kind, pruned): &(&Kind, Pruned)| {
+        vec![kind.name.to_owned(), pruned.rows.to_string(), pruned.bytes.to_string(), kind.says.to_owned()]
     };
     context.screen.table(&["KIND", "ROWS", "BYTES", "WHAT"], &done.iter().map(row).collect::<Vec<_>>())?;
     match dry {

@@ -1,14 +1,14 @@
-//! `attache import PATH --persona ID`: letters of an archive become a persona's history. No run begins, nobody is
-//! answered. Works beside a running engine, and again after it was killed.
+//! `attache import PATH --persona ID`: letters of an archive become a persona's history. No run
+//! starts and no sender is answered. Works beside a running engine, and again after it was killed.
 
 use super::{Command, Context, Exit, Failure, progress};
 use crate::config::{Config, Persona};
 use crate::domain::{Address, Arrival, Envelope, Letter, PersonaId, Via};
-use crate::gateway::door::{Door, Refusal};
 use crate::gateway::ingress::archive::{Archive, Entry, Format};
 use crate::gateway::ingress::folder::envelope_for_file;
 use crate::gateway::intake::Intake;
 use crate::gateway::intake::history::Archived;
+use crate::gateway::intake_contract::{LetterIntake, Refusal};
 use crate::store::{ArchivedWay, StoreError};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -25,13 +25,13 @@ use tokio::sync::Notify;
 
 pub struct Import;
 
-/// Letters that are on their way into the store at once: they share commits.
+/// Maximum letters stored concurrently: they share commits.
 const BURST_LETTERS_MAX: usize = 256;
-/// Bytes of letters in memory at once; a larger letter goes alone.
+/// Maximum bytes of letters in memory at once; a larger letter is stored alone.
 const BURST_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Between two bursts, so that an engine at work beside us gets its turn to write.
+/// Pause between two bursts, so that a running engine gets the write lock.
 const BREATH: Duration = Duration::from_millis(15);
-/// Refused letters that are named one by one.
+/// Maximum number of refused letters that are named one by one.
 const REFUSED_NAMED_MAX: usize = 20;
 
 impl Command for Import {
@@ -72,15 +72,15 @@ impl Command for Import {
     }
 }
 
-/// What became of the letters so far.
+/// Outcomes of the letters so far.
 #[derive(Default)]
 struct Tally {
     received: u64,
     own: u64,
     duplicates: u64,
-    /// Reason -> letters.
+    /// Number of letters for each reason of a refusal.
     refused: BTreeMap<String, u64>,
-    /// The first ones: where they lie, and why.
+    /// The first refused letters: their position in the archive and the reason.
     named: Vec<(String, String)>,
 }
 
@@ -95,9 +95,9 @@ async fn import(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
         .map(|typed| address(typed))
         .collect::<Result<_, _>>()?;
     let archive = open(args, config.limits.letter_bytes_max)?;
-    let store = context.store_beside().await?;
+    let store = context.shared_store().await?;
     let intake = Intake::new(store, config.clone(), Arc::new(Notify::new()))?;
-    // By bytes, since nobody knows beforehand how many letters an mbox has.
+    // By bytes, because the number of letters in an mbox is unknown beforehand.
     let bar = progress::bytes(context, archive.total_bytes);
     let mut tally = Tally::default();
     let ended = file_all(archive, &intake, persona, &owners, &bar, &mut tally).await;
@@ -135,7 +135,7 @@ fn open(args: &ArgMatches, letter_bytes_max: usize) -> anyhow::Result<Archive> {
     Ok(Archive::open(path, format, letter_bytes_max).map_err(unreadable)?)
 }
 
-/// Files letter after letter, many at once; ends at the first fault that is not a letter's own.
+/// Files the letters, many at once; ends at the first fault that is not of a single letter.
 async fn file_all(
     mut archive: Archive,
     intake: &Intake,
@@ -182,14 +182,15 @@ fn gather(archive: &mut Archive) -> anyhow::Result<Vec<Entry>> {
     Ok(burst)
 }
 
-/// An archive says whose it is, not to whom each letter was sent.
+/// Builds the letter of a persona: an archive belongs to a persona and does not tell each letter's
+/// recipients.
 fn letter(
     bytes: Vec<u8>,
     received_at: Option<crate::domain::Timestamp>,
-    door: &dyn Door,
+    intake: &dyn LetterIntake,
     persona: &Persona,
 ) -> Letter {
-    let found = envelope_for_file(&bytes, door, Some(&persona.address), Via::Import);
+    let found = envelope_for_file(&bytes, intake, Some(&persona.address), Via::Import);
     let envelope = Envelope {
         mail_from: found.and_then(|envelope| envelope.mail_from),
         rcpt_to: vec![persona.address.clone()],
@@ -202,7 +203,7 @@ fn letter(
 }
 
 impl Tally {
-    /// Errors: the store does not take letters now.
+    /// Counts one outcome. Errors: the store accepts no letters now.
     fn count(&mut self, place: String, outcome: Option<Result<Archived, Refusal>>) -> anyhow::Result<()> {
         let counter = match outcome {
             Some(Ok(Archived::Stored(ArchivedWay::ToPersona))) => &mut self.received,

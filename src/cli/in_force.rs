@@ -1,16 +1,18 @@
-//! What was edited since the engine beside this command began: it is in force there after a start.
+//! Files that were edited after the engine beside this command was started: their edits are in
+//! force after a restart.
 
 use super::{Context, output};
 use crate::config::in_force;
 use crate::store::working_engine;
 
-/// Files that the working engine was told otherwise; empty when none works here, or all is in force.
+/// Files whose content differs from the content that the working engine read; empty when no engine
+/// works here or every edit is in force.
 pub fn edited(context: &Context) -> Vec<String> {
     let engine = working_engine(&context.workspace);
     engine.and_then(|pid| in_force::edited_since_start(&context.workspace, &pid)).unwrap_or_default()
 }
 
-/// Says on stderr what is not in force, if anything.
+/// Prints on stderr the files whose edits are not in force, if any.
 pub fn remark(edited: &[String]) {
     if !edited.is_empty() {
         let files = edited.join(", ");

@@ -1,11 +1,12 @@
-//! `attache ingest FILE…|-`: letters from files, through the same door as any other. Works beside a running engine.
+//! `attache ingest FILE…|-`: letters from files, through the same intake as every other letter.
+//! Works beside a running engine.
 
 use super::{Command, Context, Exit, Failure, output};
 use crate::config::{Config, Persona};
 use crate::domain::{Address, Letter, Via, filed};
-use crate::gateway::door::{Accepted, CopyOutcome, Door, Refusal};
 use crate::gateway::ingress::folder::{envelope_for_file, letters_of_mbox, with_crlf};
 use crate::gateway::intake::Intake;
+use crate::gateway::intake_contract::{Accepted, CopyOutcome, LetterIntake, Refusal};
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
 use indicatif::ProgressBar;
@@ -17,11 +18,11 @@ use tokio::sync::Notify;
 
 pub struct Ingest;
 
-/// Stands for standard input.
+/// Argument for standard input.
 const STDIN: &str = "-";
-/// Addresses that a hint names.
+/// Maximum number of addresses that a hint names.
 const NAMED_MAX: usize = 8;
-/// More files than this get a progress bar on a terminal.
+/// Number of files above which a terminal gets a progress bar.
 const FILES_WITHOUT_BAR: usize = 5;
 
 impl Command for Ingest {
@@ -52,18 +53,18 @@ impl Command for Ingest {
     }
 }
 
-/// What became of one file.
+/// Outcome of one file.
 #[derive(Serialize)]
 struct Report {
     file: String,
-    /// `accepted`, `refused`, or `deferred`: it may be taken later.
+    /// `accepted`, `refused`, or `deferred`: a retry may succeed.
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
     copies: Vec<CopyReport>,
 }
 
-/// What became of one persona's copy.
+/// Outcome of one persona's copy.
 #[derive(Serialize)]
 struct CopyReport {
     persona: String,
@@ -72,18 +73,18 @@ struct CopyReport {
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<String>,
-    /// Why no run was started.
+    /// Rule that prevented a run.
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<String>,
-    /// What has a filed letter answered all the same.
+    /// Step after which a filed letter is answered all the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     remedy: Option<String>,
 }
 
 async fn ingest(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
-    // As below: a disk that is not mounted is no reason for a mail server to return the letter.
+    // As below: an unmounted disk is no reason for a mail server to return the letter.
     context.require_workspace().map_err(|failure| failure.with(Exit::TryAgain))?;
-    // A mail server that calls us for each letter must keep it and come again: that is `EX_TEMPFAIL`.
+    // A mail server that calls us for each letter must keep it and retry: that is `EX_TEMPFAIL`.
     let config = context.config().map_err(|errors| {
         Failure::new(Exit::TryAgain, "the configuration is wrong, so no letter can be taken")
             .hint("mend it, check it with `attache config check`, and give the letter again")
@@ -93,12 +94,12 @@ async fn ingest(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let store = context.store_of_engine().await.map_err(|error| {
         Failure::new(Exit::TryAgain, "the database cannot be used, so no letter can be taken").because(error)
     })?;
-    // Nobody in this process waits for runs; a serving engine looks at its table every second.
-    let door = Intake::new(store, config.clone(), Arc::new(Notify::new()));
-    let door = door.map_err(|error| {
+    // No worker in this process waits for runs; a serving engine reads its table every second.
+    let intake = Intake::new(store, config.clone(), Arc::new(Notify::new()));
+    let intake = intake.map_err(|error| {
         Failure::new(Exit::TryAgain, "senders cannot be verified, so no letter can be taken").because(error)
     })?;
-    let overrides = Overrides::read(args, &door, &config)?;
+    let overrides = Overrides::read(args, &intake, &config)?;
     let files: Vec<&String> = args.get_many("files").into_iter().flatten().collect();
     if files.iter().filter(|file| file.as_str() == STDIN).count() > 1 {
         return Err(Failure::new(Exit::Usage, "standard input can be read once only").into());
@@ -107,12 +108,12 @@ async fn ingest(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
         true => ProgressBar::new(files.len() as u64),
         false => ProgressBar::hidden(),
     };
-    let (mut reports, mut told) = (Vec::new(), Ok(()));
+    let (mut reports, mut result) = (Vec::new(), Ok(()));
     for file in files {
-        let report = take(file, &door, &config, &overrides).await;
-        // Every letter is taken, also when nobody reads what became of the first.
-        if !context.json() && told.is_ok() {
-            told = bar.suspend(|| context.screen.line(report.sentence()));
+        let report = take(file, &intake, &config, &overrides).await;
+        // Every letter is taken, also when the output of the first cannot be written.
+        if !context.json() && result.is_ok() {
+            result = bar.suspend(|| context.screen.line(report.sentence()));
             let remedies = report.copies.iter().filter_map(|copy| copy.remedy.as_ref());
             bar.suspend(|| remedies.for_each(|remedy| output::hint(remedy)));
         }
@@ -123,9 +124,10 @@ async fn ingest(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     if context.json() {
         context.screen.json(&reports)?;
     }
-    told?;
+    result?;
     let any = |outcome| reports.iter().any(|report| report.outcome == outcome);
-    // A mail server that hands letters to this command keeps and repeats what ends with 75, and returns the rest.
+    // A mail server that pipes letters into this command retries those that end with 75, and
+    // returns the rest.
     Ok(match (any("refused"), any("deferred")) {
         (true, _) => Exit::Failed,
         (false, true) => Exit::TryAgain,
@@ -133,7 +135,7 @@ async fn ingest(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     })
 }
 
-/// Envelope parts that the command line names.
+/// Envelope fields given on the command line.
 struct Overrides {
     rcpt_to: Vec<Address>,
     /// `Some(None)` is the null sender.
@@ -141,13 +143,13 @@ struct Overrides {
 }
 
 impl Overrides {
-    fn read(args: &ArgMatches, door: &dyn Door, config: &Config) -> anyhow::Result<Self> {
+    fn read(args: &ArgMatches, intake: &dyn LetterIntake, config: &Config) -> anyhow::Result<Self> {
         let address = |text: &String| {
             Address::parse(text).map_err(|error| Failure::new(Exit::Usage, error.to_string()))
         };
         let rcpt_to: Vec<Address> =
             args.get_many("to").into_iter().flatten().map(address).collect::<Result<_, _>>()?;
-        let is_persona = |to: &&Address| door.recipient(to).is_ours();
+        let is_persona = |to: &&Address| intake.recipient(to).is_ours();
         if let Some(nobody) = rcpt_to.iter().find(|to| !is_persona(to)) {
             let failure = Failure::new(Exit::NoInput, format!("no persona has the address `{nobody}`"));
             return Err(failure.hint(there(config)).into());
@@ -161,7 +163,7 @@ impl Overrides {
     }
 }
 
-/// The addresses that there are, as a hint.
+/// A hint with the addresses of the personas.
 fn there(config: &Config) -> String {
     let addresses: Vec<&Address> = config.personas.iter().flat_map(Persona::addresses).collect();
     let named = addresses.iter().take(NAMED_MAX).map(|address| format!("`{address}`"));
@@ -173,7 +175,7 @@ fn there(config: &Config) -> String {
     }
 }
 
-async fn take(file: &str, door: &Intake, config: &Config, overrides: &Overrides) -> Report {
+async fn take(file: &str, intake: &Intake, config: &Config, overrides: &Overrides) -> Report {
     let refused = |why: String| Report {
         file: file.to_owned(),
         outcome: "refused",
@@ -191,7 +193,7 @@ async fn take(file: &str, door: &Intake, config: &Config, overrides: &Overrides)
         ));
     }
     let fallback = overrides.rcpt_to.first();
-    let Some(mut envelope) = envelope_for_file(&bytes, door, fallback, Via::File) else {
+    let Some(mut envelope) = envelope_for_file(&bytes, intake, fallback, Via::File) else {
         return refused(format!("{}; --to ADDRESS names one", Refusal::NobodyAddressed));
     };
     if !overrides.rcpt_to.is_empty() {
@@ -201,8 +203,8 @@ async fn take(file: &str, door: &Intake, config: &Config, overrides: &Overrides)
     if let Some(mail_from) = &overrides.mail_from {
         envelope.mail_from.clone_from(mail_from);
     }
-    // Never confirmed: the same file given twice is the same letter, also one without a Message-ID.
-    match door.accept(Letter { envelope, bytes }).await {
+    // Never confirmed: the same file given twice is the same letter, also without a Message-ID.
+    match intake.accept(Letter { envelope, bytes }).await {
         Ok(accepted) => {
             Report { file: file.to_owned(), outcome: "accepted", why: None, copies: copies(accepted) }
         }
@@ -218,7 +220,8 @@ async fn take(file: &str, door: &Intake, config: &Config, overrides: &Overrides)
     }
 }
 
-/// At most `bytes_max` bytes and one more, by which the door sees that there are too many.
+/// Reads at most `bytes_max + 1` bytes; by the excess byte the intake sees that the letter is too
+/// large.
 fn read(file: &str, bytes_max: usize) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let limit = bytes_max as u64 + 1;
@@ -236,7 +239,7 @@ fn read(file: &str, bytes_max: usize) -> Result<Vec<u8>, String> {
 
 fn copies(accepted: Accepted) -> Vec<CopyReport> {
     let sender = accepted.sender;
-    let report = |copy: crate::gateway::door::Copy| {
+    let report = |copy: crate::gateway::intake_contract::Copy| {
         let (outcome, run, rule) = match copy.outcome {
             CopyOutcome::Run(run) => ("run", Some(run.to_string()), None),
             CopyOutcome::Filed(rule) => ("filed", None, Some(rule)),

@@ -1,6 +1,7 @@
-//! `attache init DIR --domain DOMAIN --owner ADDRESS`: writes a workspace with one persona of the owner's own.
+//! `attache init DIR --domain DOMAIN --owner ADDRESS`: writes a workspace with one persona for its
+//! owner.
 //!
-//! A workspace that is there is left alone, so that nothing that was removed from it comes back. The guest house of
+//! An existing workspace stays unchanged, so that removed files do not return. The guest house of
 //! `attache demo` is no part of it.
 
 use super::persona::{self, Folder};
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 pub struct Init;
 
-/// What became of one file.
+/// Outcome of one file.
 #[derive(Serialize)]
 struct Written {
     path: String,
@@ -30,7 +31,7 @@ enum Outcome {
     Kept,
 }
 
-/// What the new workspace is to be.
+/// Values that the new workspace is made from.
 struct Wanted {
     mail_domain: String,
     owners: Vec<Address>,
@@ -79,7 +80,8 @@ impl Command for Init {
 }
 
 impl Wanted {
-    /// Errors: what was typed is no domain, address, id or name, or the persona would have an owner's address.
+    /// Errors: an argument is no domain, address, id or name, or the persona would have an owner's
+    /// address.
     fn read(args: &ArgMatches) -> Result<Self, Failure> {
         let text = |name: &str| args.get_one::<String>(name).map(String::as_str).unwrap_or_default();
         let bad = |error: &dyn std::error::Error| Failure::new(Exit::Usage, error.to_string());
@@ -116,7 +118,7 @@ fn init(context: &Context, folder: &Path, wanted: &Wanted) -> anyhow::Result<Exi
         Failure::new(Exit::CannotCreate, format!("cannot write `{}`", folder.join(path).display()))
             .because(source)
     };
-    // Whatever personas there are, somebody wrote or removed them.
+    // Existing personas were written or removed by the operator and stay so.
     let is_new = folder.join("personas").symlink_metadata().is_err();
     let mut files = Vec::new();
     let owners: Vec<String> = wanted.owners.iter().map(Address::to_string).collect();
@@ -137,7 +139,7 @@ fn init(context: &Context, folder: &Path, wanted: &Wanted) -> anyhow::Result<Exi
         let written = persona::FILES.iter().map(|file| format!("{home}/{file}"));
         files.extend(written.map(|path| Written { path, outcome: Outcome::Written }));
     }
-    // By this file a workspace is known: one that was interrupted is gone on with.
+    // This file marks a workspace and is written last: until then a repeated `init` continues.
     for (path, content) in last {
         let outcome = write_new(&folder.join(path), &content).map_err(|source| cannot(path, source))?;
         files.push(Written { path: path.to_owned(), outcome });
@@ -169,7 +171,8 @@ fn tell(context: &Context, folder: &Path, wanted: &Wanted, files: &[Written]) ->
     Ok(Exit::Ok)
 }
 
-/// Writes a file that does not exist yet. A link counts as existing, so nothing is written through one.
+/// Writes a file that does not exist yet. A link counts as existing, so that no file is written
+/// through a link.
 fn write_new(path: &Path, content: &str) -> std::io::Result<Outcome> {
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent)?;

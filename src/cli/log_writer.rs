@@ -1,5 +1,6 @@
-//! Writes log lines to stderr from a thread of its own, so that no log can stop the engine: what does not fit into a bounded
-//! queue while a reader is slow, and what a full disk or a closed pipe does not take, is dropped and counted.
+//! Writes log lines to stderr from a separate thread, so that no log can block the engine: lines
+//! that exceed a bounded queue while a reader is slow, or that a full disk or a closed pipe
+//! refuses, are dropped and counted.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,12 +10,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Lines that wait for a slow reader; one line more is dropped. As much again may be in the hands of the thread.
+/// Maximum bytes of lines that wait for a slow reader; a line beyond them is dropped. The thread
+/// may hold as many bytes again.
 const WAITING_BYTES_MAX: usize = 1024 * 1024;
-/// How long the end of a command waits for its last lines to be written.
+/// Time that the end of a command waits for its last lines to be written.
 const FLUSH: Duration = Duration::from_millis(200);
 
-/// Where log lines go. Cheap to clone; never blocks and never fails.
+/// Writer of log lines. Cheap to clone; never blocks and never fails.
 #[derive(Clone)]
 pub struct LogWriter {
     queue: Arc<Queue>,
@@ -23,7 +25,7 @@ pub struct LogWriter {
 #[derive(Default)]
 struct Queue {
     state: Mutex<State>,
-    /// Lines came in, or the last one was written.
+    /// Signals that lines were queued or that the last line was written.
     changed: Condvar,
 }
 
@@ -31,19 +33,20 @@ struct Queue {
 struct State {
     waiting: Vec<u8>,
     is_writing: bool,
-    /// Since the start.
+    /// Lines dropped since the start.
     dropped: u64,
-    /// Of `dropped`, as many as the log itself has told.
-    told: u64,
+    /// Part of `dropped` that the log has reported.
+    reported: u64,
 }
 
-/// Waits for the last lines when it is dropped, unless nobody takes them.
+/// Waits for the last lines on drop, at most `FLUSH`.
 pub struct Flush(LogWriter);
 
 impl LogWriter {
-    /// Writes to stderr. Without the thread every line is dropped.
+    /// Writes to stderr. If the thread does not start, every line is dropped.
     pub fn to_stderr() -> io::Result<(Self, Flush)> {
-        // Past the lock of `std::io::stderr`, which others would wait for while a write hangs.
+        // Bypasses the lock of `std::io::stderr`, for which other threads would wait while a write
+        // hangs.
         let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
         let writer = Self { queue: Arc::default() };
         let queue = writer.queue.clone();
@@ -68,7 +71,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Runs as long as the process does.
+    /// Runs until the process ends.
     fn write_to(&self, mut sink: impl Write) {
         let mut is_line_open = false;
         loop {
@@ -84,11 +87,11 @@ impl Queue {
             let lost = write_lines(&mut sink, &lines, &mut is_line_open);
             let mut state = self.lock();
             state.dropped += lost;
-            let untold = if lost == 0 { state.dropped - state.told } else { 0 };
-            state.told += untold;
+            let pending = if lost == 0 { state.dropped - state.reported } else { 0 };
+            state.reported += pending;
             let dropped = state.dropped;
             drop(state);
-            if untold > 0 {
+            if pending > 0 {
                 tracing::warn!(
                     dropped,
                     "log lines were dropped: nobody read them, or there was no room for them"
@@ -98,9 +101,9 @@ impl Queue {
     }
 }
 
-/// Writes whole lines; gives how many of them were not written to their end.
+/// Writes whole lines; returns the number of lines that were not written completely.
 fn write_lines(sink: &mut impl Write, lines: &[u8], is_line_open: &mut bool) -> u64 {
-    // The rest of a line that was cut off is gone: what follows it begins anew.
+    // The rest of a truncated line is lost: the next line starts on a new line.
     if take(is_line_open) && sink.write_all(b"\n").is_err() {
         *is_line_open = true;
         return line_ends(lines);
@@ -147,7 +150,7 @@ impl Drop for Flush {
     fn drop(&mut self) {
         let queue = &self.0.queue;
         let still_writes = |state: &mut State| state.is_writing || !state.waiting.is_empty();
-        // Whether it was all written or nobody took it: the command ends.
+        // Written or timed out: the command ends in both cases.
         let _ended = queue.changed.wait_timeout_while(queue.lock(), FLUSH, still_writes);
     }
 }
@@ -156,7 +159,7 @@ impl Drop for Flush {
 mod tests {
     use super::*;
 
-    /// Takes so many bytes, and refuses what comes then until it is given more room.
+    /// Accepts `room` bytes and refuses further ones until it is given more room.
     struct Disk {
         room: usize,
         holds: Vec<u8>,

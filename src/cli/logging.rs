@@ -6,8 +6,8 @@ use anyhow::Context as _;
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
-/// Starts logging; the last lines are written when what it gives is dropped. `filter` is `tracing`'s syntax, such as `info`
-/// or `attache::gateway=debug,warn`.
+/// Starts logging; dropping the returned value writes the last lines. `filter` has `tracing`'s
+/// syntax, such as `info` or `attache::gateway=debug,warn`.
 pub fn start(filter: &str, json: bool) -> anyhow::Result<Flush> {
     let parsed = EnvFilter::builder().parse(filter).map_err(|source| {
         Failure::new(Exit::Usage, format!("`{filter}` is not a log filter"))
@@ -16,7 +16,8 @@ pub fn start(filter: &str, json: bool) -> anyhow::Result<Flush> {
     })?;
     let (writer, flush) = LogWriter::to_stderr().context("cannot start logging")?;
     let builder = tracing_subscriber::fmt().with_env_filter(parsed).with_writer(writer);
-    // What the subscriber says of itself goes to stderr by `eprintln!`, which panics when stderr takes nothing more.
+    // The subscriber reports its own errors by `eprintln!`, which panics when stderr accepts
+    // nothing more.
     let builder = builder.log_internal_errors(false);
     // A second start, as tests make it, keeps the first subscriber.
     let _already_started = if json {

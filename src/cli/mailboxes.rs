@@ -1,6 +1,7 @@
-//! `attache mailboxes list|check`: how the IMAP mailboxes fare, and whether they can be logged in to.
+//! `attache mailboxes list|check`: health of the IMAP mailboxes, and a test of their logins.
 //!
-//! `list` reads the database, also beside a running engine; `check` asks the servers and changes nothing there.
+//! `list` reads the database, also beside a running engine; `check` asks the servers and changes
+//! nothing there.
 
 use super::{Command, Context, Exit, Failure, output};
 use crate::clock::{Clock, SystemClock};
@@ -15,7 +16,7 @@ use std::sync::Arc;
 
 pub struct MailboxesCommand;
 
-/// Refused letters that `list --json` shows of each mailbox.
+/// Maximum number of refused letters that `list --json` shows of each mailbox.
 const REFUSED_SHOWN_MAX: u32 = 100;
 
 impl Command for MailboxesCommand {
@@ -47,7 +48,7 @@ impl Command for MailboxesCommand {
 async fn list(context: &Context) -> anyhow::Result<Exit> {
     context.require_workspace()?;
     let config = context.config()?;
-    let store = context.store_beside().await?;
+    let store = context.shared_store().await?;
     let now = store.clock().now();
     let (mut values, mut lines) = (Vec::new(), Vec::new());
     for mailbox in &config.gateway.mailboxes {
@@ -84,19 +85,19 @@ fn as_json(
     refused: &[RefusedLetter],
     now: Timestamp,
 ) -> Value {
-    let spelled = |at: Option<Timestamp>| at.map(|at| at.to_string());
+    let formatted = |at: Option<Timestamp>| at.map(|at| at.to_string());
     let fetched = health.and_then(|health| health.last_fetch_at);
     json!({
         "name": mailbox.name,
         "source": source(mailbox),
-        "last_fetch_at": spelled(fetched),
+        "last_fetch_at": formatted(fetched),
         "last_fetch_age_ms": fetched.map(|at| u64::try_from(now.since(at).as_millis()).unwrap_or(u64::MAX)),
         "backlog": health.and_then(|health| health.backlog),
         "uid_validity": health.map(|health| health.uid_validity),
         "last_uid": health.map(|health| health.last_uid),
         "wrong": health.and_then(wrong_now),
         "last_error": health.and_then(|health| health.last_error.as_deref()),
-        "last_error_at": spelled(health.and_then(|health| health.last_error_at)),
+        "last_error_at": formatted(health.and_then(|health| health.last_error_at)),
         "refused": health.map_or(0, |health| health.refused),
         "refused_letters": refused.iter().map(|letter| json!({
             "uid_validity": letter.place.uid_validity,
@@ -107,7 +108,7 @@ fn as_json(
     })
 }
 
-/// An error that no good fetch has followed.
+/// An error that no successful fetch has followed.
 fn wrong_now(health: &MailboxHealth) -> Option<&str> {
     let followed = health.last_fetch_at > health.last_error_at;
     health.last_error.as_deref().filter(|_| !followed)
@@ -118,7 +119,7 @@ fn source(mailbox: &ImapMailbox) -> String {
     format!("{} at {}:{port}, {}", mailbox.user, mailbox.host, mailbox.folder)
 }
 
-/// In the largest unit that fits.
+/// Formats an age in the largest unit that fits.
 fn age(at: Timestamp, now: Timestamp) -> String {
     let seconds = now.since(at).as_secs();
     match seconds {
@@ -150,7 +151,7 @@ async fn check(context: &Context, name: Option<&String>) -> anyhow::Result<Exit>
             exit = Exit::Unavailable;
         }
         if !context.json() {
-            context.screen.line(format!("{}\t{}", mailbox.name, told(mailbox, probed.as_ref())))?;
+            context.screen.line(format!("{}\t{}", mailbox.name, probe_text(mailbox, probed.as_ref())))?;
         }
         values.push(probed_json(mailbox, probed.as_ref()));
     }
@@ -160,8 +161,8 @@ async fn check(context: &Context, name: Option<&String>) -> anyhow::Result<Exit>
     Ok(exit)
 }
 
-/// What is missing is said with what is done instead.
-fn told(mailbox: &ImapMailbox, probed: Result<&Probe, &String>) -> String {
+/// Formats the result of a probe; a missing extension is named with its substitute.
+fn probe_text(mailbox: &ImapMailbox, probed: Result<&Probe, &String>) -> String {
     let probe = match probed {
         Ok(probe) => probe,
         Err(why) => return format!("cannot be read: {why}"),

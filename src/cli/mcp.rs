@@ -1,4 +1,5 @@
-//! `attache mcp serve --run ID`: our tools for a command-line agent. Agents start it; people need not.
+//! `attache mcp serve --run ID`: our tools for a command-line agent. Agents start it; users need
+//! not.
 
 use super::{Command, Context, Exit};
 use crate::domain::RunId;
@@ -23,8 +24,8 @@ impl Command for McpCommand {
         Box::pin(async move {
             let run = args.subcommand().and_then(|(_, args)| args.get_one::<String>("run"));
             let run = RunId::new(run.map(String::as_str).unwrap_or_default());
-            let store = context.store_beside().await?;
-            let config = crate::config::load_without_secrets(&context.workspace, &super::vocabulary())?;
+            let store = context.shared_store().await?;
+            let config = crate::config::load_without_secrets(&context.workspace, &super::name_catalog())?;
             crate::mcp::serve(store, config, &run).await?;
             Ok(Exit::Ok)
         })

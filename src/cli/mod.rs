@@ -30,7 +30,7 @@ mod export;
 mod gc;
 pub mod sample;
 mod starter;
-mod vocabulary;
+mod name_catalog;
 pub mod output;
 mod table;
 mod times;
@@ -40,8 +40,8 @@ mod protection;
 mod in_force;
 
 pub use exit::{Exit, Failure};
+pub use name_catalog::name_catalog;
 pub use protection::protect;
-pub use vocabulary::vocabulary;
 
 use crate::clock::SystemClock;
 use crate::config::{Config, ConfigErrors};
@@ -55,19 +55,19 @@ use std::sync::Arc;
 
 /// Every command, in the order of `--help`.
 static COMMANDS: &[&dyn Command] = &[
-    // Setting up.
+    // Setup.
     &init::Init,
     &config::ConfigCommand,
     &persona::PersonaCommand,
     &schedule::ScheduleCommand,
     &providers::ProvidersCommand,
-    // Working.
+    // Work.
     &demo::Demo,
     &serve::Serve,
     &ingest::Ingest,
     &import::Import,
     &drain::Drain,
-    // Looking.
+    // Inspection.
     &threads::ThreadsCommand,
     &runs::RunsCommand,
     &usage::Usage,
@@ -75,7 +75,7 @@ static COMMANDS: &[&dyn Command] = &[
     &outbox::OutboxCommand,
     &notices::NoticesCommand,
     &mailboxes::MailboxesCommand,
-    // Keeping.
+    // Maintenance.
     &doctor::Doctor,
     &backup::Backup,
     &export::Export,
@@ -86,24 +86,26 @@ static COMMANDS: &[&dyn Command] = &[
 
 /// One command of `attache`.
 ///
-/// Implementations are unit structs. Print through [`Context::screen`] only (a closed pipe must not panic) and obey
-/// `--json` there; return errors as values: [`Failure`] where an exit code or a hint is known, any other error with
-/// anyhow context. To start a new one, copy `persona.rs`, add `mod x;` and a line in [`COMMANDS`].
+/// Implementations are unit structs. Print through [`Context::screen`] only (a closed pipe must not
+/// panic) and respect `--json` there; return errors as values: [`Failure`] where an exit code or a
+/// hint is known, any other error with anyhow context. To add a command, copy `persona.rs`, add
+/// `mod x;` and a line in [`COMMANDS`].
 pub trait Command: Sync {
-    /// Its name, help and arguments. Global arguments are added by the caller.
+    /// Builds its name, help and arguments. The caller adds global arguments.
     fn clap(&self) -> clap::Command;
-    /// Filter of log lines when neither `--log` nor `ATTACHE_LOG` says otherwise.
+    /// Filter of log lines when neither `--log` nor `ATTACHE_LOG` is given.
     fn default_log(&self) -> &'static str {
         "warn"
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>>;
 }
 
-/// What every command may use.
+/// Values that every command may use.
 pub struct Context {
     /// Absolute path of the workspace; it may not exist yet.
     pub workspace: PathBuf,
-    /// This program as it was called, so that what is recommended can be typed: `cargo run` puts nothing on the path.
+    /// This program as it was called, so that recommended commands can be typed: `cargo run` puts
+    /// nothing on `PATH`.
     pub program: String,
     pub screen: Screen,
 }
@@ -111,13 +113,13 @@ pub struct Context {
 impl Context {
     /// Reads and checks the whole configuration; the error holds every problem of every file.
     pub fn config(&self) -> Result<Config, ConfigErrors> {
-        crate::config::load(&self.workspace, &vocabulary())
+        crate::config::load(&self.workspace, &name_catalog())
     }
-    /// Whether `--json` was given.
+    /// Reports whether `--json` was given.
     pub fn json(&self) -> bool {
         self.screen.wants_json()
     }
-    /// Whether stdout is a terminal.
+    /// Reports whether stdout is a terminal.
     pub fn terminal(&self) -> bool {
         self.screen.is_terminal()
     }
@@ -134,16 +136,17 @@ impl Context {
             ))
     }
     /// Opens the database beside a running engine, for listings and requests.
-    pub async fn store_beside(&self) -> anyhow::Result<Store> {
+    pub async fn shared_store(&self) -> anyhow::Result<Store> {
         let workspace = self.require_workspace()?;
-        Ok(Store::open_beside(workspace, Arc::new(SystemClock::new())).await?)
+        Ok(Store::open_shared(workspace, Arc::new(SystemClock::new())).await?)
     }
 
-    /// The same, to leave work in it that only an engine can do.
+    /// Opens the database beside a running engine, to store work that only an engine can do.
     ///
-    /// Errors: [`OpenError::Archive`] where no engine ever works, so that nothing is accepted that nobody will do.
+    /// Errors: [`OpenError::Archive`] where no engine ever works, so that no work is accepted that
+    /// would stay undone.
     pub async fn store_of_engine(&self) -> anyhow::Result<Store> {
-        let store = self.store_beside().await?;
+        let store = self.shared_store().await?;
         match store.archive_header().await? {
             Some(_) => Err(OpenError::Archive.into()),
             None => Ok(store),
@@ -151,10 +154,10 @@ impl Context {
     }
 }
 
-/// Runs one command line and says how it ended; complains on stderr itself.
+/// Runs one command line, prints errors on stderr, and returns the exit code.
 pub async fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
     let args: Vec<OsString> = args.into_iter().collect();
-    // Known before the line is understood, because what is not understood is said in the same form.
+    // Found before parsing, because parse errors are printed in the same format.
     let json = args.iter().skip(1).take_while(|arg| *arg != "--").any(|arg| arg == "--json");
     let program = args.first().map_or("attache".into(), |typed| typed.to_string_lossy().into_owned());
     let matches = match command().try_get_matches_from(args) {
@@ -166,7 +169,8 @@ pub async fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
             return complained(&failure.hint(usage.trim()).into(), json);
         }
         Err(error) => {
-            // Help and version are "errors" that go to stdout; a closed pipe there is no fault.
+            // clap reports help and version as errors that go to stdout; a closed pipe there is no
+            // fault.
             let printed = error.print().map_err(|error| anyhow::Error::new(Unwritten::from(error)));
             return match printed {
                 _ if error.use_stderr() => Exit::Usage,
@@ -181,7 +185,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
-/// Says on stderr what went wrong, unless it is only that nobody reads on.
+/// Prints an error on stderr, unless it is only a closed pipe.
 fn complained(error: &anyhow::Error, json: bool) -> Exit {
     let (exit, hint) = exit::judge(error);
     match json {
@@ -223,7 +227,7 @@ pub fn command() -> clap::Command {
         .subcommands(COMMANDS.iter().map(|command| command.clap()))
 }
 
-/// Heads the options that every command takes, so that a command's own stand together.
+/// Heading of the options that every command takes, so that a command's own options stand together.
 const EVERYWHERE: &str = "Everywhere";
 
 fn global_args() -> [Arg; 5] {

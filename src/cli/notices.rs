@@ -1,9 +1,9 @@
-//! `attache notices list|show`: what the owner is told by mail, and what waits to be told.
+//! `attache notices list|show`: notices sent to the owner by mail, and pending ones.
 
 use super::table::Columns;
 use super::threads::number;
 use super::{Command, Context, Exit, Failure};
-use crate::store::{Notice, NoticeFold, Store, StoreError, Told};
+use crate::store::{Notice, NoticeFold, Notified, Store, StoreError};
 use clap::{Arg, ArgMatches, value_parser};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -24,25 +24,25 @@ impl Command for NoticesCommand {
             "A cause as `list` shows it, or the id of one notice, or the last or first characters of it",
         );
         clap::Command::new("notices")
-            .about("List and show what went wrong, whether or not the owner was told by mail")
+            .about("List and show what went wrong, whether or not the owner was notified by mail")
             .subcommand_required(true)
             .arg_required_else_help(true)
             .subcommand(
                 clap::Command::new("list")
-                    .about("List causes with their facts as the mails fold them, the newest first")
+                    .about("List causes with their events as the mails fold them, the newest first")
                     .arg(limit("Show so many lines at most")),
             )
             .subcommand(
                 clap::Command::new("show")
-                    .about("Show the facts of a cause, or one of them")
+                    .about("Show the events of a cause, or one of them")
                     .arg(which)
-                    .arg(limit("Show so many facts at most, the newest")),
+                    .arg(limit("Show so many events at most, the newest")),
             )
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             let Some((command, args)) = args.subcommand() else { return Ok(Exit::Usage) };
-            let store = context.store_beside().await?;
+            let store = context.shared_store().await?;
             match command {
                 "list" => list(context, &store, number(args, "limit")).await?,
                 _ => show(context, &store, args).await?,
@@ -58,55 +58,56 @@ async fn list(context: &Context, store: &Store, limit: u32) -> anyhow::Result<()
         return context.screen.json(&folds.iter().map(fold_json).collect::<Vec<_>>());
     }
     let rows = folds.iter().map(|fold| {
-        let (told_at, delivery) = told_cells(fold.told.as_ref());
+        let (notified_at, delivery) = notified_cells(fold.notified.as_ref());
         vec![
             fold.cause.clone(),
             fold.count.to_string(),
             fold.first_at.to_string(),
             fold.last_at.to_string(),
-            told_at,
+            notified_at,
             delivery,
             fold.delivery_state.clone().unwrap_or_default(),
             fold.summary.clone(),
         ]
     });
-    let headings = ["CAUSE", "FACTS", "FIRST", "LAST", "TOLD", "DELIVERY", "MAIL", "NEWEST"];
-    let columns = Columns::of(&headings).main("CAUSE").spare(&["FIRST", "DELIVERY", "TOLD", "MAIL", "FACTS"]);
+    let headings = ["CAUSE", "EVENTS", "FIRST", "LAST", "NOTIFIED", "DELIVERY", "MAIL", "NEWEST"];
+    let columns =
+        Columns::of(&headings).main("CAUSE").optional(&["FIRST", "DELIVERY", "NOTIFIED", "MAIL", "EVENTS"]);
     Ok(context.screen.listing(columns, &rows.collect::<Vec<_>>(), "there is no notice")?)
 }
 
 async fn show(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Result<()> {
     let which = args.get_one::<String>("which").map(String::as_str).unwrap_or_default();
     let limit = usize::try_from(number(args, "limit")).unwrap_or(usize::MAX);
-    let mut facts = store.notices_of_cause(which, limit).await?;
-    if facts.is_empty() {
+    let mut events = store.notices_of_cause(which, limit).await?;
+    if events.is_empty() {
         let one = store.find_notice(which).await;
-        facts.push(one.map_err(unknown)?);
+        events.push(one.map_err(unknown)?);
     }
     if context.json() {
-        return context.screen.json(&facts.iter().map(notice_json).collect::<Vec<_>>());
+        return context.screen.json(&events.iter().map(notice_json).collect::<Vec<_>>());
     }
-    for (place, fact) in facts.iter().enumerate() {
+    for (place, event) in events.iter().enumerate() {
         if place > 0 {
             context.screen.line("")?;
         }
-        let (told_at, delivery) = told_cells(fact.told.as_ref());
+        let (notified_at, delivery) = notified_cells(event.notified.as_ref());
         context.screen.fields(&[
-            ("notice", fact.id.to_string()),
-            ("cause", fact.cause.clone()),
-            ("about", format!("{} {}", fact.subject, fact.subject_id)),
-            ("persona", fact.persona.as_ref().map(ToString::to_string).unwrap_or_default()),
-            ("raised", fact.raised_at.to_string()),
-            ("told", told_at),
+            ("notice", event.id.to_string()),
+            ("cause", event.cause.clone()),
+            ("about", format!("{} {}", event.subject, event.subject_id)),
+            ("persona", event.persona.as_ref().map(ToString::to_string).unwrap_or_default()),
+            ("emitted", event.emitted_at.to_string()),
+            ("notified", notified_at),
             ("delivery", delivery),
-            ("what", fact.summary.clone()),
-            ("to do", fact.hint.clone()),
+            ("what", event.summary.clone()),
+            ("to do", event.hint.clone()),
         ])?;
     }
     Ok(())
 }
 
-/// The list shows causes, and they are not cut.
+/// Turns a missing notice into a hint: the list shows causes, and they are not truncated.
 fn unknown(error: StoreError) -> anyhow::Error {
     match error {
         StoreError::Missing { .. } => Failure::new(Exit::NoInput, error.to_string())
@@ -116,10 +117,11 @@ fn unknown(error: StoreError) -> anyhow::Error {
     }
 }
 
-/// When and by which mail; dashes while it is untold.
-fn told_cells(told: Option<&Told>) -> (String, String) {
+/// Instant and mail of a notification; dashes while the notice is pending.
+fn notified_cells(notified: Option<&Notified>) -> (String, String) {
     let dash = || "-".to_owned();
-    told.map_or_else(|| (dash(), dash()), |told| (told.at.to_string(), told.delivery.to_string()))
+    notified
+        .map_or_else(|| (dash(), dash()), |notified| (notified.at.to_string(), notified.delivery.to_string()))
 }
 
 fn fold_json(fold: &NoticeFold) -> Value {
@@ -128,25 +130,25 @@ fn fold_json(fold: &NoticeFold) -> Value {
         "count": fold.count,
         "first_at": fold.first_at.to_string(),
         "last_at": fold.last_at.to_string(),
-        "told_at": fold.told.as_ref().map(|told| told.at.to_string()),
-        "delivery": fold.told.as_ref().map(|told| told.delivery.to_string()),
+        "notified_at": fold.notified.as_ref().map(|notified| notified.at.to_string()),
+        "delivery": fold.notified.as_ref().map(|notified| notified.delivery.to_string()),
         "delivery_state": fold.delivery_state,
         "newest": fold.newest.as_str(),
         "summary": fold.summary,
     })
 }
 
-fn notice_json(fact: &Notice) -> Value {
+fn notice_json(event: &Notice) -> Value {
     json!({
-        "id": fact.id.as_str(),
-        "cause": fact.cause,
-        "kind": fact.kind.as_str(),
-        "persona": fact.persona.as_ref().map(ToString::to_string),
-        "subject": { "kind": fact.subject.as_str(), "id": fact.subject_id },
-        "summary": fact.summary,
-        "hint": fact.hint,
-        "raised_at": fact.raised_at.to_string(),
-        "told_at": fact.told.as_ref().map(|told| told.at.to_string()),
-        "delivery": fact.told.as_ref().map(|told| told.delivery.to_string()),
+        "id": event.id.as_str(),
+        "cause": event.cause,
+        "kind": event.kind.as_str(),
+        "persona": event.persona.as_ref().map(ToString::to_string),
+        "subject": { "kind": event.subject.as_str(), "id": event.subject_id },
+        "summary": event.summary,
+        "hint": event.hint,
+        "emitted_at": event.emitted_at.to_string(),
+        "notified_at": event.notified.as_ref().map(|notified| notified.at.to_string()),
+        "delivery": event.notified.as_ref().map(|notified| notified.delivery.to_string()),
     })
 }

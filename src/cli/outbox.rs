@@ -1,7 +1,8 @@
-//! `attache outbox list|show|retry|cancel|hold|health|check|dkim`: outbound mail on its way, what an operator may do with it,
-//! how the way out is, and the records that let others verify our signatures.
+//! `attache outbox list|show|retry|cancel|hold|health|check|dkim`: outbound mail under way, the
+//! operator's actions on it, the health of the transport, and the DNS records by which receivers
+//! verify our signatures.
 //!
-//! Works beside a running engine, which sees the changes at its next look.
+//! Works beside a running engine, which sees the changes at its next poll.
 
 mod check;
 
@@ -22,7 +23,7 @@ pub struct OutboxCommand;
 
 const LIMIT_DEFAULT: &str = "50";
 const LIMIT_MAX: i64 = 10_000;
-/// What `list` shows unless told otherwise: mail that somebody may have to look at.
+/// Default states of `list`: mail that may need an operator.
 const UNFINISHED: [DeliveryState; 5] = [
     DeliveryState::Queued,
     DeliveryState::Sending,
@@ -70,7 +71,7 @@ impl Command for OutboxCommand {
                 "dkim" => return dkim(context),
                 _ => {}
             }
-            let store = context.store_beside().await?;
+            let store = context.shared_store().await?;
             match command {
                 "health" => health(context, &store).await,
                 "retry" if args.get_flag("all-failed") || args.get_flag("held") => {
@@ -166,7 +167,7 @@ async fn list(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Re
         ]
     });
     let columns = Columns::of(&["ID", "PERSONA", "STATE", "TRIES", "NEXT", "TO", "SUBJECT"])
-        .spare(&["TRIES", "PERSONA"]);
+        .optional(&["TRIES", "PERSONA"]);
     context.screen.listing(columns, &lines.collect::<Vec<_>>(), "nothing is queued")?;
     Ok(Exit::Ok)
 }
@@ -296,13 +297,13 @@ async fn change(context: &Context, store: &Store, command: &str, args: &ArgMatch
     Ok(Exit::Ok)
 }
 
-/// The delivery that was named, by its id or the beginning of it.
+/// Finds the delivery by its id or a prefix of it.
 async fn id(store: &Store, args: &ArgMatches) -> anyhow::Result<DeliveryId> {
     let piece = args.get_one::<String>("id").map_or("", String::as_str);
     store.find_delivery(piece).await.map_err(named_failure)
 }
 
-/// Gives what the person at the keyboard got wrong its exit code and hint.
+/// Gives errors of the user's input their exit code and hint.
 fn named_failure(error: StoreError) -> anyhow::Error {
     match error {
         StoreError::Missing { .. } => Failure::new(Exit::NoInput, error.to_string())
@@ -321,7 +322,7 @@ fn state(delivery: &Delivery) -> String {
     format!("{}{}{copy}", delivery.state.as_str(), if back { " (came back)" } else { "" })
 }
 
-/// What came back, and whether it can be believed.
+/// Columns of a delivery report, with the evidence for its origin.
 fn report_line(report: &DeliveryReport) -> Vec<String> {
     let status = report.status.as_deref().map(|status| format!(" {status}")).unwrap_or_default();
     let permanent = if report.is_hard { ", permanent" } else { "" };

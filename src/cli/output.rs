@@ -1,8 +1,8 @@
-//! How commands print: quiet tables on a terminal, tab-separated lines in a pipe, one JSON value under `--json`. Prose ends
-//! where the terminal ends.
+//! Output of commands: tables on a terminal, tab-separated lines in a pipe, one JSON value under
+//! `--json`. Prose wraps at the width of the terminal.
 //!
-//! Everything a command prints goes through [`Screen`], so that a closed pipe ends the command instead of
-//! panicking, and so that text that came from mail cannot drive the terminal.
+//! Everything a command prints goes through [`Screen`], so that a closed pipe ends the command
+//! instead of panicking, and so that text from mail cannot drive the terminal.
 
 use super::table::{self, Columns};
 use super::{times, wrap};
@@ -15,16 +15,16 @@ use std::time::Duration;
 pub(super) const BOLD: Style = Style::new().bold();
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default();
-/// How long a sentence on stderr may take to be written.
-const STDERR_PATIENCE: Duration = Duration::from_secs(1);
+/// Timeout of writing one sentence to stderr.
+const STDERR_GRACE_PERIOD: Duration = Duration::from_secs(1);
 
-/// Output that did not arrive.
+/// Error of output that was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum Unwritten {
-    /// The reader went away (`| head`). Ends a command quietly.
+    /// The reader closed the pipe (`| head`). Ends a command quietly.
     #[error("nobody reads the output any more")]
     PipeClosed,
-    /// The device failed, such as a full disk below `> file`: what was asked for is not there.
+    /// The device failed, such as a full disk below `> file`: the requested output is incomplete.
     #[error("the output cannot be written")]
     Failed(#[source] std::io::Error),
 }
@@ -38,14 +38,14 @@ impl From<std::io::Error> for Unwritten {
     }
 }
 
-/// Where a command prints.
+/// Destination of a command's output.
 pub struct Screen {
     out: Mutex<Box<dyn Write + Send>>,
     terminal: bool,
-    /// Columns of the terminal, where that is known.
+    /// Columns of the terminal, if known.
     width: Option<usize>,
     json: bool,
-    /// Lists in a pipe begin with the names of their columns.
+    /// `true`: lists in a pipe begin with the names of their columns.
     header: bool,
 }
 
@@ -57,29 +57,29 @@ impl Screen {
         let screen = Self::new(Box::new(anstream::AutoStream::auto(std::io::stdout())), terminal, json);
         Self { width, ..screen }
     }
-    /// The same, whose lists in a pipe begin with the names of their columns.
+    /// Sets whether lists in a pipe begin with the names of their columns.
     #[must_use]
     pub fn with_header(self, header: bool) -> Self {
         Self { header, ..self }
     }
-    /// The same on a terminal of so many columns.
+    /// Sets the number of columns of the terminal.
     #[must_use]
     pub fn with_width(self, width: usize) -> Self {
         Self { width: Some(width), ..self }
     }
-    /// Any other place, for tests and pagers.
+    /// Prints to any other writer, for tests and pagers.
     pub fn new(out: Box<dyn Write + Send>, terminal: bool, json: bool) -> Self {
         Self { out: Mutex::new(out), terminal, width: None, json, header: false }
     }
-    /// Whether a person looks at a terminal.
+    /// Reports whether stdout is a terminal.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
-    /// Whether `--json` was given.
+    /// Reports whether `--json` was given.
     pub fn wants_json(&self) -> bool {
         self.json
     }
-    /// Prints text and a line end. Control characters and escape sequences are taken out first.
+    /// Prints text and a line end. Control characters and escape sequences are removed first.
     pub fn line(&self, text: impl AsRef<str>) -> Result<(), Unwritten> {
         self.raw(&format!("{}\n", printable(text.as_ref())))
     }
@@ -92,11 +92,11 @@ impl Screen {
             self.raw(&format!("{text}\n"))
         }
     }
-    /// A stored instant as it is told here: in the reader's zone on a terminal.
+    /// Formats a stored instant for display: in the local time zone on a terminal.
     pub fn moment(&self, at: &str) -> String {
         if self.terminal { times::localised(at) } else { at.to_owned() }
     }
-    /// The same of every instant in a line of ours.
+    /// Formats every instant in a line as [`Screen::moment`] does.
     pub fn moments(&self, line: &str) -> String {
         if self.terminal { times::localised_words(line) } else { line.to_owned() }
     }
@@ -106,8 +106,9 @@ impl Screen {
     }
     /// Prints a listing: a JSON array under `--json`, else one row per item.
     ///
-    /// On a terminal the rows stand under their headings, or `nothing` says that there is none; in a pipe they are
-    /// tab-separated, as `cut` and `awk` want them, with headings when `--header` was given.
+    /// On a terminal the rows stand under their headings, or `nothing` says that there is none; in
+    /// a pipe they are tab-separated, as `cut` and `awk` expect them, with headings when `--header`
+    /// was given.
     pub fn list<'c, T: Serialize>(
         &self,
         items: &[T],
@@ -121,7 +122,7 @@ impl Screen {
         let rows = items.iter().map(row).collect::<Vec<_>>();
         Ok(self.listing(columns, &rows, nothing)?)
     }
-    /// Prints rows as [`Screen::list`] does, for output whose JSON is made elsewhere.
+    /// Prints rows as [`Screen::list`] does, for output whose JSON is produced elsewhere.
     pub fn listing<'c>(
         &self,
         columns: impl Into<Columns<'c>>,
@@ -133,7 +134,7 @@ impl Screen {
         }
         self.table(columns, rows)
     }
-    /// Prints rows that are a part of something.
+    /// Prints rows within a larger output.
     pub fn table<'c>(&self, columns: impl Into<Columns<'c>>, rows: &[Vec<String>]) -> Result<(), Unwritten> {
         let columns = columns.into();
         if self.terminal {
@@ -143,7 +144,7 @@ impl Screen {
         let headings: Vec<Vec<String>> = if self.header { vec![headings] } else { Vec::new() };
         self.raw(&(tabbed(&headings) + &tabbed(rows)))
     }
-    /// Prints label and value pairs of one thing, the labels aligned.
+    /// Prints pairs of label and value, the labels aligned.
     pub fn fields(&self, fields: &[(&str, String)]) -> Result<(), Unwritten> {
         let width = fields.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
         let lines = fields.iter().map(|(label, value)| {
@@ -153,27 +154,28 @@ impl Screen {
         });
         self.raw(&lines.collect::<String>())
     }
-    /// Prints text line by line behind a mark, so that it cannot imitate what stands around it.
+    /// Prints text line by line behind a mark, so that it cannot imitate the surrounding output.
     pub fn behind(&self, mark: &str, text: &str) -> Result<(), Unwritten> {
         let lines = printable(text);
         let lines = lines.lines().map(|line| self.broken(&format!("{mark}{line}"), mark) + "\n");
         self.raw(&lines.collect::<String>())
     }
-    /// A line that is broken where the terminal ends; what follows the first part stands behind `hang`.
+    /// Wraps a line at the width of the terminal; the lines after the first are prefixed with
+    /// `hang`.
     fn broken(&self, line: &str, hang: &str) -> String {
         let Some(width) = self.width.filter(|_| self.terminal) else { return line.to_owned() };
         let parts = wrap::breaks(line, width, hang.chars().count());
         parts.into_iter().map(|range| &line[range]).collect::<Vec<_>>().join(&format!("\n{hang}"))
     }
-    /// Prints a mail: byte by byte in a pipe, made harmless on a terminal.
+    /// Prints a mail: byte by byte in a pipe, without control characters on a terminal.
     pub fn bytes(&self, bytes: &[u8]) -> Result<(), Unwritten> {
         if self.terminal {
             return self.raw(&printable(&String::from_utf8_lossy(bytes)));
         }
         self.written(bytes)
     }
-    /// Prints pieces of text, each in its own style, and a line end. Styles show on a terminal only, and there the line
-    /// is broken where the terminal ends.
+    /// Prints pieces of text, each in its own style, and a line end. Styles show on a terminal
+    /// only, and there the line wraps at its width.
     pub fn styled(&self, pieces: &[(Style, &str)]) -> Result<(), Unwritten> {
         let pieces = pieces.iter().map(|(style, piece)| (*style, printable(piece))).collect::<Vec<_>>();
         let line = pieces.iter().map(|(_, piece)| piece.as_str()).collect::<String>();
@@ -191,7 +193,7 @@ impl Screen {
         }
         self.raw(&format!("{text}\n"))
     }
-    /// Adds the part of a line that lies in `range`, each piece in its style.
+    /// Appends the part of a line that lies in `range`, each piece in its style.
     fn paint(&self, pieces: &[(Style, String)], range: std::ops::Range<usize>, text: &mut String) {
         let mut begin = 0;
         for (style, piece) in pieces {
@@ -206,7 +208,7 @@ impl Screen {
             begin += piece.len();
         }
     }
-    /// Text that is already safe. Flushes, so that a reader in a pipe sees it now.
+    /// Prints text that is already safe, and flushes it, so that a reader of a pipe sees it now.
     fn raw(&self, text: &str) -> Result<(), Unwritten> {
         self.written(text.as_bytes())
     }
@@ -216,16 +218,17 @@ impl Screen {
     }
 }
 
-/// One JSON value as pretty text that is safe on a terminal: what JSON itself lets through is escaped.
+/// Formats one JSON value as pretty text that is safe on a terminal: control characters that JSON
+/// permits are escaped.
 pub fn json_text(value: &impl Serialize) -> serde_json::Result<String> {
     Ok(escaped(&serde_json::to_string_pretty(value)?))
 }
 
-/// JSON text in which what could drive a terminal is escaped.
+/// Escapes the characters of JSON text that could drive a terminal.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
-        // Such characters stand only inside strings, where an escape means the same.
+        // Such characters occur only inside strings, where an escape is equivalent.
         if c != '\n' && is_hostile(c) {
             safe.push_str(&format!("\\u{:04x}", u32::from(c)));
         } else {
@@ -235,14 +238,14 @@ fn escaped(text: &str) -> String {
     safe
 }
 
-/// Text without anything that drives a terminal: escape sequences, control characters but line end and tab, and
-/// the direction overrides that make text read other than it is.
+/// Removes everything that drives a terminal: escape sequences, control characters but line end and
+/// tab, and the direction overrides that reorder text.
 pub fn printable(text: &str) -> String {
     let stripped = anstream::adapter::strip_str(text).to_string();
     stripped.chars().filter(|c| matches!(c, '\n' | '\t') || !is_hostile(*c)).collect()
 }
 
-/// [`printable`] text on one line, for a cell of a table.
+/// Returns [`printable`] text on one line, for a cell of a table.
 pub fn one_line(text: &str) -> String {
     printable(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -257,7 +260,7 @@ fn tabbed(rows: &[Vec<String>]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// A word of a shell command, in quotes when it needs them.
+/// Quotes a word of a shell command if it needs quotes.
 pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -278,8 +281,8 @@ pub fn complain(error: &anyhow::Error, hint: Option<&str>) {
     to_stderr(text);
 }
 
-/// Prints an error to stderr as one line of JSON, so that it stands apart from log lines: `error`, `causes`, `hint` (or
-/// `null`) and `exit_code`.
+/// Prints an error to stderr as one line of JSON, so that it is distinct from log lines: `error`,
+/// `causes`, `hint` (or `null`) and `exit_code`.
 pub fn complain_json(error: &anyhow::Error, hint: Option<&str>, exit_code: u8) {
     let causes = error.chain().skip(1).map(ToString::to_string).collect::<Vec<_>>();
     let said = serde_json::json!({
@@ -293,20 +296,20 @@ pub fn remark(text: &str) {
     to_stderr(format!("{}\n", printable(text)));
 }
 
-/// Writes to stderr, and waits for it only so long: a pipe that nobody reads must not keep a command from its end.
+/// Writes to stderr with a timeout: a pipe without a reader must not keep a command from its end.
 fn to_stderr(text: String) {
     let (written, is_written) = std::sync::mpsc::channel();
     let write = move || {
-        // Nobody is left to be told that stderr is closed.
+        // No channel is left to report that stderr is closed.
         let _unheard = anstream::stderr().lock().write_all(text.as_bytes());
         let _too_late = written.send(());
     };
     if std::thread::Builder::new().name("stderr".to_owned()).spawn(write).is_ok() {
-        let _unread = is_written.recv_timeout(STDERR_PATIENCE);
+        let _unread = is_written.recv_timeout(STDERR_GRACE_PERIOD);
     }
 }
 
-/// Prints to stderr what can be done next, as after an error.
+/// Prints the next step to stderr, as after an error.
 pub fn hint(text: &str) {
     let line = format!("{HINT}hint:{HINT:#} {}\n", printable(text));
     let _unheard = anstream::stderr().lock().write_all(line.as_bytes());

@@ -1,10 +1,10 @@
-//! `attache persona list|show|create`: who lives in this workspace.
+//! `attache persona list|show|create`: the personas of this workspace.
 
 use super::table::Columns;
 use super::{Command, Context, Exit, Failure, in_force, output};
 use crate::config::{Persona, check_name, description, show_persona};
+use crate::context::resolvers::knowledge::{self, Survey, Surveyed};
 use crate::domain::{Address, PersonaId};
-use crate::harness::resolvers::knowledge::{self, Survey, Surveyed};
 use clap::{Arg, ArgMatches};
 use futures_util::future::BoxFuture;
 use serde_json::json;
@@ -114,7 +114,7 @@ fn show(context: &Context, id: &str) -> anyhow::Result<Exit> {
         ("tools", tools),
         ("timezone", persona.timezone.name().to_owned()),
         ("folder", persona.folder.display().to_string()),
-        ("knowledge", told(&knowledge)),
+        ("knowledge", described(&knowledge)),
         ("responsibilities", responsibilities.join(", ")),
     ])?;
     let used = knowledge.used.iter().map(|file| {
@@ -131,7 +131,7 @@ fn show(context: &Context, id: &str) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// What of the persona's knowledge its runs can be given.
+/// Parts of the persona's knowledge that its runs can load.
 fn surveyed(persona: &Persona) -> anyhow::Result<Survey> {
     let unreadable = |source| {
         Failure::new(Exit::NoInput, format!("cannot read the folder of `{}`", persona.id)).because(source)
@@ -139,7 +139,7 @@ fn surveyed(persona: &Persona) -> anyhow::Result<Survey> {
     Ok(knowledge::survey(&persona.folder).map_err(unreadable)?)
 }
 
-fn told(knowledge: &Survey) -> String {
+fn described(knowledge: &Survey) -> String {
     let tokens: usize = knowledge.used.iter().map(|file| file.tokens).sum();
     let left_out = match knowledge.left_out.len() {
         0 => String::new(),
@@ -152,7 +152,7 @@ fn joined(addresses: &[Address]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Markdown files directly below one of a persona's folders, in order.
+/// Markdown files directly below one of a persona's folders, sorted.
 fn pages(persona: &Persona, folder: &str) -> Vec<String> {
     let entries = std::fs::read_dir(persona.folder.join(folder)).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -187,7 +187,7 @@ fn create(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     }
     let personas = context.workspace.join("personas");
     let folder = personas.join(id.as_str());
-    // A link that leads nowhere is in the way too.
+    // A dangling link also blocks the name.
     if folder.symlink_metadata().is_ok() {
         return Err(Failure::new(Exit::CannotCreate, format!("`personas/{id}` exists already")).into());
     }
@@ -206,7 +206,7 @@ fn create(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// What the files of a new persona say.
+/// Contents of the files of a new persona.
 pub(super) struct Folder<'a> {
     pub name: &'a str,
     pub address: &'a str,
@@ -217,7 +217,8 @@ pub(super) struct Folder<'a> {
 /// The files of a new persona.
 pub(super) const FILES: [&str; 3] = ["persona.json", "PERSONA.md", "active.md"];
 
-/// Writes a whole persona beside its place; the rename that follows makes it visible at once.
+/// Writes a whole persona into a temporary folder; the rename that follows makes it visible at
+/// once.
 pub(super) fn write_folder(personas: &Path, id: &PersonaId, persona: &Folder<'_>) -> io::Result<()> {
     let draft = personas.join(format!(".{id}.new"));
     match std::fs::remove_dir_all(&draft) {

@@ -1,4 +1,5 @@
-//! Long work on a terminal: how far it is. Drawn on stderr, and nowhere when stderr is no terminal or `--json` was given.
+//! Progress of long work, drawn on stderr; not drawn when stderr is no terminal or `--json` was
+//! given.
 
 use super::Context;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -6,10 +7,10 @@ use std::future::Future;
 use std::path::Path;
 use std::time::Duration;
 
-/// Between two looks at work that does not tell by itself how far it is.
+/// Interval between two polls of work that does not report its progress.
 const GLANCE: Duration = Duration::from_millis(200);
 
-/// A bar over a known number of things, such as `runs`.
+/// A bar over a known number of items, such as `runs`.
 pub fn bar(context: &Context, total: u64, things: &str) -> ProgressBar {
     shaped(context, ProgressBar::new(total), &format!("{{bar:24}} {{pos}}/{{len}} {things}, {{eta}} left"))
 }
@@ -19,7 +20,7 @@ pub fn bytes(context: &Context, total: u64) -> ProgressBar {
     shaped(context, ProgressBar::new(total), "{bar:16} {binary_bytes}/{binary_total_bytes} {msg}, {eta} left")
 }
 
-/// Something that turns, with what is done now, while nobody knows how long it takes.
+/// A spinner with the current action, for work of unknown duration.
 pub fn spinner(context: &Context, doing: impl Into<String>) -> ProgressBar {
     let spinner = shaped(context, ProgressBar::new_spinner(), "{spinner} {msg}, {elapsed}");
     spinner.set_message(doing.into());
@@ -30,18 +31,18 @@ fn shaped(context: &Context, bar: ProgressBar, shape: &str) -> ProgressBar {
     match ProgressStyle::with_template(shape) {
         _ if context.json() => ProgressBar::hidden(),
         Ok(style) => bar.with_style(style),
-        // The shapes are constants, and right.
+        // The templates are constants and valid.
         Err(_) => bar,
     }
 }
 
-/// Does work beside a spinner.
+/// Runs a future while a spinner turns.
 pub async fn turning<T>(context: &Context, doing: &str, work: impl Future<Output = T>) -> T {
     let spinner = spinner(context, doing);
     beside(&spinner, ProgressBar::tick, work).await
 }
 
-/// Copies into a file that grows, beside a bar that shows how far it is.
+/// Copies into a file that grows, with a bar that shows the progress.
 pub async fn growing<T>(
     context: &Context,
     (file, total): (&Path, u64),

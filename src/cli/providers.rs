@@ -1,15 +1,17 @@
-//! `attache providers list|check|test`: which providers there are, whether they work, and what one says to a real call.
+//! `attache providers list|check|test`: the configured providers, their health, and the answer of
+//! one to a real call.
 //!
-//! `list` reads configuration and database, `check` asks the providers and costs nothing, `test` makes two small calls.
+//! `list` reads configuration and database, `check` asks the providers and costs nothing, `test`
+//! makes two small calls.
 
 use super::table::Columns;
 use super::{Command, Context, Exit, Failure, output};
 use crate::clock::SystemClock;
 use crate::config::{Config, dollars};
 use crate::domain::Timestamp;
-use crate::harness::providers::LoopOwner;
-use crate::harness::roster::{self, Finding, Seat, User};
-use crate::harness::trial::{self, Folder, Trial, Tried};
+use crate::providers::LoopOwner;
+use crate::runs::probe::{self, Folder, Probe, Tried};
+use crate::runs::provider_status::{self, Finding, Seat, User};
 use crate::store::ProviderCalls;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use futures_util::future::{BoxFuture, join_all};
@@ -60,9 +62,9 @@ impl Command for ProvidersCommand {
 }
 
 async fn list(context: &Context, config: &Config) -> anyhow::Result<Exit> {
-    let calls = context.store_beside().await?.provider_calls().await?;
+    let calls = context.shared_store().await?.provider_calls().await?;
     let of = |seat: &Seat| calls.iter().find(|calls| calls.provider == seat.name);
-    let mut seats = roster::seats(config);
+    let mut seats = provider_status::seats(config);
     seats.sort_by_key(|seat| seat.users.is_empty());
     if context.json() {
         let values: Vec<Value> = seats.iter().map(|seat| listed_json(seat, of(seat))).collect();
@@ -72,7 +74,7 @@ async fn list(context: &Context, config: &Config) -> anyhow::Result<Exit> {
     let rows: Vec<Vec<String>> = seats.iter().map(|seat| listed_row(seat, of(seat))).collect();
     let headings =
         ["PROVIDER", "USED BY", "MODEL", "KEY", "ENDPOINT", "CALLS", "LAST SUCCESS", "TOOK", "LAST FAILURE"];
-    let columns = Columns::of(&headings).spare(&["TOOK", "ENDPOINT", "LAST SUCCESS", "CALLS"]);
+    let columns = Columns::of(&headings).optional(&["TOOK", "ENDPOINT", "LAST SUCCESS", "CALLS"]);
     context.screen.listing(columns, &rows, "there is no provider")?;
     Ok(Exit::Ok)
 }
@@ -107,21 +109,21 @@ fn listed_row(seat: &Seat, calls: Option<&ProviderCalls>) -> Vec<String> {
 }
 
 fn listed_json(seat: &Seat, calls: Option<&ProviderCalls>) -> Value {
-    let spelled = |at: Option<Timestamp>| at.map(|at| at.to_string());
+    let formatted = |at: Option<Timestamp>| at.map(|at| at.to_string());
     let owner = seat.loop_owner().map(|owner| match owner {
         LoopOwner::Engine => "engine",
         LoopOwner::Agent => "agent",
     });
     let failure = calls.filter(|calls| calls.last_failure_at.is_some()).map(|calls| {
         json!({
-            "at": spelled(calls.last_failure_at),
+            "at": formatted(calls.last_failure_at),
             "class": calls.last_failure_class,
             "message": calls.last_failure_message,
         })
     });
     json!({
         "name": seat.name,
-        "adapter": roster::adapter(&seat.name),
+        "adapter": provider_status::adapter(&seat.name),
         "used_by": users_json(seat),
         "loop_owner": owner,
         "endpoint": seat.endpoint(),
@@ -129,7 +131,7 @@ fn listed_json(seat: &Seat, calls: Option<&ProviderCalls>) -> Value {
         "error": seat.provider.as_ref().err().map(ToString::to_string),
         "calls": calls.map_or(0, |calls| calls.calls),
         "failures": calls.map_or(0, |calls| calls.failures),
-        "last_success_at": spelled(calls.and_then(|calls| calls.last_success_at)),
+        "last_success_at": formatted(calls.and_then(|calls| calls.last_success_at)),
         "last_model": calls.and_then(|calls| calls.last_model.as_deref()),
         "last_latency_ms": calls.and_then(|calls| calls.last_latency_ms),
         "last_failure": failure,
@@ -142,19 +144,19 @@ fn users_json(seat: &Seat) -> Value {
 
 async fn check(context: &Context, config: &Config, args: &ArgMatches) -> anyhow::Result<Exit> {
     let named: Vec<&String> = args.get_many::<String>("id").into_iter().flatten().collect();
-    let mut seats = roster::seats(config);
+    let mut seats = provider_status::seats(config);
     for name in &named {
         find(&seats, name)?;
     }
     seats.retain(|seat| if named.is_empty() { !seat.users.is_empty() } else { named.contains(&&seat.name) });
     let clock = SystemClock::new();
-    let findings = join_all(seats.iter().map(|seat| roster::check(seat, &clock))).await;
+    let findings = join_all(seats.iter().map(|seat| provider_status::check(seat, &clock))).await;
     let found = || seats.iter().zip(&findings);
     if context.json() {
         context.screen.json(&found().map(|(seat, finding)| found_json(seat, finding)).collect::<Vec<_>>())?;
     } else {
         for (seat, finding) in found() {
-            context.screen.line(format!("{}\t{}", seat.name, told(finding)))?;
+            context.screen.line(format!("{}\t{}", seat.name, finding_text(finding)))?;
             for advice in advised(seat, finding) {
                 context.screen.line(format!("\t{advice}"))?;
             }
@@ -163,8 +165,8 @@ async fn check(context: &Context, config: &Config, args: &ArgMatches) -> anyhow:
     Ok(if findings.iter().all(Finding::is_good) { Exit::Ok } else { Exit::Failed })
 }
 
-/// One line: what was found, or why nothing was.
-fn told(finding: &Finding) -> String {
+/// Formats a finding, or the reason that there is none, on one line.
+fn finding_text(finding: &Finding) -> String {
     let health = match &finding.health {
         Ok(health) => health,
         Err(error) => return format!("does not work: {}: {error}", error.class),
@@ -179,13 +181,13 @@ fn told(finding: &Finding) -> String {
     format!("{works}: {}", parts.join(", "))
 }
 
-/// What is to be done, one line each.
+/// Recommended steps, one line each.
 fn advised(seat: &Seat, finding: &Finding) -> Vec<String> {
     let missing = finding.models.iter().filter(|model| !model.is_listed).map(|listed| {
         let near = listed.near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         format!("model `{}` is not among its models{near}", listed.model)
     });
-    let error = finding.health.as_ref().err().map(|error| roster::advice(seat, error.class));
+    let error = finding.health.as_ref().err().map(|error| provider_status::advice(seat, error.class));
     let toolless = seat.without_tools.iter();
     let toolless = toolless.map(|persona| format!("its model does not get the tools of persona `{persona}`"));
     error.into_iter().chain(missing).chain(toolless).collect()
@@ -221,7 +223,7 @@ fn find<'a>(seats: &'a [Seat], name: &str) -> Result<&'a Seat, Failure> {
 }
 
 async fn test(context: &Context, config: &Config, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let seats = roster::seats(config);
+    let seats = provider_status::seats(config);
     let seat = find(&seats, args.get_one::<String>("id").map_or("", String::as_str))?;
     let in_use = seat.users.first().map(|user| &user.model);
     let Some(model) = args.get_one::<String>("model").or(in_use) else {
@@ -230,28 +232,28 @@ async fn test(context: &Context, config: &Config, args: &ArgMatches) -> anyhow::
     };
     let provider = seat.provider.as_ref().map_err(|error| {
         let failure = Failure::new(Exit::Unavailable, format!("provider `{}` cannot be used", seat.name));
-        failure.hint(roster::advice(seat, error.class)).because(error.clone())
+        failure.hint(provider_status::advice(seat, error.class)).because(error.clone())
     })?;
     let path = args.get_one::<PathBuf>("capture");
-    let trial = Trial {
+    let probe = Probe {
         provider: provider.as_ref(),
         model,
         clock: &SystemClock::new(),
         folder: &config.workspace,
         capture: path.map(|path| Folder { path, secrets: &config.secrets }),
     };
-    trial.prepare().map_err(|error| uncaptured(&error))?;
+    probe.prepare().map_err(|error| uncaptured(&error))?;
     let (mut values, mut is_good) = (Vec::new(), true);
-    for call in trial.calls() {
-        let tried = trial.make(*call).await.map_err(|error| uncaptured(&error))?;
+    for call in probe.calls() {
+        let tried = probe.make(*call).await.map_err(|error| uncaptured(&error))?;
         is_good &= tried.fault().is_none();
         if !context.json() {
-            context.screen.line(trial::clean(&tried_line(&tried), &config.secrets))?;
+            context.screen.line(probe::clean(&tried_line(&tried), &config.secrets))?;
             for file in &tried.files {
                 context.screen.line(format!("\twritten: {}", file.display()))?;
             }
         }
-        let value = trial::clean(&tried_json(&tried).to_string(), &config.secrets);
+        let value = probe::clean(&tried_json(&tried).to_string(), &config.secrets);
         values.push(serde_json::from_str::<Value>(&value).unwrap_or_default());
     }
     if context.json() {

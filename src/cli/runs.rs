@@ -1,4 +1,5 @@
-//! `attache runs list|show|cancel|retry|answer`: what personas did, and what an operator may do about it.
+//! `attache runs list|show|cancel|retry|answer`: the runs of the personas, and the operator's
+//! actions on them.
 
 use super::output::Screen;
 use super::replay::{find_letter, find_run, no_such_run};
@@ -20,7 +21,7 @@ pub struct RunsCommand;
 
 impl Command for RunsCommand {
     fn clap(&self) -> clap::Command {
-        // No run waits for an approval before there are approvals.
+        // No run waits for an approval before approvals exist.
         let states = RunState::ALL.iter().filter(|state| **state != RunState::WaitingApproval);
         let states = PossibleValuesParser::new(states.map(|state| state.as_str()));
         let state = Arg::new("state")
@@ -67,7 +68,7 @@ impl Command for RunsCommand {
             }
             let store = match command {
                 "answer" | "retry" => context.store_of_engine().await?,
-                _ => context.store_beside().await?,
+                _ => context.shared_store().await?,
             };
             if command == "retry" && args.get_flag("failed") {
                 return retry_failed(context, &store, args).await;
@@ -95,7 +96,7 @@ impl Command for RunsCommand {
 async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let states = args.get_many::<String>("state").into_iter().flatten();
     let since = args.get_one::<String>("since").map(|typed| instant(typed)).transpose()?;
-    let store = context.store_beside().await?;
+    let store = context.shared_store().await?;
     let filter = RunFilter {
         states: states.filter_map(|word| RunState::parse(word)).collect(),
         persona: persona_of(context, &store, args).await?,
@@ -123,15 +124,15 @@ async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
         ]
     });
     let columns = Columns::of(&["ID", "QUEUED", "PERSONA", "TRIGGER", "STATE", "WHY", "SUBJECT"])
-        .spare(&["TRIGGER", "PERSONA"]);
+        .optional(&["TRIGGER", "PERSONA"]);
     context.screen.listing(columns, &rows.collect::<Vec<_>>(), "there is no such run")?;
     Ok(Exit::Ok)
 }
 
-/// Before this day there is nothing.
+/// Earliest instant that is accepted.
 const THE_FIRST: &str = "1970-01-01T00:00:00Z";
 
-/// `24h` ago, a day in UTC from its beginning, or an instant.
+/// Parses `24h` (an age), a day in UTC (its beginning), or an instant.
 pub fn instant(typed: &str) -> Result<Timestamp, Failure> {
     let ago = || {
         let (count, unit) = typed.split_at(typed.find(|c: char| !c.is_ascii_digit())?);
@@ -143,7 +144,7 @@ pub fn instant(typed: &str) -> Result<Timestamp, Failure> {
             _ => return None,
         };
         let span = Duration::from_secs(count.parse::<u64>().ok()?.checked_mul(seconds)?);
-        // Nobody means a time before there were letters.
+        // A time before 1970 is a typing error.
         Some(SystemClock::new().now().minus(span))
             .filter(|at| Timestamp::parse(THE_FIRST).is_some_and(|first| *at > first))
     };
@@ -199,7 +200,8 @@ fn show(context: &Context, record: &RunRecord) -> anyhow::Result<()> {
     let said = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
     let error = run.error.as_ref().map(|error| format!("{}: {}", error.class, error.message));
     let slot = record.slot.iter().map(|slot| ("slot", slot.named()));
-    let terms = record.slot.iter().map(|slot| ("terms", slot.terms())).filter(|(_, told)| !told.is_empty());
+    let options =
+        record.slot.iter().map(|slot| ("terms", slot.options())).filter(|(_, value)| !value.is_empty());
     let mut fields = vec![
         ("run", run.id.clone()),
         ("persona", run.persona.clone()),
@@ -222,7 +224,7 @@ fn show(context: &Context, record: &RunRecord) -> anyhow::Result<()> {
         ("started", said(&run.started_at)),
         ("finished", said(&run.finished_at)),
     ];
-    fields.extend(slot.chain(terms));
+    fields.extend(slot.chain(options));
     screen.fields(&fields)?;
     section(screen, "\nlimits", &["PURSE", "SPAN", "MAX", "SET BY"], &limits(record))?;
     if let Some(context) = &record.context {
@@ -236,26 +238,32 @@ fn show(context: &Context, record: &RunRecord) -> anyhow::Result<()> {
             vec![entry.resolver.clone(), entry.source.clone(), bytes, tokens, entry.outcome.clone(), why]
         });
         let headings = ["RESOLVER", "SOURCE", "BYTES", "TOKENS", "OUTCOME", "WHY"];
-        screen.table(Columns::of(&headings).main("SOURCE").spare(&["BYTES"]), &rows.collect::<Vec<_>>())?;
+        screen
+            .table(Columns::of(&headings).main("SOURCE").optional(&["BYTES"]), &rows.collect::<Vec<_>>())?;
     }
     section(screen, "\nturns", &["TURN", "TRY", "STATE", "MODEL", "IN", "OUT", "ERROR"], &turns(record))?;
     section(screen, "\ncalls", &["ID", "TOOL", "ENDED", "ARGUMENTS"], &calls(record))?;
-    let columns = ["MESSAGE", "FATE", "DELIVERY", "RECIPIENT", "STATE", "LAST REPLY"];
+    let columns = ["MESSAGE", "OUTCOME", "DELIVERY", "RECIPIENT", "STATE", "LAST REPLY"];
     section(screen, "\nmails", &columns, &mails(record))?;
     let Some(output) = &record.output else { return Ok(()) };
     screen.heading(format!("\noutput, {} repairs", output.repairs))?;
     Ok(screen.line(format!("{:#}", output.value))?)
 }
 
-/// The bounds on tokens and money that the run began with.
+/// The bounds on tokens and money with which the run began.
 fn limits(record: &RunRecord) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
-    for purse in record.run.limits.as_ref().and_then(Value::as_array).into_iter().flatten() {
+    for account in record.run.limits.as_ref().and_then(Value::as_array).into_iter().flatten() {
         let said = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         for (key, unit) in [("cost_max", "usd"), ("tokens_max", "tokens")] {
-            if let Some(bound) = purse.get(key).filter(|bound| !bound.is_null()) {
+            if let Some(bound) = account.get(key).filter(|bound| !bound.is_null()) {
                 let max = format!("{} {unit}", said(&bound[unit]));
-                rows.push(vec![said(&purse["purse"]), said(&purse["span"]), max, said(&bound["origin"])]);
+                rows.push(vec![
+                    said(&account["account"]),
+                    said(&account["span"]),
+                    max,
+                    said(&bound["origin"]),
+                ]);
             }
         }
     }
@@ -289,7 +297,7 @@ fn turns(record: &RunRecord) -> Vec<Vec<String>> {
 }
 
 fn calls(record: &RunRecord) -> Vec<Vec<String>> {
-    /// Characters of a row's arguments.
+    /// Maximum characters of a row's arguments.
     const ARGUMENTS_CHARS_MAX: usize = 120;
     let row = |call: &crate::replay::CallRecord| {
         let ended = match &call.result {
@@ -304,22 +312,22 @@ fn calls(record: &RunRecord) -> Vec<Vec<String>> {
     record.calls.iter().map(row).collect()
 }
 
-/// One row per recipient; one for a mail that has none.
+/// One row per recipient; one row for a mail without recipients.
 fn mails(record: &RunRecord) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for mail in &record.mails {
-        let (id, fate) = (mail.message.id.clone(), mail.message.disposition.clone());
+        let (id, outcome) = (mail.message.id.clone(), mail.message.disposition.clone());
         let Some(delivery) = &mail.delivery else {
-            rows.push([id, fate].into_iter().chain(std::iter::repeat_n(String::new(), 4)).collect());
+            rows.push([id, outcome].into_iter().chain(std::iter::repeat_n(String::new(), 4)).collect());
             continue;
         };
         for recipient in &delivery.recipients {
             let code = recipient.last_code.map(|code| code.to_string());
             let reply =
                 [code, recipient.last_reply.clone()].into_iter().flatten().collect::<Vec<_>>().join(" ");
-            let (id, fate) = (id.clone(), fate.clone());
+            let (id, outcome) = (id.clone(), outcome.clone());
             let (to, state) = (recipient.recipient.clone(), recipient.state.clone());
-            rows.push(vec![id, fate, delivery.id.clone(), to, state, reply]);
+            rows.push(vec![id, outcome, delivery.id.clone(), to, state, reply]);
         }
     }
     rows
@@ -340,7 +348,7 @@ async fn cancel(context: &Context, store: &Store, run: &RunId) -> anyhow::Result
 
 fn retry_command() -> clap::Command {
     let classes = PossibleValuesParser::new(ErrorClass::ALL.iter().map(|class| class.as_str()));
-    // Not `requires("failed")`: clap waives that as soon as what conflicts with it is given.
+    // Not `requires("failed")`: clap waives it when an argument that conflicts with it is given.
     let of_failed = |name: &'static str, value: &'static str| {
         Arg::new(name).long(name).value_name(value).conflicts_with("id")
     };
@@ -356,7 +364,7 @@ fn retry_command() -> clap::Command {
         .group(clap::ArgGroup::new("which").args(["id", "failed"]).required(true))
 }
 
-/// The morning after an expired key: everything that failed, in one go.
+/// Retries all failed runs at once, such as after an expired key.
 async fn retry_failed(context: &Context, store: &Store, args: &ArgMatches) -> anyhow::Result<Exit> {
     let which = FailedRuns {
         class: args.get_one::<String>("class").and_then(|word| ErrorClass::parse(word)),

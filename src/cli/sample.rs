@@ -1,6 +1,7 @@
-//! The workspace of `attache demo`, embedded in the binary: the repository's own `configs/` and `personas/`.
+//! The workspace of `attache demo`, embedded in the binary: the repository's own `configs/` and
+//! `personas/`.
 //!
-//! `tests/it/cli.rs` compares this list with the folders, so that no sample file is forgotten.
+//! `tests/it/cli.rs` compares this list with the folders, so that no sample file is missing.
 
 /// Path below the workspace, and content.
 pub static FILES: &[(&str, &str)] = &[
@@ -57,5 +58,5 @@ pub static FILES: &[(&str, &str)] = &[
     (".gitignore", GITIGNORE),
 ];
 
-/// Keeps keys and the database out of a repository.
+/// Keeps secrets and the database out of a repository.
 const GITIGNORE: &str = "/.secrets\n/data/\n";

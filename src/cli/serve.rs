@@ -1,4 +1,4 @@
-//! `attache serve`: the engine at work until SIGTERM or SIGINT.
+//! `attache serve`: runs the engine until SIGTERM or SIGINT.
 
 use super::{Command, Context, Exit, Failure, output};
 use crate::app::{self, Engine};
@@ -18,10 +18,10 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// How often, and with which pause, a start in the place of another engine asks for that one's addresses.
+/// Number of attempts to bind the addresses of a replaced engine, and the pause between them.
 const ADDRESS_TRIES: usize = 40;
 const ADDRESS_PAUSE: Duration = Duration::from_millis(100);
-/// Signals that come within this time of the first are the same wish.
+/// Further signals within this time of the first count as one request.
 const ONE_WISH: Duration = Duration::from_secs(1);
 
 pub struct Serve;
@@ -35,7 +35,7 @@ impl Command for Serve {
             ))
     }
     fn default_log(&self) -> &'static str {
-        // The ticker reports its own life cycle at `info`, which tells an operator nothing.
+        // The ticker logs its own life cycle at `info`, which is of no use to an operator.
         "info,tokio_cron_scheduler=warn"
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
@@ -45,7 +45,7 @@ impl Command for Serve {
 
 async fn serve(context: &Context, take_over: bool) -> anyhow::Result<Exit> {
     context.require_workspace()?;
-    // Before anything is opened, so that an early signal is not lost.
+    // Before the engine opens, so that an early signal is not lost.
     let mut signals = Signals::listen()?;
     let (config, clock) = (context.config()?, Arc::new(SystemClock::new()));
     if take_over {
@@ -56,11 +56,12 @@ async fn serve(context: &Context, take_over: bool) -> anyhow::Result<Exit> {
         false => Engine::open(config, clock).await?,
     };
     let listeners = bind(&engine, take_over).await?;
-    // Letters are taken and kept all the same; what is answered meanwhile is the operator's to know.
+    // Letters are accepted and stored all the same; the operator must know which of them are not
+    // answered.
     for problem in engine.warnings() {
         output::remark(&format!("warning: {problem}"));
     }
-    // A server goes on serving when nobody reads what it says.
+    // The server continues when its stdout is closed.
     let _unread = announce(context, &engine, &app::addresses(&listeners));
     let shutdown = CancellationToken::new();
     let serving = engine.serve(listeners, shutdown.clone());
@@ -78,11 +79,13 @@ async fn serve(context: &Context, take_over: bool) -> anyhow::Result<Exit> {
     }
 }
 
-/// A process that is stopped (SIGSTOP, a debugger) keeps its addresses for good. To replace it would leave nobody who takes
-/// letters: it could write no more, and its successor could not listen.
+/// Refuses to replace a stopped process (SIGSTOP, a debugger), because it keeps its addresses for
+/// good: it could write no more, and its successor could not listen, so no process would accept
+/// letters.
 fn refuse_stopped(context: &Context, config: &Config) -> Result<(), Failure> {
     let Some(pid) = working_engine(&context.workspace) else { return Ok(()) };
-    // The state stands behind the name of the program, which may hold anything but ends with the last bracket (proc_pid_stat(5)).
+    // The state follows the name of the program, which may hold any character and ends at the last
+    // bracket (proc_pid_stat(5)).
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(')').next().unwrap_or_default().trim_start().chars().next();
     let is_taken = |listener: &SmtpListener| match &listener.address {
@@ -98,7 +101,8 @@ fn refuse_stopped(context: &Context, config: &Config) -> Result<(), Failure> {
     Err(Failure::new(Exit::Workspace, says).hint(hint))
 }
 
-/// An engine that was replaced finds out within a second and leaves its addresses; for a while they are tried again.
+/// Binds the listeners; with `take_over` it retries, because a replaced engine notices within a
+/// second and then closes its sockets.
 async fn bind(engine: &Engine, take_over: bool) -> Result<Vec<Bound>, Failure> {
     let mut tries = if take_over { ADDRESS_TRIES } else { 1 };
     loop {
@@ -114,7 +118,7 @@ async fn bind(engine: &Engine, take_over: bool) -> Result<Vec<Bound>, Failure> {
     }
 }
 
-/// What to do where an address cannot be had.
+/// Hint for an address that cannot be bound.
 fn unbound(cause: &anyhow::Error, take_over: bool) -> &'static str {
     if cause.is::<TlsError>() {
         return "`tls` in configs/gateway.json names the PEM files of certificate and key";
@@ -139,14 +143,14 @@ fn unbound(cause: &anyhow::Error, take_over: bool) -> &'static str {
     }
 }
 
-/// The one line that says that letters can come.
-fn announce(context: &Context, engine: &Engine, spelled: &[String]) -> anyhow::Result<()> {
+/// Prints the line that says that letters are accepted.
+fn announce(context: &Context, engine: &Engine, formatted: &[String]) -> anyhow::Result<()> {
     let personas = engine.config.personas.iter().count();
     if context.json() {
         let pid = std::process::id();
-        return context.screen.json(&json!({ "listening": spelled, "personas": personas, "pid": pid }));
+        return context.screen.json(&json!({ "listening": formatted, "personas": personas, "pid": pid }));
     }
-    let way = match spelled {
+    let way = match formatted {
         [] => "without a listener".to_owned(),
         some => format!("listening on {}", some.join(", ")),
     };
@@ -160,7 +164,7 @@ fn announce(context: &Context, engine: &Engine, spelled: &[String]) -> anyhow::R
     Ok(())
 }
 
-/// The signals that mean an orderly end, and the one that asks for a reload.
+/// The signals that request an orderly end, and the one that requests a reload.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -177,7 +181,7 @@ impl Signals {
         })
     }
 
-    /// Waits until an end is asked for.
+    /// Waits until an end is requested.
     async fn next(&mut self) {
         loop {
             tokio::select! {
@@ -190,8 +194,9 @@ impl Signals {
         }
     }
 
-    /// Waits until an end is asked for once more. What sends a signal to a process and to its group, as `timeout` does, or
-    /// to a process group that passes it on, sends it twice and means it once.
+    /// Waits for a further request to end. A sender that signals a process and its group, as
+    /// `timeout` does, or a process group that forwards the signal, delivers it twice for one
+    /// request.
     async fn another(&mut self) {
         let repeated = async {
             loop {

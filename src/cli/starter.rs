@@ -1,4 +1,5 @@
-//! The files of a new workspace: what the guest house has and nobody has to change, and the rest for its owner.
+//! The files of a new workspace: the generic files of the sample workspace, and files made for the
+//! owner.
 
 use super::sample;
 use std::borrow::Cow;
@@ -6,21 +7,21 @@ use std::borrow::Cow;
 /// The file that makes a folder a workspace; written last.
 pub const LAST: &str = "configs/gateway.json";
 
-/// Files of the guest house that suit everybody.
+/// Sample files that are copied unchanged.
 const SHARED: &[&str] =
     &["configs/context.json", "configs/prices.json", "configs/prompts/", "configs/schema/", ".gitignore"];
 
-/// The answers of `scripted`, until a model is named.
+/// The answers of `scripted`, until a model is configured.
 const SCRIPT: &str = r#"{
   "model": "scripted",
   "rules": [
     {
       "when": { "contains": "trigger: schedule" },
-      "say": "Nothing to report: no model is configured yet, and the scripted provider has answered this duty."
+      "say": "Nothing to report: no model is configured yet, and the scripted provider has answered this responsibility."
     },
     {
       "when": { "contains": "trigger: manual" },
-      "say": "Nothing to report: no model is configured yet, and the scripted provider has answered this duty."
+      "say": "Nothing to report: no model is configured yet, and the scripted provider has answered this responsibility."
     },
     {
       "say": "Good day,\n\nyour letter \"{{subject}}\" has arrived and is stored.\n\nThis is a test answer: no model is configured yet."
@@ -74,7 +75,7 @@ pub fn files(mail_domain: &str, owners: &[String]) -> Vec<(&'static str, Cow<'st
     files
 }
 
-/// A persona that can answer before anybody has written about it.
+/// A PERSONA.md with which a persona can answer before its owner has edited it.
 pub fn description(name: &str, owners: &[String]) -> String {
     let owner = owners.first().map(String::as_str).unwrap_or_default();
     format!(

@@ -1,6 +1,7 @@
-//! Tables on a terminal: no lines, a bold heading, times in the reader's zone, and made narrower where the terminal is.
+//! Tables on a terminal: no lines, a bold heading, times in the local zone, narrowed to the width
+//! of the terminal.
 //!
-//! Absent on purpose: wrapping inside cells. Whoever wants all of it has a pipe, or `--json`.
+//! Absent on purpose: wrapping inside cells. A pipe or `--json` has the full text.
 
 use super::output::{BOLD, one_line};
 use super::times;
@@ -8,36 +9,36 @@ use comfy_table::{ContentArrangement, Table, presets};
 
 /// Spaces between columns.
 const GAP: usize = 2;
-/// No column is cut to fewer characters.
+/// Minimum width to which a column is cut.
 const CELL_MIN: usize = 10;
-/// The column that matters is cut to fewer characters only when nothing else is left to cut.
+/// Minimum width of the main column, as long as another column can be cut.
 const MAIN_MIN: usize = 28;
-/// As much of an id as lists show: its end, which chance made; its beginning is the time.
+/// Number of characters of an id that lists show: its random end; its beginning is the time.
 pub const ID_TAIL: usize = 8;
 
-/// The headings of a table, and which of its columns matter how much.
+/// The headings of a table, and the priority of its columns.
 #[derive(Debug, Clone)]
 pub struct Columns<'a> {
     headings: Vec<&'a str>,
     main: Option<&'a str>,
-    spare: Vec<&'a str>,
+    optional: Vec<&'a str>,
 }
 
 impl<'a> Columns<'a> {
-    /// The last column matters most unless [`Columns::main`] names another.
+    /// The last column is the main one unless [`Columns::main`] names another.
     pub fn of(headings: &[&'a str]) -> Self {
-        Self { headings: headings.to_vec(), main: headings.last().copied(), spare: Vec::new() }
+        Self { headings: headings.to_vec(), main: headings.last().copied(), optional: Vec::new() }
     }
-    /// The column that gets the room.
+    /// Sets the main column, which keeps the most width.
     #[must_use]
     pub fn main(mut self, heading: &'a str) -> Self {
         self.main = Some(heading);
         self
     }
-    /// Columns that a narrow terminal does without, the first to go first.
+    /// Sets the columns that a narrow terminal omits, the first to be omitted first.
     #[must_use]
-    pub fn spare(mut self, headings: &[&'a str]) -> Self {
-        self.spare = headings.to_vec();
+    pub fn optional(mut self, headings: &[&'a str]) -> Self {
+        self.optional = headings.to_vec();
         self
     }
     pub fn headings(&self) -> &[&'a str] {
@@ -72,19 +73,19 @@ impl Column<'_> {
     fn cells_width(&self) -> usize {
         self.cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0)
     }
-    /// Whether it says nothing any more when its cells are cut.
+    /// `true` when its cells are useless if cut.
     fn is_fixed(&self) -> bool {
         self.cells.iter().any(|cell| is_id(cell) || is_tail(cell) || times::is_local(cell))
     }
-    /// Whether no row has anything there.
+    /// `true` when all cells are empty, `0` or `-`.
     fn is_blank(&self) -> bool {
         self.cells.iter().all(|cell| matches!(cell.as_str(), "" | "0" | "-"))
     }
 }
 
-/// Rows under their headings. A table wider than `width` first loses what can be typed or guessed without it (the heads of
-/// ids, seconds, the year, columns without content), then columns that can be spared, then the ends of its widest cells, the
-/// main column's last.
+/// Formats rows under their headings. A table wider than `width` first loses text that is not
+/// needed or can be inferred (the heads of ids, seconds, the year, columns without content), then
+/// optional columns, then the ends of its widest cells, the main column's last.
 pub fn quiet(columns: &Columns<'_>, rows: &[Vec<String>], width: Option<usize>) -> String {
     let cell = |row: &Vec<String>, at: usize| row.get(at).map(|cell| times::localised(&one_line(cell)));
     let headings = columns.headings.iter().enumerate();
@@ -96,7 +97,7 @@ pub fn quiet(columns: &Columns<'_>, rows: &[Vec<String>], width: Option<usize>) 
         })
         .collect();
     if let Some(width) = width {
-        fit(&mut table, &columns.spare, width);
+        fit(&mut table, &columns.optional, width);
     }
     drawn(&table, rows.len(), width.unwrap_or(usize::MAX))
 }
@@ -121,7 +122,7 @@ fn drawn(columns: &[Column<'_>], rows: usize, width: usize) -> String {
     format!("{BOLD}{heading}{BOLD:#}\n{rest}")
 }
 
-fn fit(table: &mut Vec<Column<'_>>, spare: &[&str], width: usize) {
+fn fit(table: &mut Vec<Column<'_>>, optional: &[&str], width: usize) {
     for shorter in [shorten_ids, times::drop_seconds, times::drop_year] {
         if overflow(table, width) > 0 {
             table.iter_mut().for_each(|column| shorter(&mut column.cells));
@@ -130,8 +131,8 @@ fn fit(table: &mut Vec<Column<'_>>, spare: &[&str], width: usize) {
     if overflow(table, width) > 0 {
         table.retain(|column| column.is_main || !column.is_blank());
     }
-    // What the main column needs to be readable comes before columns that can be spared.
-    for heading in spare {
+    // A readable main column has priority over optional columns.
+    for heading in optional {
         let mut tried = table.clone();
         narrow(&mut tried, width, MAIN_MIN);
         if overflow(&tried, width) == 0 {
@@ -150,7 +151,7 @@ fn narrow(table: &mut [Column<'_>], width: usize, main_min: usize) {
         let least = |column: &Column<'_>| if column.is_main { main_min } else { CELL_MIN };
         let cuttable =
             table.iter_mut().filter(|column| !column.is_fixed() && column.cells_width() > least(column));
-        // The main column goes last among those of one width, and others go before it.
+        // Among columns of equal width the main one is cut last.
         let widest = cuttable.max_by_key(|column| (!column.is_main, column.cells_width()));
         let Some(column) = widest.filter(|_| overflow > 0) else { return };
         let (cells, least) = (column.cells_width(), least(column));
@@ -159,13 +160,13 @@ fn narrow(table: &mut [Column<'_>], width: usize, main_min: usize) {
     }
 }
 
-/// Characters that the widest line has too many.
+/// Number of characters by which the widest line exceeds the width.
 fn overflow(table: &[Column<'_>], width: usize) -> usize {
     let wide: usize = table.iter().map(|column| column.width() + GAP).sum();
     wide.saturating_sub(GAP).saturating_sub(width)
 }
 
-/// Ids down to their tails, while these differ.
+/// Cuts ids to their tails, as long as these are distinct.
 fn shorten_ids(cells: &mut [String]) {
     let ids: Vec<&str> = cells.iter().filter(|cell| is_id(cell)).map(String::as_str).collect();
     let distinct = |list: &mut Vec<&str>| {
@@ -182,7 +183,7 @@ fn shorten_ids(cells: &mut [String]) {
     }
 }
 
-/// The shape of a UUID.
+/// Reports whether a cell has the format of a UUID.
 fn is_id(cell: &str) -> bool {
     let shaped = |(at, byte): (usize, u8)| match at {
         8 | 13 | 18 | 23 => byte == b'-',
@@ -249,9 +250,9 @@ mod tests {
         rows[0][3] = "7".to_owned();
         let all = quiet(&columns(), &rows, Some(96));
         assert!(all.contains("RUNS"), "{all}");
-        let shown = quiet(&columns().spare(&["RUNS", "HELD"]), &rows, Some(80));
+        let shown = quiet(&columns().optional(&["RUNS", "HELD"]), &rows, Some(80));
         assert!(!shown.contains("RUNS") && shown.contains("A very long subject about m"), "{shown}");
-        let with = quiet(&columns().main("WITH").spare(&["RUNS", "HELD"]), &rows, Some(80));
+        let with = quiet(&columns().main("WITH").optional(&["RUNS", "HELD"]), &rows, Some(80));
         assert!(with.contains("bob@guests.example"), "{with}");
     }
 

@@ -1,4 +1,4 @@
-//! `attache threads budget ID`: what one thread may cost.
+//! `attache threads budget ID`: the budget of one thread.
 
 use super::replay::not_found;
 use super::threads::id_arg;
@@ -29,7 +29,7 @@ pub fn command() -> clap::Command {
 }
 
 pub async fn run(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let store = context.store_beside().await?;
+    let store = context.shared_store().await?;
     let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
     let id = store.find_thread(id).await.map_err(|error| not_found(error, "`attache threads list`"))?;
     let before = store.thread_budget(&id).await?;

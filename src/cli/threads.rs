@@ -1,10 +1,11 @@
-//! `attache threads list|show|raw|budget`: who wrote with whom, what became of it, and a letter's own bytes.
+//! `attache threads list|show|raw|budget`: threads with their participants, messages and runs, and
+//! the bytes of a letter.
 
 use super::replay::not_found;
 use super::table::Columns;
 use super::{Command, Context, Exit, Failure, thread_budget};
 use crate::domain::PersonaId;
-use crate::replay::{MessageRecord, RunFacts, load_thread};
+use crate::replay::{MessageRecord, RunRow, load_thread};
 use crate::store::{Store, ThreadFilter, ThreadSession, ThreadSummary};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 pub struct ThreadsCommand;
 
-/// Runs that `show` lists, the newest.
+/// Maximum number of the newest runs that `show` lists.
 const RUNS_MAX: u32 = 100;
 
 impl Command for ThreadsCommand {
@@ -57,12 +58,12 @@ impl Command for ThreadsCommand {
     }
 }
 
-/// An id, or a piece of it.
+/// Argument for an id, or a prefix or suffix of it.
 pub fn id_arg() -> Arg {
     Arg::new("id").value_name("ID").required(true).help("Its id, or the last or first characters of it")
 }
 
-/// Whose, how many, and how many not.
+/// Arguments for the persona, the limit and the offset of a listing.
 pub fn page_args() -> [Arg; 3] {
     let number = |name: &'static str, default: &'static str| {
         Arg::new(name).long(name).value_name("N").value_parser(value_parser!(u32)).default_value(default)
@@ -74,10 +75,10 @@ pub fn page_args() -> [Arg; 3] {
     ]
 }
 
-/// The persona that was asked for with `--persona`; one that has left its folder still has its rows.
+/// The persona given by `--persona`; one whose folder was removed still has its rows.
 ///
-/// Errors: an id that is none, and one that neither a folder nor a row knows, so that a typing error is not an empty
-/// listing.
+/// Errors: a malformed id, and an id without folder and rows, so that a typing error does not yield
+/// an empty listing.
 pub async fn persona_of(
     context: &Context,
     store: &Store,
@@ -93,13 +94,13 @@ pub async fn persona_of(
     Ok(Some(id))
 }
 
-/// A number that has a default.
+/// Value of a number argument that has a default.
 pub fn number(args: &ArgMatches, name: &str) -> u32 {
     args.get_one::<u32>(name).copied().unwrap_or_default()
 }
 
 async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let store = context.store_beside().await?;
+    let store = context.shared_store().await?;
     let filter = ThreadFilter {
         persona: persona_of(context, &store, args).await?,
         limit: number(args, "limit"),
@@ -125,7 +126,7 @@ async fn list(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     });
     let columns =
         Columns::of(&["ID", "ACTIVE", "PERSONA", "MSGS", "RUNS", "OPEN", "HELD", "WITH", "SUBJECT"])
-            .spare(&["RUNS", "MSGS", "OPEN", "PERSONA"]);
+            .optional(&["RUNS", "MSGS", "OPEN", "PERSONA"]);
     context.screen.listing(columns, &rows.collect::<Vec<_>>(), "no letter has come yet")?;
     Ok(Exit::Ok)
 }
@@ -147,7 +148,7 @@ fn shown(thread: &ThreadSummary) -> Value {
 }
 
 async fn show(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let store = context.store_beside().await?;
+    let store = context.shared_store().await?;
     let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
     let id = store.find_thread(id).await.map_err(|error| not_found(error, "`attache threads list`"))?;
     let thread = load_thread(&store, &id, number(args, "limit"), RUNS_MAX).await?;
@@ -198,7 +199,7 @@ fn session_json(session: &ThreadSession) -> Value {
 }
 
 async fn raw(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
-    let store = context.store_beside().await?;
+    let store = context.shared_store().await?;
     let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
     let found = |error| not_found(error, "`attache threads show`");
     let message = store.find_message(id).await.map_err(found)?;
@@ -216,7 +217,7 @@ async fn raw(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn show_message(context: &Context, message: &MessageRecord, run: Option<&RunFacts>) -> anyhow::Result<()> {
+fn show_message(context: &Context, message: &MessageRecord, run: Option<&RunRow>) -> anyhow::Result<()> {
     let screen = &context.screen;
     screen.line("")?;
     let subject = message.subject.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,15 +1,15 @@
-//! Instants as a person at a terminal reads them: in the zone of that terminal, and shorter where room is short.
+//! Instants for display on a terminal: in its time zone, and shortened where columns are scarce.
 //!
-//! Rows and `--json` hold UTC. What bears an offset already is a time of somebody else, such as a responsibility's, and
-//! keeps it.
+//! Rows and `--json` hold UTC. A time that already has an offset, such as a responsibility's, keeps
+//! it.
 
 use chrono::{DateTime, Local};
 
-/// As the store writes instants.
+/// Formats in which the store writes instants.
 const STORED: [&str; 2] = ["0000-00-00T00:00:00.000Z", "0000-00-00T00:00:00Z"];
-/// In this terminal's zone: whole, without seconds, and without the year.
+/// Formats in the terminal's zone: full, without seconds, and without the year.
 const OWN: [&str; 3] = ["0000-00-00 00:00:00", "0000-00-00 00:00", "00-00 00:00"];
-/// In a zone that it names: whole, without seconds, and without the year.
+/// Formats with an offset: full, without seconds, and without the year.
 const OTHER: [&str; 6] = [
     "0000-00-00T00:00:00+00:00",
     "0000-00-00T00:00:00-00:00",
@@ -19,7 +19,8 @@ const OTHER: [&str; 6] = [
     "00-00 00:00-00:00",
 ];
 
-/// A stored instant in this terminal's zone, without naming it: that is the reader's own. Any other text as it is.
+/// Converts a stored instant to the terminal's zone, without an offset. Any other text is returned
+/// unchanged.
 pub fn localised(text: &str) -> String {
     let stored = DateTime::parse_from_rfc3339(text).ok().filter(|_| has_shape(text, &STORED));
     match stored {
@@ -28,7 +29,7 @@ pub fn localised(text: &str) -> String {
     }
 }
 
-/// The same of every instant that stands as a word of its own in a line of ours.
+/// Converts every instant that is a separate word of a line.
 pub fn localised_words(line: &str) -> String {
     let is_end = |c: char| c.is_whitespace() || ",;()".contains(c);
     let words = line.split_inclusive(is_end).map(|word| {
@@ -38,26 +39,26 @@ pub fn localised_words(line: &str) -> String {
     words.collect()
 }
 
-/// Whether a cell is an instant, however short.
+/// Reports whether a cell is a localised instant, in any of its lengths.
 pub fn is_local(cell: &str) -> bool {
     has_shape(cell, &OWN) || has_shape(cell, &OTHER)
 }
 
-/// `2026-11-21 01:55:03` to `2026-11-21 01:55`, and so with `+01:00`.
+/// Shortens `2026-11-21 01:55:03` to `2026-11-21 01:55`, also before an offset such as `+01:00`.
 pub fn drop_seconds(cells: &mut [String]) {
     for cell in cells.iter_mut().filter(|cell| has_shape(cell, &OWN[..1]) || has_shape(cell, &OTHER[..2])) {
         *cell = format!("{} {}{}", &cell[..10], &cell[11..16], &cell[19..]);
     }
 }
 
-/// `2026-11-21 01:55` to `11-21 01:55`.
+/// Shortens `2026-11-21 01:55` to `11-21 01:55`.
 pub fn drop_year(cells: &mut [String]) {
     for cell in cells.iter_mut().filter(|cell| has_shape(cell, &OWN[1..2]) || has_shape(cell, &OTHER[2..4])) {
         *cell = cell.split_off(5);
     }
 }
 
-/// Whether a text has one of these shapes, in which `0` stands for any digit.
+/// Reports whether a text matches one of these formats, in which `0` stands for any digit.
 fn has_shape(text: &str, shapes: &[&str]) -> bool {
     let fits = |(is, wanted): (u8, u8)| if wanted == b'0' { is.is_ascii_digit() } else { is == wanted };
     shapes.iter().any(|shape| text.len() == shape.len() && text.bytes().zip(shape.bytes()).all(fits))

@@ -1,4 +1,4 @@
-//! `attache usage`: what calls used and cost, and what may still be spent.
+//! `attache usage`: usage and cost of calls, and the rest of the budgets.
 
 use super::runs::instant;
 use super::table::Columns;
@@ -6,7 +6,8 @@ use super::{Command, Context, Exit};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Spending, dollars, spending};
 use crate::domain::{
-    Bound, Purse, PurseId, PurseScope, PurseState, ThreadBudget, ThreadId, Timestamp, day_of,
+    Bound, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, ThreadBudget, ThreadId, Timestamp,
+    day_of,
 };
 use crate::replay::timeline::plural;
 use crate::store::{Store, UsageBy, UsageSum};
@@ -16,9 +17,10 @@ use serde_json::{Value, json};
 
 pub struct Usage;
 
-/// Lines of one listing.
+/// Maximum lines of one listing.
 const LINES_MAX: usize = 1000;
-/// Threads whose purses are shown although nobody gave them a budget of their own.
+/// Maximum number of threads whose budget accounts are shown although they have no budget of their
+/// own.
 const THREADS_MAX: usize = 20;
 
 impl Command for Usage {
@@ -47,7 +49,7 @@ impl Command for Usage {
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
-            let store = context.store_beside().await?;
+            let store = context.shared_store().await?;
             if args.get_flag("budgets") {
                 budgets(context, &store).await?;
                 return Ok(Exit::Ok);
@@ -90,7 +92,7 @@ async fn sums(context: &Context, store: &Store, since: Timestamp, by: UsageBy) -
     let headings = headings.iter().map(String::as_str).collect::<Vec<_>>();
     let rows = sums.iter().chain((sums.len() > 1).then_some(&total)).map(row);
     let columns =
-        Columns::of(&headings).main(headings[0]).spare(&["REASONING", "SOURCE", "CACHED", "ESTIMATED"]);
+        Columns::of(&headings).main(headings[0]).optional(&["REASONING", "SOURCE", "CACHED", "ESTIMATED"]);
     context.screen.listing(columns, &rows.collect::<Vec<_>>(), "no model was called since then")?;
     for remark in remarks(&total, waiting) {
         context.screen.line(remark)?;
@@ -98,7 +100,7 @@ async fn sums(context: &Context, store: &Store, since: Timestamp, by: UsageBy) -
     Ok(())
 }
 
-/// What the columns leave open.
+/// Remarks on what the columns omit.
 fn remarks(total: &UsageSum, waiting: i64) -> Vec<String> {
     let mut remarks = Vec::new();
     if total.unknown_cost > 0 {
@@ -156,9 +158,9 @@ fn shown(sum: &UsageSum) -> Value {
     })
 }
 
-/// One bound of one purse, and what it holds.
+/// One bound of one budget account, with its balance.
 struct Line {
-    purse: PurseId,
+    account: BudgetAccountId,
     unit: &'static str,
     bound: Option<Bound>,
     spent: i64,
@@ -177,8 +179,8 @@ impl Line {
     fn cells(&self) -> Vec<String> {
         let none = || "-".to_owned();
         vec![
-            self.purse.whose(),
-            if self.purse.period.is_empty() { "each run".to_owned() } else { self.purse.period.clone() },
+            self.account.whose(),
+            if self.account.period.is_empty() { "each run".to_owned() } else { self.account.period.clone() },
             self.unit.to_owned(),
             self.spell(self.spent),
             self.spell(self.reserved),
@@ -190,8 +192,8 @@ impl Line {
 
     fn json(&self) -> Value {
         json!({
-            "scope": self.purse.scope.as_str(), "owner": self.purse.owner, "span": self.purse.span(),
-            "period": self.purse.period, "unit": if self.unit == "usd" { "micros" } else { "tokens" },
+            "scope": self.account.scope.as_str(), "owner": self.account.owner, "span": self.account.span(),
+            "period": self.account.period, "unit": if self.unit == "usd" { "micros" } else { "tokens" },
             "spent": self.spent, "reserved": self.reserved, "left": self.left(),
             "max": self.bound.map(|bound| bound.value), "origin": self.bound.map(|bound| bound.origin.as_str()),
         })
@@ -210,7 +212,7 @@ async fn budgets(context: &Context, store: &Store) -> anyhow::Result<()> {
             .json(&json!({ "timezone": zone, "budgets": lines, "runs_waiting_for_money": waiting }));
     }
     let headings = ["PURSE", "PERIOD", "UNIT", "SPENT", "RESERVED", "LEFT", "MAX", "SET BY"];
-    let columns = Columns::of(&headings).main("PURSE").spare(&["RESERVED", "SET BY"]);
+    let columns = Columns::of(&headings).main("PURSE").optional(&["RESERVED", "SET BY"]);
     context.screen.listing(
         columns,
         &lines.iter().map(Line::cells).collect::<Vec<_>>(),
@@ -230,10 +232,13 @@ async fn lines(config: &Config, store: &Store, now: Timestamp) -> anyhow::Result
     let nobody = ThreadId::new("");
     for persona in config.personas.iter() {
         let known = spending((&config.inference, persona), (&nobody, ThreadBudget::default()), None, now);
-        let each_run =
-            PurseId { scope: PurseScope::Persona, owner: persona.id.to_string(), period: String::new() };
-        for purse in known.purses.iter().filter(|purse| purse.id.scope != PurseScope::Thread) {
-            add(&mut lines, store, purse).await?;
+        let each_run = BudgetAccountId {
+            scope: BudgetScope::Persona,
+            owner: persona.id.to_string(),
+            period: String::new(),
+        };
+        for account in known.accounts.iter().filter(|account| account.id.scope != BudgetScope::Thread) {
+            add(&mut lines, store, account).await?;
         }
         lines.extend(each_run_of(&each_run, &known));
     }
@@ -242,34 +247,38 @@ async fn lines(config: &Config, store: &Store, now: Timestamp) -> anyhow::Result
         let Some(persona) = config.personas.get(&persona) else { continue };
         let said = store.thread_budget(&thread).await?;
         let known = spending((&config.inference, persona), (&thread, said), None, now);
-        for purse in known.purses.iter().filter(|purse| purse.id.scope == PurseScope::Thread) {
-            if purse.cost_micros_max.or(purse.tokens_max).is_some() {
-                add(&mut lines, store, purse).await?;
+        for account in known.accounts.iter().filter(|account| account.id.scope == BudgetScope::Thread) {
+            if account.cost_micros_max.or(account.tokens_max).is_some() {
+                add(&mut lines, store, account).await?;
             }
         }
         if said.run != crate::domain::Allowance::default() {
-            let each_run =
-                PurseId { scope: PurseScope::Thread, owner: thread.to_string(), period: String::new() };
+            let each_run = BudgetAccountId {
+                scope: BudgetScope::Thread,
+                owner: thread.to_string(),
+                period: String::new(),
+            };
             lines.extend(each_run_of(&each_run, &known));
         }
     }
     Ok(lines)
 }
 
-/// What each run of somebody may use; a run's own purse is shown with the run.
-fn each_run_of(whose: &PurseId, known: &Spending) -> [Line; 2] {
-    let line = |unit, bound| Line { purse: whose.clone(), unit, bound, spent: 0, reserved: 0 };
+/// Bounds of each run of an account's owner; a run's own budget account is shown with the run.
+fn each_run_of(whose: &BudgetAccountId, known: &Spending) -> [Line; 2] {
+    let line = |unit, bound| Line { account: whose.clone(), unit, bound, spent: 0, reserved: 0 };
     [line("usd", known.run_cost_micros_max), line("tokens", Some(known.run_tokens_max))]
 }
 
-async fn add(lines: &mut Vec<Line>, store: &Store, purse: &Purse) -> anyhow::Result<()> {
-    if lines.iter().any(|line| line.purse == purse.id) {
+async fn add(lines: &mut Vec<Line>, store: &Store, account: &BudgetAccount) -> anyhow::Result<()> {
+    if lines.iter().any(|line| line.account == account.id) {
         return Ok(());
     }
-    let PurseState { spent_micros, reserved_micros, spent_tokens, reserved_tokens } =
-        store.purse(&purse.id).await?;
-    let line = |unit, bound, spent, reserved| Line { purse: purse.id.clone(), unit, bound, spent, reserved };
-    lines.push(line("usd", purse.cost_micros_max, spent_micros, reserved_micros));
-    lines.push(line("tokens", purse.tokens_max, spent_tokens, reserved_tokens));
+    let BudgetBalance { spent_micros, reserved_micros, spent_tokens, reserved_tokens } =
+        store.account(&account.id).await?;
+    let line =
+        |unit, bound, spent, reserved| Line { account: account.id.clone(), unit, bound, spent, reserved };
+    lines.push(line("usd", account.cost_micros_max, spent_micros, reserved_micros));
+    lines.push(line("tokens", account.tokens_max, spent_tokens, reserved_tokens));
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! Long lines of prose, broken where a terminal ends, so that what they begin with stands alone at the left.
+//! Wraps long lines of prose at the width of a terminal, with a hanging indent.
 
-/// Fewer columns than this are not worth breaking for.
+/// Minimum columns of a wrapped line.
 const ROOM_MIN: usize = 20;
 
-/// Where a line is cut, as byte ranges of it; blanks at the cuts belong to none. What hangs takes `hang` columns of each
-/// line after the first.
+/// Positions at which a line is cut, as byte ranges of it; blanks at the cuts belong to no range.
+/// The hanging indent takes `hang` columns of each line after the first.
 pub fn breaks(line: &str, width: usize, hang: usize) -> Vec<std::ops::Range<usize>> {
     let mut ranges = Vec::new();
     let (mut start, mut room) = (0, width.max(ROOM_MIN));
@@ -14,7 +14,7 @@ pub fn breaks(line: &str, width: usize, hang: usize) -> Vec<std::ops::Range<usiz
             ranges.push(start..line.len());
             return ranges;
         };
-        // A blank just behind the room is a place to cut, too; what indents the line is none.
+        // A blank directly behind the room is a place to cut too; the line's indentation is not.
         let behind = limit + rest[limit..].chars().next().map_or(0, char::len_utf8);
         let indent = rest.len() - rest.trim_start().len();
         let cut = rest[..behind].rfind(' ').filter(|cut| *cut > indent).unwrap_or(limit);
@@ -24,7 +24,7 @@ pub fn breaks(line: &str, width: usize, hang: usize) -> Vec<std::ops::Range<usiz
     }
 }
 
-/// What the lines after the first begin with: as many blanks as the line, and a step more; or the mark that it stands behind.
+/// Prefix of the lines after the first: the line's indentation and one step more, or its `| ` mark.
 pub fn hanging(line: &str) -> String {
     const MARK: &str = "| ";
     const STEP: &str = "  ";

@@ -1,10 +1,12 @@
-//! `authentication` in `configs/security.json`: how much is believed of who sent a letter, and by whose word.
+//! `authentication` in `configs/security.json`: the verification of senders, and the relays and ARC
+//! signers that are trusted for it.
 //!
-//! Absent on purpose: a switch that turns verification off. `monitor` refuses nothing, and still trusts nobody more.
+//! Absent on purpose: a switch that turns verification off. `monitor` refuses nothing, and still
+//! grants no trust without proof.
 
-use super::check::Page;
+use super::check::ConfigFile;
 use super::document::child;
-use super::load::Desk;
+use super::load::CheckContext;
 use super::net::domain;
 use super::security::Typed as SecurityFile;
 use super::settings::Mode;
@@ -16,26 +18,27 @@ use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Port of a name server that names none.
+/// Port of a name server without an explicit port.
 const DNS_PORT: u16 = 53;
-/// Longest wait for one answer of a name server; the whole verification is bounded too, at ten seconds.
+/// Maximum timeout of one answer of a name server; the whole verification is limited too, to ten
+/// seconds.
 const TIMEOUT_MAX: Duration = Duration::from_secs(10);
 
-/// How senders are verified.
+/// Verification of senders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authentication {
     pub mode: Mode,
     pub resolver: ResolverSettings,
     pub trusted_relays: Vec<TrustedRelay>,
-    /// Domains whose ARC seals are believed, lower case.
-    pub trusted_sealers: Vec<String>,
+    /// Domains whose ARC seals are trusted, lower case.
+    pub trusted_arc_signers: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolverSettings {
-    /// Empty: those of the system.
+    /// Empty: the system's name servers.
     pub servers: Vec<SocketAddr>,
-    /// For one answer.
+    /// Timeout of one answer.
     pub timeout: Duration,
 }
 
@@ -45,7 +48,7 @@ impl Default for ResolverSettings {
     }
 }
 
-/// A mail server of the operator's whose `Authentication-Results` are believed (RFC 8601 section 7.1).
+/// A mail server of the operator whose `Authentication-Results` are trusted (RFC 8601 section 7.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustedRelay {
     pub peers: Vec<Network>,
@@ -53,18 +56,20 @@ pub struct TrustedRelay {
     pub authserv_id: String,
 }
 
-/// How senders are verified.
+/// Verification of senders.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Typed {
-    /// What becomes of letters that their alleged sender disowns. `enforce` (the default): refused or held as the
-    /// sender's domain asks; `monitor`: taken, and what would have been is written to the log and `audit_log`.
+    /// Handling of letters that fail the policy of their alleged sender's domain. `enforce` (the
+    /// default): refused or withheld as that policy requests; `monitor`: accepted, and the verdict
+    /// is written to the log and `audit_log`.
     mode: Option<TypedMode>,
+    /// Name servers for the verification.
     resolver: Option<TypedResolver>,
-    /// Mail servers in front of this one whose `Authentication-Results` are believed.
+    /// Mail servers in front of this one whose `Authentication-Results` are trusted.
     trusted_relays: Option<Vec<TypedRelay>>,
-    /// Domains of forwarders and mailing lists whose ARC seals are believed.
-    trusted_sealers: Option<Vec<String>>,
+    /// Domains of forwarders and mailing lists whose ARC seals are trusted.
+    trusted_arc_signers: Option<Vec<String>>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
@@ -83,13 +88,13 @@ impl From<Option<TypedMode>> for Mode {
     }
 }
 
-/// Which name servers are asked.
+/// Name servers for the verification.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TypedResolver {
     /// Addresses with or without a port, such as `127.0.0.1:5353`. Default: the system's.
     servers: Option<Vec<String>>,
-    /// Longest wait for one answer, at most 10s. Default: 3s.
+    /// Timeout of one answer, at most 10s. Default: 3s.
     timeout: Option<Span>,
 }
 
@@ -100,14 +105,14 @@ struct TypedRelay {
     /// Its addresses, or networks such as `10.0.0.0/8`.
     #[schemars(length(min = 1))]
     peers: Vec<String>,
-    /// The name with which its `Authentication-Results` begin.
+    /// The authserv-id with which its `Authentication-Results` begin.
     authserv_id: String,
 }
 
-/// What the section means. Problems go to the desk.
-pub fn settle(page: &Page<SecurityFile>, desk: &mut Desk<'_>) -> Authentication {
+/// Resolves the section. Problems go to the context.
+pub fn resolve(file: &ConfigFile<SecurityFile>, ctx: &mut CheckContext<'_>) -> Authentication {
     let none = Typed::default();
-    let typed = page.typed.authentication().unwrap_or(&none);
+    let typed = file.typed.authentication().unwrap_or(&none);
     let no_resolver = TypedResolver::default();
     let resolver = typed.resolver.as_ref().unwrap_or(&no_resolver);
     let mut servers = Vec::new();
@@ -116,26 +121,31 @@ pub fn settle(page: &Page<SecurityFile>, desk: &mut Desk<'_>) -> Authentication 
             Some(server) => servers.push(server),
             None => {
                 let pointer = child("/authentication/resolver/servers", index);
-                let problem = page.blame(&pointer, format!("`{text}` is not a server's address"));
-                desk.report(problem.hint("write one such as `127.0.0.1:5353` or `[::1]:5353`"));
+                let problem = file.problem_at(&pointer, format!("`{text}` is not a server's address"));
+                ctx.report(problem.hint("write one such as `127.0.0.1:5353` or `[::1]:5353`"));
             }
         }
     }
     let timeout = resolver.timeout.map_or(ResolverSettings::default().timeout, |span| span.0);
     if timeout.is_zero() || timeout > TIMEOUT_MAX {
         let limit = spell(TIMEOUT_MAX);
-        let problem = page.blame("/authentication/resolver/timeout", format!("must be from 1ms to {limit}"));
-        desk.report(problem);
+        let problem =
+            file.problem_at("/authentication/resolver/timeout", format!("must be from 1ms to {limit}"));
+        ctx.report(problem);
     }
     Authentication {
         mode: typed.mode.into(),
         resolver: ResolverSettings { servers, timeout },
-        trusted_relays: settle_relays(page, typed, desk),
-        trusted_sealers: settle_sealers(page, typed, desk),
+        trusted_relays: resolve_relays(file, typed, ctx),
+        trusted_arc_signers: resolve_arc_signers(file, typed, ctx),
     }
 }
 
-fn settle_relays(page: &Page<SecurityFile>, typed: &Typed, desk: &mut Desk<'_>) -> Vec<TrustedRelay> {
+fn resolve_relays(
+    file: &ConfigFile<SecurityFile>,
+    typed: &Typed,
+    ctx: &mut CheckContext<'_>,
+) -> Vec<TrustedRelay> {
     let mut relays = Vec::new();
     for (index, relay) in typed.trusted_relays.iter().flatten().enumerate() {
         let pointer = child("/authentication/trusted_relays", index);
@@ -145,8 +155,8 @@ fn settle_relays(page: &Page<SecurityFile>, typed: &Typed, desk: &mut Desk<'_>) 
                 Ok(network) => peers.push(network),
                 Err(_) => {
                     let pointer = child(&format!("{pointer}/peers"), at);
-                    let problem = page.blame(&pointer, format!("`{text}` is no address and no network"));
-                    desk.report(problem.hint("write one such as `192.0.2.1` or `10.0.0.0/8`"));
+                    let problem = file.problem_at(&pointer, format!("`{text}` is no address and no network"));
+                    ctx.report(problem.hint("write one such as `192.0.2.1` or `10.0.0.0/8`"));
                 }
             }
         }
@@ -154,25 +164,29 @@ fn settle_relays(page: &Page<SecurityFile>, typed: &Typed, desk: &mut Desk<'_>) 
             Some(authserv_id) => relays.push(TrustedRelay { peers, authserv_id }),
             None => {
                 let pointer = format!("{pointer}/authserv_id");
-                desk.report(page.blame(&pointer, format!("`{}` is not a host name", relay.authserv_id)));
+                ctx.report(file.problem_at(&pointer, format!("`{}` is not a host name", relay.authserv_id)));
             }
         }
     }
     relays
 }
 
-fn settle_sealers(page: &Page<SecurityFile>, typed: &Typed, desk: &mut Desk<'_>) -> Vec<String> {
-    let mut sealers = Vec::new();
-    for (index, text) in typed.trusted_sealers.iter().flatten().enumerate() {
+fn resolve_arc_signers(
+    file: &ConfigFile<SecurityFile>,
+    typed: &Typed,
+    ctx: &mut CheckContext<'_>,
+) -> Vec<String> {
+    let mut arc_signers = Vec::new();
+    for (index, text) in typed.trusted_arc_signers.iter().flatten().enumerate() {
         match domain(text) {
-            Some(name) => sealers.push(name),
+            Some(name) => arc_signers.push(name),
             None => {
-                let pointer = child("/authentication/trusted_sealers", index);
-                desk.report(page.blame(&pointer, format!("`{text}` is not a domain name")));
+                let pointer = child("/authentication/trusted_arc_signers", index);
+                ctx.report(file.problem_at(&pointer, format!("`{text}` is not a domain name")));
             }
         }
     }
-    sealers
+    arc_signers
 }
 
 fn server(text: &str) -> Option<SocketAddr> {
@@ -180,7 +194,7 @@ fn server(text: &str) -> Option<SocketAddr> {
     text.parse().ok().or_else(bare).filter(|server: &SocketAddr| server.port() != 0)
 }
 
-/// For `attache config show`.
+/// JSON for `attache config show`.
 pub fn show(settings: &Authentication) -> Value {
     let relays = settings.trusted_relays.iter().map(|relay| {
         let peers = relay.peers.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -191,6 +205,6 @@ pub fn show(settings: &Authentication) -> Value {
         "mode": settings.mode.as_str(),
         "resolver": {"servers": servers, "timeout": spell(settings.resolver.timeout)},
         "trusted_relays": relays.collect::<Vec<_>>(),
-        "trusted_sealers": settings.trusted_sealers,
+        "trusted_arc_signers": settings.trusted_arc_signers,
     })
 }

@@ -1,16 +1,17 @@
-//! `budget` in `configs/inference.json` and in `persona.json`: what a run, a day and a month may cost, and which of all
-//! the bounds that were said is in force.
+//! `budget` in `configs/inference.json` and in `persona.json`: bounds on the cost of a run, a day
+//! and a month, and the choice of the bound in force.
 //!
-//! A run has one bound: the nearest that was said, from its responsibility over its thread and its persona to all runs.
-//! Days and months are purses of their own, of the engine, of each persona and of each thread, and all of them hold.
+//! A run has one bound: the nearest one, from its responsibility over its thread and its persona to
+//! all runs. Days and months are separate budget accounts, of the engine, of each persona and of
+//! each thread, and all of them apply.
 
-use super::check::Page;
-use super::load::Desk;
+use super::check::ConfigFile;
+use super::load::CheckContext;
 use super::settings::{Budget, Inference, Persona};
 use super::span::Span;
 use crate::domain::{
-    Allowance, Bound, OnBudget, Origin, Purse, PurseId, PurseScope, ThreadBudget, ThreadId, Timestamp,
-    day_of, month_of,
+    Allowance, Bound, BudgetAccount, BudgetAccountId, BudgetScope, OnBudget, Origin, ThreadBudget, ThreadId,
+    Timestamp, day_of, month_of,
 };
 use chrono_tz::Tz;
 use schemars::JsonSchema;
@@ -18,28 +19,28 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// Tokens of one run, unless somebody says otherwise.
+/// Default maximum of the tokens of one run.
 const RUN_TOKENS_MAX: u64 = 500_000;
 
-/// What runs, days and months may cost.
+/// Bounds on the cost of runs, days and months.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TypedBudget {
-    /// Default: 50.
+    /// Tool calls of one run. Default: 50.
     #[schemars(range(min = 1))]
     tool_calls_max: Option<u32>,
-    /// Default: 10.
+    /// Failed tool calls of one run. Default: 10.
     #[schemars(range(min = 1))]
     tool_failures_max: Option<u32>,
-    /// Input and output of one run together, cached ones included. Default: 500000.
+    /// Input and output tokens of one run together, including cached tokens. Default: 500000.
     #[schemars(range(min = 1))]
     tokens_max: Option<u64>,
-    /// US dollars of one run; without it there is no bound on money.
+    /// US dollars of one run; left out, there is no bound on money.
     #[schemars(range(min = 0, max = 1_000_000))]
     cost_usd_max: Option<f64>,
-    /// Default: 10m.
+    /// Duration of one run. Default: 10m.
     duration_max: Option<Span>,
-    /// Tokens that the assembled context may take. Default: 60000.
+    /// Maximum tokens of the assembled context. Default: 60000.
     #[schemars(range(min = 1000))]
     context_tokens_max: Option<usize>,
     /// Mails that one run may send. Default: 5.
@@ -74,25 +75,26 @@ pub struct TypedBudget {
     /// Tokens of each thread in a day.
     #[schemars(range(min = 1))]
     thread_day_tokens_max: Option<u64>,
-    /// What a run does whose day or month is used up: `wait` for the next, or `answer` with what can be said.
-    /// Default: `wait`.
+    /// Behaviour of a run whose day or month is used up: `wait` for the next, or `answer` with the
+    /// text so far. Default: `wait`.
     on_budget: Option<TypedOnBudget>,
     /// IANA zone in which days and months begin. Default: UTC.
     timezone: Option<String>,
-    /// US dollars set aside for a call whose model has no price in `configs/prices.json`, where its provider says afterwards
-    /// what it cost. Without it such a model cannot be used under a bound on money.
+    /// US dollars reserved for a call whose model has no price in `configs/prices.json` and whose
+    /// provider reports the cost afterwards. Left out, such a model cannot be used under a bound on
+    /// money.
     #[schemars(range(min = 0, max = 1_000_000))]
     reserve_usd_per_call: Option<f64>,
 }
 
-/// What one persona may cost.
+/// Bounds on the cost of one persona.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TypedPersonaBudget {
-    /// US dollars of one run, instead of that of `configs/inference.json`.
+    /// US dollars of one run, instead of the value in `configs/inference.json`.
     #[schemars(range(min = 0, max = 1_000_000))]
     cost_usd_max: Option<f64>,
-    /// Tokens of one run, instead of those of `configs/inference.json`.
+    /// Tokens of one run, instead of the value in `configs/inference.json`.
     #[schemars(range(min = 1))]
     tokens_max: Option<u64>,
     /// US dollars in a day, instead of `persona_day_usd_max` of `configs/inference.json`.
@@ -132,24 +134,24 @@ impl From<TypedOnBudget> for OnBudget {
     }
 }
 
-/// The purses of days and months.
+/// Bounds of the budget accounts of days and months.
 #[derive(Debug, Clone)]
 pub struct Budgets {
     pub day: Allowance,
     pub month: Allowance,
-    /// Of each persona that says nothing else.
+    /// Bound of each persona without its own.
     pub persona_day: Allowance,
     pub persona_month: Allowance,
-    /// Of each thread.
+    /// Bound of each thread.
     pub thread_day: Allowance,
     pub on_budget: OnBudget,
-    /// In which days and months begin.
+    /// Time zone in which days and months begin.
     pub zone: Tz,
-    /// Micro-dollars for a call whose price is known afterwards only.
+    /// Micro-dollars reserved for a call whose price is known only afterwards.
     pub reserve_micros_per_call: Option<i64>,
 }
 
-/// What one persona says.
+/// Bounds of one persona.
 #[derive(Debug, Clone, Default)]
 pub struct PersonaBudget {
     pub run: Allowance,
@@ -159,25 +161,26 @@ pub struct PersonaBudget {
     pub on_budget: Option<OnBudget>,
 }
 
-/// The bounds of one run, each with where it was said.
+/// The bounds of one run, each with its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spending {
     pub run_cost_micros_max: Option<Bound>,
     pub run_tokens_max: Bound,
-    /// Of the engine, the persona and the thread, those without a bound included.
-    pub purses: Vec<Purse>,
+    /// Accounts of the engine, the persona and the thread, including those without a bound.
+    pub accounts: Vec<BudgetAccount>,
     pub on_budget: OnBudget,
 }
 
 impl Spending {
-    /// Some bound is on money: every call must have a price.
+    /// Reports whether a bound is on money: then every call must have a price.
     pub fn counts_money(&self) -> bool {
-        self.run_cost_micros_max.is_some() || self.purses.iter().any(|purse| purse.cost_micros_max.is_some())
+        self.run_cost_micros_max.is_some()
+            || self.accounts.iter().any(|account| account.cost_micros_max.is_some())
     }
 }
 
-/// The bounds of a run besides its purses.
-pub fn settle_run(turns_max: Option<u32>, typed: Option<&TypedBudget>) -> Budget {
+/// Builds the bounds of a run except its budget accounts.
+pub fn finish_run(turns_max: Option<u32>, typed: Option<&TypedBudget>) -> Budget {
     let none = TypedBudget::default();
     let budget = typed.unwrap_or(&none);
     Budget {
@@ -192,15 +195,15 @@ pub fn settle_run(turns_max: Option<u32>, typed: Option<&TypedBudget>) -> Budget
     }
 }
 
-/// The purses. Problems go to the desk.
-pub fn settle<T>(page: &Page<T>, typed: Option<&TypedBudget>, desk: &mut Desk<'_>) -> Budgets {
+/// Resolves the bounds of the budget accounts. Problems go to the context.
+pub fn resolve<T>(file: &ConfigFile<T>, typed: Option<&TypedBudget>, ctx: &mut CheckContext<'_>) -> Budgets {
     let none = TypedBudget::default();
     let typed = typed.unwrap_or(&none);
     let zone = typed.timezone.as_deref().map_or(Ok(Tz::UTC), str::parse);
     if zone.is_err() {
         let named = typed.timezone.as_deref().unwrap_or_default();
-        let problem = page.blame("/budget/timezone", format!("no time zone `{named}`"));
-        desk.report(problem.hint("write an IANA name such as `Europe/Berlin`"));
+        let problem = file.problem_at("/budget/timezone", format!("no time zone `{named}`"));
+        ctx.report(problem.hint("write an IANA name such as `Europe/Berlin`"));
     }
     Budgets {
         day: allowance(typed.day_usd_max, typed.day_tokens_max),
@@ -214,8 +217,8 @@ pub fn settle<T>(page: &Page<T>, typed: Option<&TypedBudget>, desk: &mut Desk<'_
     }
 }
 
-/// What a persona says.
-pub fn settle_persona(typed: Option<&TypedPersonaBudget>) -> PersonaBudget {
+/// Resolves the bounds of a persona.
+pub fn resolve_persona(typed: Option<&TypedPersonaBudget>) -> PersonaBudget {
     let none = TypedPersonaBudget::default();
     let typed = typed.unwrap_or(&none);
     PersonaBudget {
@@ -232,14 +235,15 @@ fn allowance(usd: Option<f64>, tokens: Option<u64>) -> Allowance {
     Allowance { cost_micros_max: usd.map(micros), tokens_max }
 }
 
-/// Whole micro-dollars. The schema keeps the sum between 0 and 10^6 dollars, so nothing is cut off.
+/// Whole micro-dollars. The schema keeps the sum between 0 and 10^6 dollars, so the cast loses
+/// nothing.
 #[expect(clippy::cast_possible_truncation, reason = "at most 10^12, see above")]
 fn micros(usd: f64) -> i64 {
     (usd * 1_000_000.0).round() as i64
 }
 
-/// US dollars as a person types them, such as `0.25` or `$2`, as micro-dollars; `None` when they are none, have more than six
-/// decimals or are more than a million.
+/// Parses US dollars such as `0.25` or `$2` into micro-dollars; `None` for other text, more than
+/// six decimals, or more than a million.
 pub fn micros_of(typed: &str) -> Option<i64> {
     let typed = typed.trim().trim_start_matches('$');
     let (whole, part) = typed.split_once('.').unwrap_or((typed, ""));
@@ -251,18 +255,18 @@ pub fn micros_of(typed: &str) -> Option<i64> {
     (micros <= 1_000_000_000_000).then_some(micros)
 }
 
-/// Dollars as they are read: six decimals.
+/// Formats dollars with six decimals.
 pub fn dollars(micros: i64) -> String {
     let sign = if micros < 0 { "-" } else { "" };
     let micros = micros.unsigned_abs();
     format!("{sign}{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
-/// Which bounds are in force for a run: pure, from what was said anywhere.
+/// Selects the bounds in force for a run from all configured ones; pure.
 pub fn spending(
     (inference, persona): (&Inference, &Persona),
     (thread, said): (&ThreadId, ThreadBudget),
-    duty_micros: Option<i64>,
+    schedule_micros: Option<i64>,
     now: Timestamp,
 ) -> Spending {
     let (all, own) = (&inference.budgets, &persona.budget);
@@ -274,22 +278,22 @@ pub fn spending(
         (pick(near.cost_micros_max, far.cost_micros_max), pick(near.tokens_max, far.tokens_max))
     };
     let (day, month) = (day_of(now, &all.zone), month_of(now, &all.zone));
-    let purse = |scope, owner: &str, period: &str, (cost_micros_max, tokens_max)| Purse {
-        id: PurseId { scope, owner: owner.to_owned(), period: period.to_owned() },
+    let account = |scope, owner: &str, period: &str, (cost_micros_max, tokens_max)| BudgetAccount {
+        id: BudgetAccountId { scope, owner: owner.to_owned(), period: period.to_owned() },
         cost_micros_max,
         tokens_max,
     };
     let (own_cost, own_tokens) = either(own.thread_day, Origin::Persona, all.thread_day);
     let (cost, tokens) = either(said.day, Origin::Thread, Allowance::default());
     let of_thread = (cost.or(own_cost), tokens.or(own_tokens));
-    let (engine, who) = (PurseScope::Engine, PurseScope::Persona);
+    let (engine, who) = (BudgetScope::Engine, BudgetScope::Persona);
     let none = Allowance::default();
     let tokens = i64::try_from(inference.budget.tokens_max).unwrap_or(i64::MAX);
     let said_somewhere = inference.budget.tokens_max != RUN_TOKENS_MAX;
     let tokens_origin = if said_somewhere { Origin::Global } else { Origin::Default };
     Spending {
         run_cost_micros_max: nearest(&[
-            (duty_micros, Origin::Responsibility),
+            (schedule_micros, Origin::Responsibility),
             (said.run.cost_micros_max, Origin::Thread),
             (own.run.cost_micros_max, Origin::Persona),
             (inference.budget.cost_micros_max, Origin::Global),
@@ -299,18 +303,18 @@ pub fn spending(
             (own.run.tokens_max, Origin::Persona),
         ])
         .unwrap_or(Bound { value: tokens, origin: tokens_origin }),
-        purses: vec![
-            purse(engine, "", &day, either(none, Origin::Global, all.day)),
-            purse(engine, "", &month, either(none, Origin::Global, all.month)),
-            purse(who, persona.id.as_str(), &day, either(own.day, Origin::Persona, all.persona_day)),
-            purse(who, persona.id.as_str(), &month, either(own.month, Origin::Persona, all.persona_month)),
-            purse(PurseScope::Thread, thread.as_str(), &day, of_thread),
+        accounts: vec![
+            account(engine, "", &day, either(none, Origin::Global, all.day)),
+            account(engine, "", &month, either(none, Origin::Global, all.month)),
+            account(who, persona.id.as_str(), &day, either(own.day, Origin::Persona, all.persona_day)),
+            account(who, persona.id.as_str(), &month, either(own.month, Origin::Persona, all.persona_month)),
+            account(BudgetScope::Thread, thread.as_str(), &day, of_thread),
         ],
         on_budget: own.on_budget.unwrap_or(all.on_budget),
     }
 }
 
-/// The purses' part of `budget` in `configs/inference.json`.
+/// JSON of the budget accounts' part of `budget` in `configs/inference.json`.
 pub fn show(budgets: &Budgets) -> Map<String, Value> {
     let mut shown = Map::new();
     let all = [
@@ -329,7 +333,7 @@ pub fn show(budgets: &Budgets) -> Map<String, Value> {
     shown
 }
 
-/// `budget` of a persona.
+/// JSON of a persona's `budget`.
 pub fn show_persona(budget: &PersonaBudget) -> Map<String, Value> {
     let mut shown = Map::new();
     shown.insert("cost_usd_max".to_owned(), json!(budget.run.cost_micros_max.map(dollars)));

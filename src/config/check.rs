@@ -1,11 +1,11 @@
-//! Finds everything that is wrong with one file before it is read into its type.
+//! Finds every problem of one file before it is read into its type.
 //!
-//! serde stops at the first mistake; the JSON Schema of the same type finds them all. What is wrong is then cut
-//! out, so that the rest can be read and checked further in the same pass.
+//! serde stops at the first error; the JSON Schema of the same type finds them all. The faulty
+//! members are then removed, so that the rest can be read and checked further in the same pass.
 
 use super::document::{Document, Spot, child, last_key};
 use super::problem::Problem;
-use super::snapshot::Shelf;
+use super::snapshot::ConfigSource;
 use super::{schema, span};
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError};
@@ -13,35 +13,38 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A file as typed, and where everything in it stands.
-pub struct Page<T> {
-    /// Without the members that have problems already.
+/// Old and new names of renamed keys.
+const RENAMED: &[(&str, &str)] = &[("trusted_sealers", "trusted_arc_signers")];
+
+/// A typed file and the positions of its members.
+pub struct ConfigFile<T> {
+    /// The file without the members that have problems.
     pub typed: T,
     pub document: Document,
 }
 
-impl<T> Page<T> {
-    /// A problem with the value at a JSON pointer.
-    pub fn blame(&self, pointer: &str, message: impl Into<String>) -> Problem {
-        self.document.blame(pointer, Spot::Value, message)
+impl<T> ConfigFile<T> {
+    /// Builds a problem with the value at a JSON pointer.
+    pub fn problem_at(&self, pointer: &str, message: impl Into<String>) -> Problem {
+        self.document.problem_at(pointer, Spot::Value, message)
     }
-    /// A problem with the key at a JSON pointer.
-    pub fn blame_key(&self, pointer: &str, message: impl Into<String>) -> Problem {
-        self.document.blame(pointer, Spot::Key, message)
+    /// Builds a problem with the key at a JSON pointer.
+    pub fn problem_at_key(&self, pointer: &str, message: impl Into<String>) -> Problem {
+        self.document.problem_at(pointer, Spot::Key, message)
     }
-    /// Whether something stands at a JSON pointer, be it right or wrong.
+    /// Reports whether a JSON pointer has a non-null value, valid or not.
     pub fn has(&self, pointer: &str) -> bool {
         self.document.value.pointer(pointer).is_some_and(|value| !value.is_null())
     }
 }
 
-/// Reads one file into its type and reports everything that is wrong with it; `None` when nothing can be read.
+/// Reads one file into its type and reports every problem; `None` when nothing can be read.
 pub fn read<T: JsonSchema + DeserializeOwned>(
-    shelf: &Shelf<'_>,
+    source: &ConfigSource<'_>,
     file: &str,
     problems: &mut Vec<Problem>,
-) -> Option<Page<T>> {
-    match Document::read(shelf, file) {
+) -> Option<ConfigFile<T>> {
+    match Document::read(source, file) {
         Ok(document) => type_check(document, problems),
         Err(problem) => {
             problems.push(*problem);
@@ -53,7 +56,7 @@ pub fn read<T: JsonSchema + DeserializeOwned>(
 fn type_check<T: JsonSchema + DeserializeOwned>(
     document: Document,
     problems: &mut Vec<Problem>,
-) -> Option<Page<T>> {
+) -> Option<ConfigFile<T>> {
     problems.extend(document.repeated());
     let faults = find_faults(&document, &schema::of::<T>());
     let mut sound = document.value.clone();
@@ -65,18 +68,19 @@ fn type_check<T: JsonSchema + DeserializeOwned>(
     problems.extend(faults.into_iter().map(|fault| fault.problem));
     loop {
         let error = match serde_path_to_error::deserialize(&sound) {
-            Ok(typed) => return Some(Page { typed, document }),
+            Ok(typed) => return Some(ConfigFile { typed, document }),
             Err(error) => error,
         };
-        // What a schema cannot say: a number that is too large for its type, a duration beyond all dates.
+        // Faults that a schema cannot express: a number that is too large for its type, a duration
+        // beyond all dates.
         let pointer = pointer_of(error.path());
         if !cut_out(&mut sound, &pointer) {
             if !reported {
-                problems.push(document.blame(&pointer, Spot::Value, error.into_inner().to_string()));
+                problems.push(document.problem_at(&pointer, Spot::Value, error.into_inner().to_string()));
             }
             return None;
         }
-        // What was cut out of it is told already, and now it is missing.
+        // The fault that was removed from it is reported already, and now it is missing.
         if blamed.iter().any(|fault| fault.starts_with(&format!("{pointer}/"))) {
             continue;
         }
@@ -84,12 +88,12 @@ fn type_check<T: JsonSchema + DeserializeOwned>(
             Some(Value::Number(number)) => format!("{number} is out of range"),
             _ => error.into_inner().to_string(),
         };
-        problems.push(document.blame(&pointer, Spot::Value, message));
+        problems.push(document.problem_at(&pointer, Spot::Value, message));
         reported = true;
     }
 }
 
-/// A problem, and the member that must be cut out to read the rest.
+/// A problem, and the pointer of the member that must be removed to read the rest.
 struct Fault {
     pointer: String,
     problem: Problem,
@@ -114,7 +118,8 @@ fn find_faults(document: &Document, schema: &Value) -> Vec<Fault> {
     faults
 }
 
-/// Keys under which people write secrets. `password_variable` and `tokens_max` are none.
+/// Reports whether a key looks like one that holds a secret. `password_variable` and `tokens_max`
+/// do not.
 fn looks_secret(key: &str) -> bool {
     const ENDINGS: &[&str] =
         &["api_key", "apikey", "password", "passwd", "passphrase", "secret", "token", "private_key"];
@@ -123,7 +128,7 @@ fn looks_secret(key: &str) -> bool {
 }
 
 fn secret_in_file(document: &Document, pointer: &str) -> Problem {
-    let problem = document.blame(pointer, Spot::Key, "a secret must not stand in a configuration file");
+    let problem = document.problem_at(pointer, Spot::Key, "a secret must not stand in a configuration file");
     let mut parts = pointer.split('/').skip(1);
     match (parts.next(), parts.next()) {
         (Some("providers"), Some(provider)) => {
@@ -152,8 +157,11 @@ impl Inspection<'_> {
             ValidationErrorKind::AdditionalProperties { unexpected } => {
                 for key in unexpected.iter().filter(|key| !looks_secret(key)) {
                     let pointer = child(pointer, key);
-                    let problem = self.document.blame(&pointer, Spot::Key, "unknown key");
-                    let problem = problem.did_you_mean(key, self.known_keys(error));
+                    let problem = self.document.problem_at(&pointer, Spot::Key, "unknown key");
+                    let problem = match RENAMED.iter().find(|(old, _)| old == key) {
+                        Some((_, new)) => problem.hint(format!("it is called `{new}` now")),
+                        None => problem.did_you_mean(key, self.known_keys(error)),
+                    };
                     faults.push(Fault { pointer, problem });
                 }
             }
@@ -162,7 +170,7 @@ impl Inspection<'_> {
             }
             ValidationErrorKind::Required { property } => {
                 let name = property.as_str().unwrap_or_default();
-                let problem = self.document.blame(pointer, Spot::Value, format!("`{name}` is missing"));
+                let problem = self.document.problem_at(pointer, Spot::Value, format!("`{name}` is missing"));
                 let problem = problem.hint(self.wanted(error, name));
                 faults.push(Fault { pointer: pointer.to_owned(), problem });
             }
@@ -173,7 +181,8 @@ impl Inspection<'_> {
         }
     }
 
-    /// Several forms were possible: the errors of the form that was meant, or else all forms together.
+    /// Explains a value with several permitted forms: the errors of the intended form, or else all
+    /// forms together.
     fn explain_choice(
         &self,
         error: &ValidationError<'_>,
@@ -208,7 +217,7 @@ impl Inspection<'_> {
 
     fn worded(&self, error: &ValidationError<'_>) -> Problem {
         let pointer = error.instance_path().as_str();
-        let blame = |message: String| self.document.blame(pointer, Spot::Value, message);
+        let problem_at = |message: String| self.document.problem_at(pointer, Spot::Value, message);
         let typed = error.instance();
         match error.kind() {
             ValidationErrorKind::Type { .. } => self.wrong_type(pointer, typed, expected_types(error)),
@@ -216,19 +225,19 @@ impl Inspection<'_> {
                 self.unknown_value(pointer, typed.as_str().unwrap_or_default(), &options(error))
             }
             ValidationErrorKind::Pattern { pattern } if pattern == span::PATTERN => {
-                blame(format!("`{}` is not a duration", typed.as_str().unwrap_or_default()))
+                problem_at(format!("`{}` is not a duration", typed.as_str().unwrap_or_default()))
                     .hint("write a whole number and ms, s, m, h or d, such as `30s` or `5d`")
             }
             ValidationErrorKind::Minimum { limit } => {
-                blame(format!("must be at least {limit}")).hint(format!("write {limit} or more"))
+                problem_at(format!("must be at least {limit}")).hint(format!("write {limit} or more"))
             }
             ValidationErrorKind::Maximum { limit } => {
-                blame(format!("must be at most {limit}")).hint(format!("write {limit} or less"))
+                problem_at(format!("must be at most {limit}")).hint(format!("write {limit} or less"))
             }
             ValidationErrorKind::MinLength { .. } | ValidationErrorKind::MinItems { .. } => {
-                blame("must not be empty".to_owned())
+                problem_at("must not be empty".to_owned())
             }
-            _ => blame(error.masked_with("it").to_string()),
+            _ => problem_at(error.masked_with("it").to_string()),
         }
     }
 
@@ -238,26 +247,26 @@ impl Inspection<'_> {
         found: &Value,
         expected: impl IntoIterator<Item = JsonType>,
     ) -> Problem {
-        // `null` is always allowed where a value may be left out; nobody needs to be told.
+        // `null` is always permitted for an optional value and needs no mention.
         let mut names =
             expected.into_iter().filter(|t| *t != JsonType::Null).map(type_name).collect::<Vec<_>>();
         names.dedup();
         let typed = type_name(JsonType::from(found));
         let message = format!("expected {}, found {typed}", names.join(" or "));
-        let problem = self.document.blame(pointer, Spot::Value, message);
+        let problem = self.document.problem_at(pointer, Spot::Value, message);
         match names.as_slice() {
             [wanted] => problem.hint(retyped(wanted, found)),
             _ => problem,
         }
     }
 
-    /// What to write where a member is missing: its name, and what its type says of it.
+    /// Hint for a missing member: its name and the description of its type.
     fn wanted(&self, error: &ValidationError<'_>, name: &str) -> String {
         let path = error.schema_path().as_str();
         let object = path.rsplit_once('/').and_then(|(object, _)| self.schema.pointer(object));
         let about = object
             .and_then(|object| object.pointer(&child("/properties", name))?.get("description")?.as_str());
-        // The first sentence; the schema has the rest.
+        // Only the first sentence; the schema has the full description.
         let about =
             about.and_then(|about| about.split(['.', ';']).next()).map(|about| about.replace('\n', " "));
         match about {
@@ -267,11 +276,11 @@ impl Inspection<'_> {
     }
 
     fn unknown_value(&self, pointer: &str, typed: &str, options: &[String]) -> Problem {
-        let problem = self.document.blame(pointer, Spot::Value, format!("unknown value `{typed}`"));
+        let problem = self.document.problem_at(pointer, Spot::Value, format!("unknown value `{typed}`"));
         problem.did_you_mean(typed, options.iter().map(String::as_str))
     }
 
-    /// The keys that the object of an `additionalProperties` error may have.
+    /// The permitted keys of the object of an `additionalProperties` error.
     fn known_keys(&self, error: &ValidationError<'_>) -> Vec<&str> {
         let path = error.schema_path().as_str();
         let object = path.rsplit_once('/').and_then(|(object, _)| self.schema.pointer(object));
@@ -285,7 +294,7 @@ impl Inspection<'_> {
     }
 }
 
-/// The same in the type that is wanted, as far as it can be told.
+/// Hint with the value rewritten in the wanted type, as far as it can be derived.
 fn retyped(wanted: &str, found: &Value) -> String {
     let shown = found.to_string();
     let text = found.as_str().unwrap_or_default().trim();
@@ -308,10 +317,10 @@ fn retyped(wanted: &str, found: &Value) -> String {
     }
 }
 
-/// Longest value that a hint repeats.
+/// Maximum characters of a value that a hint repeats.
 const SHOWN_CHARS_MAX: usize = 60;
 
-/// `25MB` and `25 MiB` as bytes, in powers of 1024 as every limit here has them.
+/// Parses `25MB` and `25 MiB` as bytes, in powers of 1024 like every limit here.
 fn bytes_of(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
@@ -358,8 +367,8 @@ fn type_name(json_type: JsonType) -> &'static str {
     }
 }
 
-/// Removes the member at `pointer`, and says whether there was one. A bad item takes its whole list with it, or its
-/// neighbours would move.
+/// Removes the member at `pointer` and reports whether it existed. A faulty item removes its whole
+/// list, because removing it alone would shift the other items.
 fn cut_out(value: &mut Value, pointer: &str) -> bool {
     let is_index = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     let parts = pointer.split('/').skip(1).take_while(|part| !is_index(part)).collect::<Vec<_>>();

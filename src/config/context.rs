@@ -1,8 +1,8 @@
 //! `configs/context.json`: named profiles, each an ordered list of resolver steps.
 
-use super::check::Page;
+use super::check::ConfigFile;
 use super::document::child;
-use super::load::Desk;
+use super::load::CheckContext;
 use super::settings::{ContextProfile, ContextStep};
 use super::step;
 use schemars::JsonSchema;
@@ -10,10 +10,10 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 pub const FILE: &str = "configs/context.json";
-/// Profiles that the engine itself asks for.
+/// Profiles that the engine itself uses.
 const REQUIRED: &[&str] = &["thread", "responsibility"];
 
-/// Profile name -> ordered steps. `thread` and `responsibility` must exist.
+/// Profiles by name, each with its ordered steps. `thread` and `responsibility` must exist.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[schemars(title = "configs/context.json")]
 pub struct Typed {
@@ -23,7 +23,7 @@ pub struct Typed {
     profiles: BTreeMap<String, Vec<TypedStep>>,
 }
 
-/// `name`, `name(arg, …)`, or an object.
+/// A step: `name`, `name(arg, …)`, or an object.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum TypedStep {
@@ -34,38 +34,39 @@ enum TypedStep {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TypedStepObject {
-    /// Resolver name.
+    /// Name of the resolver.
     #[serde(rename = "use")]
     resolver: String,
-    /// Its arguments; `{persona_id}`, `{thread_id}` and `{trigger}` stand for those of the run.
+    /// Arguments of the resolver; `{persona_id}`, `{thread_id}` and `{trigger}` stand for the
+    /// values of the run.
     args: Option<Vec<String>>,
-    /// Most tokens that this step may contribute.
+    /// Maximum tokens that this step may contribute.
     #[schemars(range(min = 1))]
     budget_tokens: Option<usize>,
-    /// A required step that contributes nothing fails the run. Default: false.
+    /// `true`: the run fails when this step contributes nothing. Default: false.
     required: Option<bool>,
 }
 
-/// What the file means. Problems go to the desk.
-pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> BTreeMap<String, ContextProfile> {
+/// Resolves the file. Problems go to the context.
+pub fn resolve(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> BTreeMap<String, ContextProfile> {
     let mut profiles = BTreeMap::new();
-    for (name, steps) in &page.typed.profiles {
+    for (name, steps) in &file.typed.profiles {
         let pointer = child("", name);
         if steps.is_empty() {
-            desk.report(page.blame_key(&pointer, "a profile needs at least one step"));
+            ctx.report(file.problem_at_key(&pointer, "a profile needs at least one step"));
         }
-        let settled = steps
+        let resolved = steps
             .iter()
             .enumerate()
-            .filter_map(|(index, step)| settle_step(page, &child(&pointer, index), step, desk));
-        let steps = settled.collect();
+            .filter_map(|(index, step)| resolve_step(file, &child(&pointer, index), step, ctx));
+        let steps = resolved.collect();
         profiles.insert(name.clone(), ContextProfile { steps });
     }
-    for name in REQUIRED.iter().filter(|name| !page.has(&child("", name))) {
+    for name in REQUIRED.iter().filter(|name| !file.has(&child("", name))) {
         let others = profiles.keys().map(String::as_str).filter(|other| !REQUIRED.contains(other));
         let typo = others.min_by_key(|other| strsim::damerau_levenshtein(other, name));
-        let problem = page.blame("", format!("profile `{name}` is missing"));
-        desk.report(match typo.filter(|other| strsim::damerau_levenshtein(other, name) <= name.len() / 3) {
+        let problem = file.problem_at("", format!("profile `{name}` is missing"));
+        ctx.report(match typo.filter(|other| strsim::damerau_levenshtein(other, name) <= name.len() / 3) {
             Some(other) => problem.hint(format!("is `{other}` a misspelling of it?")),
             None => problem,
         });
@@ -73,18 +74,18 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> BTreeMap<String, Conte
     profiles
 }
 
-fn settle_step(
-    page: &Page<Typed>,
+fn resolve_step(
+    file: &ConfigFile<Typed>,
     pointer: &str,
     typed: &TypedStep,
-    desk: &mut Desk<'_>,
+    ctx: &mut CheckContext<'_>,
 ) -> Option<ContextStep> {
     let step = match typed {
         TypedStep::Text(text) => match step::parse(text) {
             Ok((resolver, args)) => ContextStep { resolver, args, budget_tokens: None, required: false },
             Err(error) => {
-                let problem = page.blame(pointer, format!("`{text}` is not a step: {error}"));
-                desk.report(problem.hint("write `name` or `name(arg, …)`"));
+                let problem = file.problem_at(pointer, format!("`{text}` is not a step: {error}"));
+                ctx.report(problem.hint("write `name` or `name(arg, …)`"));
                 return None;
             }
         },
@@ -95,21 +96,21 @@ fn settle_step(
             required: object.required.unwrap_or(false),
         },
     };
-    check_resolver(page, pointer, &step, desk);
+    check_resolver(file, pointer, &step, ctx);
     for arg in &step.args {
         if let Err(error) = step::check_placeholders(arg) {
-            desk.report(page.blame(pointer, error.to_string()));
+            ctx.report(file.problem_at(pointer, error.to_string()));
         }
     }
     Some(step)
 }
 
-/// The resolver exists and takes that many arguments.
-fn check_resolver(page: &Page<Typed>, pointer: &str, step: &ContextStep, desk: &mut Desk<'_>) {
-    let resolvers = &desk.vocabulary.resolvers;
+/// Checks that the resolver exists and takes that many arguments.
+fn check_resolver(file: &ConfigFile<Typed>, pointer: &str, step: &ContextStep, ctx: &mut CheckContext<'_>) {
+    let resolvers = &ctx.names.resolvers;
     let Some((name, arity)) = resolvers.iter().find(|(name, _)| *name == step.resolver) else {
-        let problem = page.blame(pointer, format!("no resolver `{}`", step.resolver));
-        desk.report(problem.did_you_mean(&step.resolver, resolvers.iter().map(|(name, _)| *name)));
+        let problem = file.problem_at(pointer, format!("no resolver `{}`", step.resolver));
+        ctx.report(problem.did_you_mean(&step.resolver, resolvers.iter().map(|(name, _)| *name)));
         return;
     };
     let given = step.args.len();
@@ -122,6 +123,6 @@ fn check_resolver(page: &Page<Typed>, pointer: &str, step: &ContextStep, desk: &
         let message = format!("`{name}` takes {wanted}, not {given}");
         let places = vec!["…"; *arity.start()].join(", ");
         let form = if places.is_empty() { format!("`{name}`") } else { format!("`{name}({places})`") };
-        desk.report(page.blame(pointer, message).hint(format!("write {form}")));
+        ctx.report(file.problem_at(pointer, message).hint(format!("write {form}")));
     }
 }

@@ -1,10 +1,10 @@
 //! One JSON file as text, as a value, and as a map from JSON pointers to lines and columns.
 //!
-//! `serde_json` knows a place only while it fails; the checks of this folder fail much later, so every key and
-//! value keeps its place here.
+//! `serde_json` reports a position only with an error; the checks of this folder run much later, so
+//! the positions of every key and value are kept here.
 
 use super::problem::Problem;
-use super::snapshot::Shelf;
+use super::snapshot::ConfigSource;
 use super::syntax::{self, line_and_column};
 use super::text_file::Unreadable;
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -19,27 +19,27 @@ pub struct Document {
     pub file: String,
     pub value: Value,
     text: String,
-    /// JSON pointer -> byte offsets.
+    /// Byte offsets by JSON pointer.
     places: BTreeMap<String, Place>,
-    /// Pointers of keys that are written twice.
+    /// Pointers of keys that occur twice.
     repeated: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    /// Where the key's opening quote stands; the value's start for items of arrays.
+    /// Offset of the key's opening quote; for items of arrays, the start of the value.
     key: usize,
     value: usize,
 }
 
-/// Which of the two places of a member a problem points at.
+/// Part of a member that a problem points at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spot {
     Key,
     Value,
 }
 
-/// What a file must say at least, for somebody who has to write one.
+/// The smallest valid content of a file, for the hint about a missing one.
 fn least(file: &str) -> &'static str {
     match file {
         "configs/gateway.json" => "the least is `{ \"mail_domain\": \"example.org\" }`",
@@ -58,8 +58,8 @@ fn least(file: &str) -> &'static str {
 
 impl Document {
     /// Reads `file`. Errors: the file is missing, too large, not UTF-8 or not JSON.
-    pub fn read(shelf: &Shelf<'_>, file: &str) -> Result<Self, Box<Problem>> {
-        let text = shelf.read(file).map_err(|error| {
+    pub fn read(source: &ConfigSource<'_>, file: &str) -> Result<Self, Box<Problem>> {
+        let text = source.read(file).map_err(|error| {
             let hint = error.hint().or_else(|| {
                 matches!(error, Unreadable::Missing).then(|| format!("write it: {}", least(file)))
             });
@@ -69,11 +69,12 @@ impl Document {
                 None => problem,
             })
         })?;
-        // Some editors write a byte order mark; JSON has none (RFC 8259 section 8.1 lets readers skip it).
+        // Some editors write a byte order mark, which is not part of JSON (RFC 8259 section 8.1
+        // lets readers ignore it).
         Self::parse(file, text.strip_prefix('\u{feff}').unwrap_or(&text))
     }
 
-    /// Reads JSON text. Errors: where it stops being JSON.
+    /// Parses JSON text. Errors: the position of the syntax error.
     pub fn parse(file: &str, text: &str) -> Result<Self, Box<Problem>> {
         let not_json = |error: serde_json::Error| Box::new(syntax::problem(file, text, &error));
         let value: Value = serde_json::from_str(text).map_err(not_json)?;
@@ -84,8 +85,9 @@ impl Document {
         Ok(Self { file: file.to_owned(), value, text: text.to_owned(), places, repeated })
     }
 
-    /// A problem at a JSON pointer. A pointer to nothing points at the nearest parent that exists.
-    pub fn blame(&self, pointer: &str, spot: Spot, message: impl Into<String>) -> Problem {
+    /// Builds a problem at a JSON pointer. A pointer to a missing member points at the nearest
+    /// existing parent.
+    pub fn problem_at(&self, pointer: &str, spot: Spot, message: impl Into<String>) -> Problem {
         let mut at = pointer;
         let place = loop {
             match (self.places.get(at), at.rfind('/')) {
@@ -107,11 +109,11 @@ impl Document {
         self.places.keys().map(String::as_str)
     }
 
-    /// Keys that are written twice: JSON readers disagree about which one counts.
+    /// Problems for keys that occur twice: JSON readers differ in which value they use.
     pub fn repeated(&self) -> impl Iterator<Item = Problem> {
         let repeated = self.repeated.iter();
         repeated.map(|pointer| {
-            self.blame(pointer, Spot::Key, "this key is written twice").hint("keep one of the two")
+            self.problem_at(pointer, Spot::Key, "this key is written twice").hint("keep one of the two")
         })
     }
 }
@@ -126,7 +128,7 @@ pub fn last_key(pointer: &str) -> String {
     pointer.rsplit('/').next().unwrap_or_default().replace("~1", "/").replace("~0", "~")
 }
 
-/// `/listeners/0/address` as `listeners[0].address`.
+/// Formats `/listeners/0/address` as `listeners[0].address`.
 fn dotted(pointer: &str) -> String {
     let mut path = String::new();
     for part in pointer.split('/').skip(1) {
@@ -142,7 +144,7 @@ fn dotted(pointer: &str) -> String {
     path
 }
 
-/// Finds places: every raw value is a slice of the text, so its address says where it stands.
+/// Collects positions: every raw value is a slice of the text, so its address gives its offset.
 struct Walk<'t> {
     text: &'t str,
     places: BTreeMap<String, Place>,
@@ -154,7 +156,8 @@ impl<'t> Walk<'t> {
         part.as_ptr().addr().saturating_sub(self.text.as_ptr().addr())
     }
 
-    /// Depth is bounded: the text was read as a [`Value`] before, which refuses more than 128 levels.
+    /// Visits a value and its members. Depth is bounded: the text was read as a [`Value`] before,
+    /// which refuses more than 128 levels.
     fn visit(&mut self, pointer: &str, key: usize, raw: &'t RawValue) -> serde_json::Result<()> {
         let value = self.offset(raw.get());
         if self.places.insert(pointer.to_owned(), Place { key, value }).is_some() {
@@ -180,10 +183,10 @@ impl<'t> Walk<'t> {
     }
 }
 
-/// The members of an object, in order, repeats included.
+/// The members of an object in order, including repeated keys.
 struct Members<'t>(Vec<(Key<'t>, &'t RawValue)>);
 
-/// A key, and the slice it was read from when it has no escapes.
+/// A key, with the slice that it was read from when it has no escapes.
 struct Key<'t> {
     text: String,
     raw: Option<&'t str>,
@@ -238,7 +241,7 @@ mod tests {
 
     fn at(text: &str, pointer: &str, spot: Spot) -> (usize, usize, String) {
         let Ok(document) = Document::parse("x.json", text) else { panic!("not JSON: {text}") };
-        let problem = document.blame(pointer, spot, "");
+        let problem = document.problem_at(pointer, spot, "");
         (problem.line.unwrap_or(0), problem.column.unwrap_or(0), problem.path)
     }
 

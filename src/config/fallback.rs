@@ -1,11 +1,12 @@
-//! `fallback` in `configs/inference.json` and `persona.json`: whom to ask when a provider fails.
+//! `fallback` in `configs/inference.json` and `persona.json`: the models to call when a provider
+//! fails.
 
-use super::check::Page;
+use super::check::ConfigFile;
 use super::document::child;
-use super::load::Desk;
+use super::load::CheckContext;
 use super::providers;
 use super::settings::{Inference, ModelChoice, Persona};
-use crate::domain::RunTerms;
+use crate::domain::RunOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,46 +17,51 @@ use serde_json::{Value, json};
 pub struct TypedChoice {
     /// Name of the provider.
     provider: String,
-    /// One of its models, as it spells it.
+    /// One of its models, by the provider's name for it.
     #[schemars(length(min = 1))]
     model: String,
 }
 
-/// The choices as meant; a provider that does not exist is a problem.
-pub fn settle<T>(page: &Page<T>, typed: &[TypedChoice], desk: &mut Desk<'_>) -> Vec<ModelChoice> {
+/// Resolves the choices; a provider that does not exist is a problem.
+pub fn resolve<T>(
+    file: &ConfigFile<T>,
+    typed: &[TypedChoice],
+    ctx: &mut CheckContext<'_>,
+) -> Vec<ModelChoice> {
     for (index, choice) in typed
         .iter()
         .enumerate()
-        .filter(|(_, choice)| !desk.knows_provider(&choice.provider))
+        .filter(|(_, choice)| !ctx.knows_provider(&choice.provider))
         .collect::<Vec<_>>()
     {
-        let problem = page.blame(&pointer(index), format!("no provider `{}`", choice.provider));
-        let problem = providers::explained(problem, &choice.provider, desk);
-        desk.report(problem);
+        let problem = file.problem_at(&pointer(index), format!("no provider `{}`", choice.provider));
+        let problem = providers::explained(problem, &choice.provider, ctx);
+        ctx.report(problem);
     }
     let choice =
         |typed: &TypedChoice| ModelChoice { provider: typed.provider.clone(), model: typed.model.clone() };
     typed.iter().map(choice).collect()
 }
 
-/// Where the provider of a choice stands in its file.
+/// JSON pointer of the provider of a choice.
 pub fn pointer(index: usize) -> String {
     child(&child("/fallback", index), "provider")
 }
 
-/// For `config show`.
+/// JSON for `attache config show`.
 pub fn show(choices: &[ModelChoice]) -> Value {
     let one = |choice: &ModelChoice| json!({ "provider": choice.provider, "model": choice.model });
     choices.iter().map(one).collect()
 }
 
 impl Inference {
-    /// Whom a persona's runs ask: its own provider or the house's first, then the fallbacks, none twice.
+    /// Models for a persona's runs: its own or the engine's default, then the fallbacks, without
+    /// duplicates.
     pub fn choices_for(&self, persona: &Persona) -> Vec<ModelChoice> {
-        self.choices_under(&RunTerms::default(), persona)
+        self.choices_under(&RunOptions::default(), persona)
     }
 
-    /// Where one of them is said: a file below the workspace, and a JSON pointer.
+    /// File below the workspace and JSON pointer at which a choice is configured.
     pub fn place_of(&self, persona: &Persona, choice: &ModelChoice) -> (String, String) {
         let file = |is_own| match is_own {
             true => format!("personas/{}/persona.json", persona.id),
@@ -73,10 +79,10 @@ impl Inference {
         (file(persona.fallback.is_some()), format!("/fallback/{at}/model"))
     }
 
-    /// The same for a run that is held to these terms: its own model comes first, the persona's fallbacks stay behind it.
-    pub fn choices_under(&self, terms: &RunTerms, persona: &Persona) -> Vec<ModelChoice> {
-        let said = |of_run: &Option<String>, of_persona: &Option<String>, of_house: &String| {
-            of_run.as_ref().or(of_persona.as_ref()).unwrap_or(of_house).clone()
+    /// Models for a run with these options: its own model first, then the persona's fallbacks.
+    pub fn choices_under(&self, terms: &RunOptions, persona: &Persona) -> Vec<ModelChoice> {
+        let said = |of_run: &Option<String>, of_persona: &Option<String>, of_sample: &String| {
+            of_run.as_ref().or(of_persona.as_ref()).unwrap_or(of_sample).clone()
         };
         let first = ModelChoice {
             provider: said(&terms.provider, &persona.provider, &self.provider),

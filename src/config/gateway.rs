@@ -1,10 +1,10 @@
-//! `configs/gateway.json`: how mail comes in and goes out.
+//! `configs/gateway.json`: incoming and outgoing mail.
 
-use super::check::Page;
+use super::check::ConfigFile;
 use super::document::child;
 use super::limits;
 use super::listeners;
-use super::load::Desk;
+use super::load::CheckContext;
 use super::mailboxes;
 use super::net::{address_hint, domain, domain_hint};
 use super::notices;
@@ -21,35 +21,37 @@ pub use outbound::PASSWORD_VARIABLE;
 
 pub const FILE: &str = "configs/gateway.json";
 
-/// How mail comes in and goes out.
+/// Incoming and outgoing mail.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "configs/gateway.json")]
 pub struct Typed {
     #[serde(rename = "$schema")]
     _schema: Option<String>,
-    /// Domain of every persona whose address names none, and of our Message-IDs.
+    /// Domain of persona addresses that name no domain, and of generated Message-IDs.
     #[schemars(required)]
     mail_domain: Option<String>,
-    /// The name in our banner and EHLO. Default: `mail_domain`.
+    /// Host name in the SMTP banner and EHLO. Default: `mail_domain`.
     host_name: Option<String>,
-    /// Addresses of the person whose engine this is.
+    /// Addresses of the owners of this engine.
     owners: Option<Vec<String>>,
-    /// Sockets that take mail.
+    /// Sockets that accept mail.
     listeners: Option<Vec<listeners::Typed>>,
-    /// The certificate that listeners show. Read again when its files change.
+    /// The listeners' certificate. Read again when its files change.
     tls: Option<listeners::TypedTls>,
-    /// Who may log in where a listener offers AUTH.
+    /// Users that may log in where a listener offers AUTH.
     submission: Option<Vec<listeners::TypedSubmitter>>,
     /// Folders whose `*.eml` files are letters.
     folders: Option<Vec<TypedFolder>>,
-    /// IMAP mailboxes that letters are fetched from.
+    /// IMAP mailboxes from which letters are fetched.
     mailboxes: Option<Vec<mailboxes::Typed>>,
-    /// How mail goes out. Without it nothing can be sent.
+    /// Transport of outgoing mail. Left out, no mail can be sent.
     outbound: Option<outbound::Typed>,
+    /// Retries of outgoing mail.
     retry: Option<TypedRetry>,
+    /// Mails to the owners about failures.
     notices: Option<notices::Typed>,
-    /// Bounds, each with its default where it is left out.
+    /// Limits; each that is left out has its default.
     limits: Option<limits::Typed>,
 }
 
@@ -57,25 +59,26 @@ pub struct Typed {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TypedFolder {
-    /// Relative to the workspace.
+    /// Path, relative to the workspace.
     #[schemars(length(min = 1))]
     path: String,
-    /// Persona that gets letters that name nobody here.
+    /// Persona that gets letters without a local recipient.
     fallback: Option<String>,
-    /// How often to look. Default: 2s.
+    /// Interval between two polls. Default: 2s.
     poll: Option<Span>,
 }
 
-/// When an outbound mail is tried again.
+/// Retries of outgoing mail.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TypedRetry {
-    /// After this age a recipient fails. Default: 5d.
+    /// Age of a mail after which its unfinished recipients fail. Default: 5d.
     give_up_after: Option<Span>,
 }
 
 impl Typed {
-    /// The mail domain, when it is one: addresses of personas need it before anything else is settled.
+    /// Returns the mail domain if it is valid: addresses of personas need it before the file is
+    /// resolved.
     pub fn mail_domain(&self) -> Option<String> {
         domain(self.mail_domain.as_deref()?)
     }
@@ -85,51 +88,51 @@ impl Typed {
         let index = self.owners.iter().flatten().position(is_owner);
         index.map_or("/owners".to_owned(), |index| child("/owners", index))
     }
-    /// The variables of the passwords of all who may log in.
+    /// Names of the variables with the passwords of the submission users.
     pub fn submission_variables(&self) -> impl Iterator<Item = &str> {
         self.submission.iter().flatten().map(|submitter| submitter.password_variable.as_str())
     }
-    /// The variable of the smarthost's password.
+    /// Name of the variable with the smarthost's password.
     pub fn password_variable(&self) -> &str {
         self.outbound.as_ref().map_or(PASSWORD_VARIABLE, outbound::Typed::password_variable)
     }
-    /// The variables that the mailboxes read.
+    /// Names of the variables that the mailboxes read.
     pub fn mailbox_variables(&self) -> impl Iterator<Item = &str> {
         self.mailboxes.iter().flatten().flat_map(mailboxes::Typed::variables)
     }
 }
 
-/// What the file means. Problems go to the desk; the result counts only if there were none.
-pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> (Gateway, Limits) {
-    let typed = &page.typed;
+/// Resolves the file. Problems go to the context; the result is valid only without problems.
+pub fn resolve(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> (Gateway, Limits) {
+    let typed = &file.typed;
     let mail_domain = typed.mail_domain().unwrap_or_else(|| "unknown.invalid".to_owned());
     let named = [("/mail_domain", &typed.mail_domain), ("/host_name", &typed.host_name)];
     for (pointer, name) in named {
         if let Some(name) = name.as_deref().filter(|name| domain(name).is_none()) {
-            let problem = page.blame(pointer, format!("`{name}` is not a domain name"));
-            desk.report(problem.hint(domain_hint(name)));
+            let problem = file.problem_at(pointer, format!("`{name}` is not a domain name"));
+            ctx.report(problem.hint(domain_hint(name)));
         }
     }
     let host_name = typed.host_name.as_deref().and_then(domain).unwrap_or_else(|| mail_domain.clone());
-    let folders = settle_folders(page, desk);
-    let outbound = typed.outbound.as_ref().and_then(|typed| outbound::settle(page, typed, desk));
-    let signers = typed.outbound.as_ref().map(|typed| outbound::settle_dkim(page, typed, desk));
+    let folders = resolve_folders(file, ctx);
+    let outbound = typed.outbound.as_ref().and_then(|typed| outbound::resolve(file, typed, ctx));
+    let signers = typed.outbound.as_ref().map(|typed| outbound::resolve_dkim(file, typed, ctx));
     let on_unknown = typed.outbound.as_ref().map(outbound::Typed::on_unknown);
     if let Some(Transport::Folder(out)) = &outbound {
         let loops = folders.iter().position(|folder| folder.path == *out);
         if let Some(index) = loops {
             let message = "this is also the outbound folder: every mail sent would come back in";
-            let problem = page.blame(&format!("/folders/{index}/path"), message);
-            desk.report(problem.hint("give one of the two another folder"));
+            let problem = file.problem_at(&format!("/folders/{index}/path"), message);
+            ctx.report(problem.hint("give one of the two another folder"));
         }
     }
-    let owners = settle_owners(page, desk);
+    let owners = settle_owners(file, ctx);
     let typed_sockets = listeners::Sockets {
         listeners: typed.listeners.as_deref().unwrap_or_default(),
         tls: typed.tls.as_ref(),
         submission: typed.submission.as_deref().unwrap_or_default(),
     };
-    let sockets = listeners::settle(page, &typed_sockets, &owners, desk);
+    let sockets = listeners::resolve(file, &typed_sockets, &owners, ctx);
     let give_up_after = typed.retry.as_ref().and_then(|retry| retry.give_up_after);
     let gateway = Gateway {
         mail_domain,
@@ -139,7 +142,7 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> (Gateway, Limits) {
         submission: sockets.submission,
         owners,
         folders,
-        mailboxes: mailboxes::settle(page, typed.mailboxes.as_deref().unwrap_or_default(), desk),
+        mailboxes: mailboxes::resolve(file, typed.mailboxes.as_deref().unwrap_or_default(), ctx),
         outbound,
         signers: signers.unwrap_or_default(),
         bounce_address: typed.outbound.as_ref().map(outbound::Typed::bounce_address).unwrap_or_default(),
@@ -147,42 +150,44 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> (Gateway, Limits) {
             give_up_after: give_up_after.map_or(Duration::from_secs(5 * 24 * 3600), |s| s.0),
             on_unknown: on_unknown.unwrap_or_default(),
         },
-        notices: notices::settle(page, typed.notices.as_ref(), desk),
+        notices: notices::resolve(file, typed.notices.as_ref(), ctx),
     };
-    (gateway, typed.limits.as_ref().map_or_else(Limits::default, limits::settle))
+    (gateway, typed.limits.as_ref().map_or_else(Limits::default, limits::resolve))
 }
 
-fn settle_owners(page: &Page<Typed>, desk: &mut Desk<'_>) -> Vec<Address> {
+fn settle_owners(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Vec<Address> {
     let mut owners = Vec::new();
-    for (index, text) in page.typed.owners.iter().flatten().enumerate() {
+    for (index, text) in file.typed.owners.iter().flatten().enumerate() {
         match Address::parse(text) {
             Ok(address) => owners.push(address),
             Err(error) => {
-                let problem = page.blame(&child("/owners", index), error.to_string());
-                desk.report(problem.hint(address_hint(text)));
+                let problem = file.problem_at(&child("/owners", index), error.to_string());
+                ctx.report(problem.hint(address_hint(text)));
             }
         }
     }
     owners
 }
 
-fn settle_folders(page: &Page<Typed>, desk: &mut Desk<'_>) -> Vec<WatchedFolder> {
+fn resolve_folders(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Vec<WatchedFolder> {
     let mut folders: Vec<WatchedFolder> = Vec::new();
-    for (index, typed) in page.typed.folders.iter().flatten().enumerate() {
+    for (index, typed) in file.typed.folders.iter().flatten().enumerate() {
         let pointer = format!("/folders/{index}");
-        let path = below(desk.workspace, &typed.path);
+        let path = below(ctx.workspace, &typed.path);
         if folders.iter().any(|other| other.path == path) {
-            desk.report(page.blame(&child(&pointer, "path"), format!("`{}` is watched twice", typed.path)));
+            ctx.report(
+                file.problem_at(&child(&pointer, "path"), format!("`{}` is watched twice", typed.path)),
+            );
         }
         let poll = typed.poll.map_or(Duration::from_secs(2), |span| span.0);
         if poll.is_zero() {
-            desk.report(page.blame(&child(&pointer, "poll"), "must be more than nothing"));
+            ctx.report(file.problem_at(&child(&pointer, "poll"), "must be more than nothing"));
         }
         let fallback = typed.fallback.as_deref().and_then(|name| {
-            let id = PersonaId::parse(name).ok().filter(|id| desk.persona_ids.contains(id));
+            let id = PersonaId::parse(name).ok().filter(|id| ctx.persona_ids.contains(id));
             if id.is_none() {
-                let problem = page.blame(&child(&pointer, "fallback"), format!("no persona `{name}`"));
-                desk.report(problem.did_you_mean(name, desk.persona_ids.iter().map(PersonaId::as_str)));
+                let problem = file.problem_at(&child(&pointer, "fallback"), format!("no persona `{name}`"));
+                ctx.report(problem.did_you_mean(name, ctx.persona_ids.iter().map(PersonaId::as_str)));
             }
             id
         });
@@ -191,7 +196,7 @@ fn settle_folders(page: &Page<Typed>, desk: &mut Desk<'_>) -> Vec<WatchedFolder>
     folders
 }
 
-/// An absolute path, without the `.` and `..` that would hide that two paths are one.
+/// Builds an absolute path without `.` and `..`, so that equal paths compare equal.
 pub(super) fn below(workspace: &Path, typed: &str) -> PathBuf {
     let mut path = PathBuf::new();
     for part in workspace.join(typed).components() {

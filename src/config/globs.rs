@@ -1,14 +1,14 @@
-//! Address patterns: `*` stands for any text, `?` for one character, and case means nothing.
+//! Address patterns: `*` stands for any text, `?` for one character; case is ignored.
 
 use super::settings::Access;
 use crate::domain::Address;
 
 impl Access {
-    /// Whether `allow` names this address. Only worth something if the address is known to be the sender's.
+    /// Reports whether `allow` matches this address. Conclusive only for an authenticated sender.
     pub fn allows(&self, address: &Address) -> bool {
         matches_any(&self.allow, address)
     }
-    /// Whether `deny` names this address.
+    /// Reports whether `deny` matches this address.
     pub fn denies(&self, address: &Address) -> bool {
         matches_any(&self.deny, address)
     }
@@ -19,11 +19,13 @@ fn matches_any(globs: &[String], address: &Address) -> bool {
     globs.iter().any(|glob| glob_matches(&glob.to_ascii_lowercase(), &key))
 }
 
-/// Matches `*` (any run) and `?` (any one byte) in time proportional to the product of the lengths at worst.
+/// Matches `*` (any run of bytes) and `?` (any one byte); worst-case time is proportional to the
+/// product of the lengths.
 fn glob_matches(glob: &str, text: &str) -> bool {
     let (glob, text) = (glob.as_bytes(), text.as_bytes());
     let (mut g, mut t) = (0, 0);
-    let mut retry: Option<(usize, usize)> = None; // behind the last star, and the text it has swallowed up to
+    // Offset after the last star, and the end of the text that the star matches.
+    let mut retry: Option<(usize, usize)> = None;
     while t < text.len() {
         match glob.get(g) {
             Some(b'*') => {

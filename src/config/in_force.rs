@@ -1,10 +1,12 @@
-//! Which configuration the working engine was told, and what was edited since: an edit is in force after a start.
+//! The configuration that the working engine has read, and the files edited since: an edit is in
+//! force after a restart.
 //!
-//! The engine leaves the digests of its files in `data/in-force.json`, so that commands beside it can tell without asking
-//! it. Absent on purpose: `PERSONA.md`, knowledge and responsibilities, which are read for each run.
+//! The engine stores the digests of its files in `data/in-force.json`, so that other commands can
+//! compare without asking it. Absent on purpose: `PERSONA.md`, knowledge and responsibilities,
+//! which are read for each run.
 
 use super::persona;
-use super::snapshot::{Place, Shelf, Snapshot};
+use super::snapshot::{ConfigSource, Place, Snapshot};
 use super::{prices, secrets};
 use crate::domain::sha256_hex;
 use serde::{Deserialize, Serialize};
@@ -16,16 +18,17 @@ use std::time::SystemTime;
 
 const FILE: &str = "data/in-force.json";
 
-/// What an engine leaves behind at its start.
+/// Content of `data/in-force.json`.
 #[derive(Serialize, Deserialize)]
 struct InForce {
-    /// Its process: what another one left behind says nothing.
+    /// Process id of the engine: a file of another process is ignored.
     pid: String,
-    /// The digests of its files, as [`Snapshot::index`] has them.
+    /// Digests of its files, in the format of [`Snapshot::index`].
     index: String,
 }
 
-/// Writes down what the engine in this process was told. For its user alone, and whole or not at all.
+/// Stores the digests of the files that this process has read. Mode for its user alone; written
+/// atomically.
 pub fn note(snapshot: &Snapshot, workspace: &Path) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     let said = InForce { pid: std::process::id().to_string(), index: snapshot.index().to_string() };
@@ -36,69 +39,71 @@ pub fn note(snapshot: &Snapshot, workspace: &Path) -> io::Result<()> {
     std::fs::rename(draft, workspace.join(FILE))
 }
 
-/// Files that were edited, added or removed since the engine in that process began; `None` when it left no word.
+/// Files that were edited, added or removed since the engine of that process started; `None`
+/// without a file of that process.
 pub fn edited_since_start(workspace: &Path, engine_pid: &str) -> Option<Vec<String>> {
     let said: InForce = serde_json::from_slice(&std::fs::read(workspace.join(FILE)).ok()?).ok()?;
-    let told = Snapshot::paths_and_digests(&said.index).ok().filter(|_| said.pid == engine_pid)?;
-    Some(edited(workspace, &told).into_iter().collect())
+    let recorded = Snapshot::paths_and_digests(&said.index).ok().filter(|_| said.pid == engine_pid)?;
+    Some(edited(workspace, &recorded).into_iter().collect())
 }
 
-fn edited(workspace: &Path, told: &BTreeMap<String, String>) -> BTreeSet<String> {
-    let shelf = Shelf::new(Place::Folder(workspace));
-    let known = told.iter().filter(|(path, digest)| match shelf.read(path) {
+fn edited(workspace: &Path, recorded: &BTreeMap<String, String>) -> BTreeSet<String> {
+    let source = ConfigSource::new(Place::Folder(workspace));
+    let known = recorded.iter().filter(|(path, digest)| match source.read(path) {
         Ok(text) => sha256_hex(&[text.as_bytes()]) != **digest,
-        // Gone, or no text any more.
+        // Removed, or no longer text.
         Err(_) => true,
     });
     let mut edited: BTreeSet<String> = known.map(|(path, _)| path.clone()).collect();
-    let names = shelf.persona_folders().unwrap_or_default();
+    let names = source.persona_folders().unwrap_or_default();
     let personas = names.iter().filter(|name| !name.starts_with('.')).map(|name| persona::file(name));
-    let new = personas.chain([prices::FILE.to_owned()]).filter(|file| !told.contains_key(file));
-    edited.extend(new.filter(|file| shelf.has(file)));
+    let new = personas.chain([prices::FILE.to_owned()]).filter(|file| !recorded.contains_key(file));
+    edited.extend(new.filter(|file| source.has(file)));
     edited
 }
 
-/// How a file looks from outside; `None` when it is not there.
+/// Modification time and size of a file; `None` when it does not exist.
 type Look = Option<(Option<SystemTime>, u64)>;
 
-/// Looks again and again at the files of an engine, and tells each edit once.
+/// Polls the files of an engine and reports each edit once.
 pub struct Edits {
     workspace: PathBuf,
-    told: BTreeMap<String, String>,
-    /// What was otherwise at the last look; at the first, what never was in force.
+    recorded: BTreeMap<String, String>,
+    /// Files that differed at the last poll; at the first, files that were never in force.
     known: BTreeSet<String>,
     looks: BTreeMap<String, Look>,
 }
 
 impl Edits {
-    /// Begins with what there is now.
+    /// Starts with the current state of the files.
     pub fn since(snapshot: &Arc<Snapshot>, workspace: &Path) -> Self {
-        let told = Snapshot::paths_and_digests(snapshot.index()).unwrap_or_default();
-        let known = edited(workspace, &told);
-        let mut edits = Self { workspace: workspace.to_owned(), told, known, looks: BTreeMap::new() };
+        let recorded = Snapshot::paths_and_digests(snapshot.index()).unwrap_or_default();
+        let known = edited(workspace, &recorded);
+        let mut edits = Self { workspace: workspace.to_owned(), recorded, known, looks: BTreeMap::new() };
         edits.looks = edits.look();
         edits
     }
 
-    /// What was edited since the last call and is not in force. Reads files only when one of them looks otherwise.
-    pub fn news(&mut self) -> Vec<String> {
+    /// Files edited since the last call and not in force. Reads files only when a modification time
+    /// or a size has changed.
+    pub fn new_edits(&mut self) -> Vec<String> {
         let looks = self.look();
         if looks == self.looks {
             return Vec::new();
         }
         let of_secrets = looks.get(secrets::FILE) != self.looks.get(secrets::FILE);
         self.looks = looks;
-        let now = edited(&self.workspace, &self.told);
-        let mut news: Vec<String> = now.difference(&self.known).cloned().collect();
-        news.extend(of_secrets.then(|| secrets::FILE.to_owned()));
+        let now = edited(&self.workspace, &self.recorded);
+        let mut new_edits: Vec<String> = now.difference(&self.known).cloned().collect();
+        new_edits.extend(of_secrets.then(|| secrets::FILE.to_owned()));
         self.known = now;
-        news
+        new_edits
     }
 
     fn look(&self) -> BTreeMap<String, Look> {
-        let shelf = Shelf::new(Place::Folder(&self.workspace));
-        let personas = shelf.persona_folders().unwrap_or_default();
-        let files = personas.iter().map(|name| persona::file(name)).chain(self.told.keys().cloned());
+        let source = ConfigSource::new(Place::Folder(&self.workspace));
+        let personas = source.persona_folders().unwrap_or_default();
+        let files = personas.iter().map(|name| persona::file(name)).chain(self.recorded.keys().cloned());
         let files = files.chain([secrets::FILE, prices::FILE].map(str::to_owned));
         let look = |file: String| {
             let found = std::fs::metadata(self.workspace.join(&file)).ok();

@@ -1,9 +1,9 @@
-//! `configs/inference.json`: which model answers, and within which bounds.
+//! `configs/inference.json`: the model that answers, and its bounds.
 
 use super::budgets::{self, TypedBudget};
-use super::check::Page;
+use super::check::ConfigFile;
 use super::fallback::{self, TypedChoice};
-use super::load::Desk;
+use super::load::CheckContext;
 use super::providers::{self, TypedProvider};
 use super::settings::Inference;
 use super::span::Span;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 pub const FILE: &str = "configs/inference.json";
 
-/// Which model answers, and within which bounds.
+/// The model that answers, and its bounds.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "configs/inference.json")]
@@ -24,27 +24,31 @@ pub struct Typed {
     /// Name of the adapter, such as `anthropic`.
     #[schemars(required)]
     provider: Option<String>,
-    /// Model name, as the provider spells it.
+    /// Model, by the provider's name for it.
     #[schemars(required, length(min = 1))]
     model: Option<String>,
-    /// Whom to ask, in this order, when the provider fails. Default: nobody.
+    /// Models to call, in this order, when the provider fails. Default: none.
     fallback: Option<Vec<TypedChoice>>,
-    /// Takes a refusal to the next of them too. Default: false.
+    /// Also calls the next model when a model refuses to answer. Default: false.
     fallback_on_refusal: Option<bool>,
-    /// Longest answer of one call. Default: 4096.
+    /// Maximum output tokens of one call. Default: 4096.
     #[schemars(range(min = 1))]
     max_output_tokens: Option<u32>,
-    /// Left to the provider when it is left out.
+    /// Sampling temperature. Left out, the provider's default applies.
     #[schemars(range(min = 0, max = 2))]
     temperature: Option<f32>,
-    /// Provider round trips of one run. Default: 8.
+    /// Maximum provider calls of one run. Default: 8.
     #[schemars(range(min = 1, max = 1000))]
     max_tool_turns: Option<u32>,
+    /// Bounds on the cost of runs, days and months.
     budget: Option<TypedBudget>,
+    /// Timeouts of provider calls.
     timeouts: Option<TypedTimeouts>,
+    /// Retries of provider calls and runs.
     retry: Option<TypedRetry>,
+    /// Bounds on concurrent runs.
     concurrency: Option<TypedConcurrency>,
-    /// One block per provider that needs other than its defaults.
+    /// Settings of providers that differ from their defaults, by provider name.
     providers: Option<BTreeMap<String, TypedProvider>>,
 }
 
@@ -58,78 +62,78 @@ impl Typed {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TypedTimeouts {
-    /// Longest silence of a provider. Default: 90s.
+    /// Maximum time without data from a provider. Default: 90s.
     idle: Option<Span>,
-    /// Longest provider call. Default: 10m.
+    /// Maximum duration of a provider call. Default: 10m.
     call: Option<Span>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TypedRetry {
-    /// Tries of one provider call inside a run. Default: 3.
+    /// Attempts of one provider call inside a run. Default: 3.
     #[schemars(range(min = 1, max = 20))]
     call_attempts_max: Option<u32>,
-    /// Tries of one run before it fails for good. Default: 5.
+    /// Attempts of one run before it fails for good. Default: 5.
     #[schemars(range(min = 1, max = 100))]
     run_attempts_max: Option<u32>,
-    /// A wait longer than this parks the run. Default: 20s.
+    /// A retry delay longer than this parks the run. Default: 20s.
     inline_wait_max: Option<Span>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TypedConcurrency {
-    /// Runs at once, over all personas. Default: 4.
+    /// Maximum concurrent runs of all personas. Default: 4.
     #[schemars(range(min = 1, max = 1000))]
     runs_max: Option<usize>,
-    /// Runs at once of one persona. Default: 2.
+    /// Maximum concurrent runs of one persona. Default: 2.
     #[schemars(range(min = 1, max = 1000))]
     runs_per_persona_max: Option<usize>,
 }
 
-/// What the file means. Problems go to the desk.
-pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> Inference {
-    let typed = &page.typed;
+/// Resolves the file. Problems go to the context.
+pub fn resolve(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Inference {
+    let typed = &file.typed;
     let (no_times, no_retry, no_crowd) = Default::default();
     let times: &TypedTimeouts = typed.timeouts.as_ref().unwrap_or(&no_times);
     let retry: &TypedRetry = typed.retry.as_ref().unwrap_or(&no_retry);
     let crowd: &TypedConcurrency = typed.concurrency.as_ref().unwrap_or(&no_crowd);
     let provider = typed.provider.clone().unwrap_or_default();
-    if page.typed.provider.is_some() && !desk.knows_provider(&provider) {
-        let problem = page.blame("/provider", format!("no provider `{provider}`"));
-        let problem = providers::explained(problem, &provider, desk);
-        desk.report(problem);
+    if file.typed.provider.is_some() && !ctx.knows_provider(&provider) {
+        let problem = file.problem_at("/provider", format!("no provider `{provider}`"));
+        let problem = providers::explained(problem, &provider, ctx);
+        ctx.report(problem);
     }
     Inference {
         provider,
         model: typed.model.clone().unwrap_or_default(),
-        fallback: fallback::settle(page, typed.fallback.as_deref().unwrap_or_default(), desk),
+        fallback: fallback::resolve(file, typed.fallback.as_deref().unwrap_or_default(), ctx),
         fallback_on_refusal: typed.fallback_on_refusal.unwrap_or(false),
         max_output_tokens: typed.max_output_tokens.unwrap_or(4096),
         temperature: typed.temperature,
-        budget: budgets::settle_run(typed.max_tool_turns, typed.budget.as_ref()),
-        budgets: budgets::settle(page, typed.budget.as_ref(), desk),
-        idle_timeout: positive(page, "/timeouts/idle", times.idle, Duration::from_secs(90), desk),
-        call_timeout: positive(page, "/timeouts/call", times.call, Duration::from_secs(600), desk),
+        budget: budgets::finish_run(typed.max_tool_turns, typed.budget.as_ref()),
+        budgets: budgets::resolve(file, typed.budget.as_ref(), ctx),
+        idle_timeout: positive(file, "/timeouts/idle", times.idle, Duration::from_secs(90), ctx),
+        call_timeout: positive(file, "/timeouts/call", times.call, Duration::from_secs(600), ctx),
         call_attempts_max: retry.call_attempts_max.unwrap_or(3),
         run_attempts_max: retry.run_attempts_max.unwrap_or(5),
         inline_wait_max: retry.inline_wait_max.map_or(Duration::from_secs(20), |span| span.0),
-        providers: providers::settle(page, page.typed.provider_blocks(), desk),
+        providers: providers::resolve(file, file.typed.provider_blocks(), ctx),
         concurrent_runs_max: crowd.runs_max.unwrap_or(4),
         concurrent_runs_per_persona_max: crowd.runs_per_persona_max.unwrap_or(2),
     }
 }
 
 fn positive(
-    page: &Page<Typed>,
+    file: &ConfigFile<Typed>,
     pointer: &str,
     typed: Option<Span>,
     default: Duration,
-    desk: &mut Desk<'_>,
+    ctx: &mut CheckContext<'_>,
 ) -> Duration {
     if typed.is_some_and(|span| span.0.is_zero()) {
-        desk.report(page.blame(pointer, "must be more than nothing"));
+        ctx.report(file.problem_at(pointer, "must be more than nothing"));
     }
     typed.map_or(default, |span| span.0)
 }

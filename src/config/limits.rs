@@ -6,71 +6,113 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// Bounds. Each has a default; a guard cannot be switched off, only moved.
+/// Limits, each with a default. A limit can be changed but not switched off.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Typed {
+    /// Maximum bytes of a letter. Default: 26214400 (25 MiB).
     #[schemars(range(min = 1024))]
     letter_bytes_max: Option<usize>,
+    /// Maximum bytes of a text line of a letter. Default: 65536.
     #[schemars(range(min = 1000))]
     line_bytes_max: Option<usize>,
+    /// Maximum bytes of one header section of a letter. Default: 262144.
     #[schemars(range(min = 1024))]
     header_bytes_max: Option<usize>,
+    /// Maximum bytes of an SMTP command line. Default: 4096.
     #[schemars(range(min = 512))]
     command_line_bytes_max: Option<usize>,
+    /// Maximum recipients of a letter. Default: 100.
     #[schemars(range(min = 1))]
     recipients_max: Option<usize>,
+    /// Maximum concurrent SMTP connections. Default: 1000.
     #[schemars(range(min = 1))]
     connections_max: Option<usize>,
+    /// Maximum concurrent SMTP connections of one IPv4 address or IPv6 /64. Default: 100.
     #[schemars(range(min = 1))]
     connections_per_address_max: Option<usize>,
+    /// Permanent failures of an SMTP session after which it is disconnected. Default: 20.
     #[schemars(range(min = 1))]
     session_errors_max: Option<usize>,
+    /// Maximum duration of an SMTP session. Default: 1h.
     session_duration_max: Option<Span>,
+    /// Timeout of one command, of one pause inside a letter, and of one batch of replies.
+    /// Default: 5m.
     session_idle_max: Option<Span>,
+    /// Timeout of the PROXY header and of the TLS handshake. Default: 30s.
     handshake_max: Option<Span>,
+    /// Time to wait for early data before the greeting; a client that sends within it is
+    /// refused. Default: 500ms.
     greeting_delay: Option<Span>,
+    /// Minimum average bytes per second of a letter; a slower client is disconnected. Default:
+    /// 256.
     letter_bytes_per_second_min: Option<usize>,
+    /// Delay of the reply to a first failed login; it doubles with each further one, up to
+    /// sixteen times. Default: 500ms.
     login_delay: Option<Span>,
+    /// Failed logins from one network before it is refused for 15 minutes. Default: 10.
     #[schemars(range(min = 1))]
     login_failures_max: Option<usize>,
+    /// Number of open runs above which letters are refused with 452. Default: 100000.
     #[schemars(range(min = 1))]
     open_runs_max: Option<usize>,
+    /// Maximum nesting of body parts of a letter. Default: 30.
     #[schemars(range(min = 1, max = 200))]
     mime_depth_max: Option<usize>,
+    /// Maximum number of body parts of a letter. Default: 500.
     #[schemars(range(min = 1))]
     mime_parts_max: Option<usize>,
+    /// Maximum number of `Received` fields of a letter. Default: 50.
     #[schemars(range(min = 1))]
     received_headers_max: Option<usize>,
+    /// Maximum bytes of an HTML part that is rendered; a larger one is only stripped of its
+    /// tags. Default: 524288.
     #[schemars(range(min = 1))]
     html_bytes_max: Option<usize>,
+    /// Maximum nesting of HTML elements that is rendered; deeper HTML is only stripped of its
+    /// tags. Default: 512.
     #[schemars(range(min = 1, max = 4096))]
     html_depth_max: Option<usize>,
+    /// Maximum ids that are kept of a `References` field. Default: 200.
     #[schemars(range(min = 1))]
     references_max: Option<usize>,
+    /// Maximum bytes of a tool's result. Default: 65536.
     #[schemars(range(min = 256))]
     tool_result_bytes_max: Option<usize>,
+    /// Maximum bytes of a file that a tool reads. Default: 1048576.
     #[schemars(range(min = 1))]
     file_bytes_max: Option<usize>,
+    /// Maximum bytes of a persona's memory. Default: 16384.
     #[schemars(range(min = 1))]
     memory_bytes_max: Option<usize>,
+    /// Maximum bytes of the attachments of one mail. Default: 10485760.
     #[schemars(range(min = 1))]
     attachments_bytes_max: Option<usize>,
+    /// Free disk space in bytes below which letters are refused with 452. Default: 67108864.
     free_disk_bytes_min: Option<u64>,
+    /// Automatic mails that a persona may send to one person in an hour; verified owners do not
+    /// count. Default: 6.
     #[schemars(range(min = 1))]
     replies_per_hour_max: Option<usize>,
+    /// Automatic mails that a persona may send to one person in a day; verified owners do not
+    /// count. Default: 20.
     #[schemars(range(min = 1))]
     replies_per_day_max: Option<usize>,
+    /// Changes of direction in a thread per day without a letter of a verified owner. Default:
+    /// 10.
     #[schemars(range(min = 1))]
     alternations_max: Option<usize>,
+    /// Maximum consecutive mails between personas. Default: 4.
     #[schemars(range(min = 1))]
     persona_hops_max: Option<usize>,
+    /// Time within which a repeated letter counts as a duplicate. Default: 7d.
     duplicate_window: Option<Span>,
+    /// Time from SIGTERM to the end of the process. Default: 10s.
     drain_max: Option<Span>,
 }
 
-/// The defaults, with what was typed in their place.
-pub fn settle(typed: &Typed) -> Limits {
+/// Returns the defaults, overridden by the typed values.
+pub fn resolve(typed: &Typed) -> Limits {
     let mut limits = Limits::default();
     let sizes = [
         (&mut limits.letter_bytes_max, typed.letter_bytes_max),
@@ -122,7 +164,7 @@ pub fn settle(typed: &Typed) -> Limits {
 mod tests {
     use super::*;
 
-    /// The settings' Debug text names every field, so a limit that was added there cannot be forgotten here.
+    /// The settings' Debug text names every field, so a new limit cannot be missing here.
     #[test]
     fn every_limit_can_be_typed() {
         let schema = super::super::schema::of::<Typed>();

@@ -1,9 +1,10 @@
-//! `listeners`, `tls` and `submission` in `configs/gateway.json`: sockets that take mail, and who may log in there.
+//! `listeners`, `tls` and `submission` in `configs/gateway.json`: sockets that accept mail, and the
+//! users that may log in there.
 
-use super::check::Page;
+use super::check::ConfigFile;
 use super::document::child;
 use super::gateway::{self, below};
-use super::load::Desk;
+use super::load::CheckContext;
 use super::settings::{ListenAddress, ListenerKind, ListenerTls, SmtpListener, Submitter, TlsFiles};
 use crate::domain::{Address, Network};
 use schemars::JsonSchema;
@@ -12,26 +13,32 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 
-/// Longest path of a socket: what `sockaddr_un` holds on Linux, less its end mark and what a name in the making adds.
+/// Maximum bytes of a socket's path: the size of `sockaddr_un` on Linux minus the terminating NUL
+/// and the suffix of a temporary name.
 const SOCKET_PATH_BYTES_MAX: usize = 102;
-/// For the mail server in front and for us, if we share a group; for nobody else.
+/// Default mode: for the user and the group, which the mail server in front may share; for no other
+/// user.
 const SOCKET_MODE: &str = "0660";
 
-/// A socket that takes mail.
+/// A socket that accepts mail.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Typed {
+    /// Protocol: `smtp` or `lmtp`. Default: `smtp`.
     #[serde(default)]
     kind: TypedKind,
-    /// IP address and port, such as `127.0.0.1:2525` or `[::1]:2525`, or `unix:` and a path relative to the workspace.
+    /// IP address and port, such as `127.0.0.1:2525` or `[::1]:2525`, or `unix:` and a path
+    /// relative to the workspace.
     address: String,
     /// Permissions of a Unix socket, in octal digits. Default: 0660.
     mode: Option<String>,
-    /// Default: `starttls` where there is a certificate, `none` on Unix sockets and without one.
+    /// TLS mode. Default: `starttls` with a certificate, `none` on Unix sockets and without a
+    /// certificate.
     tls: Option<TypedMode>,
-    /// Offer AUTH, under TLS, to those in `submission`. Default: false.
+    /// Offer AUTH, under TLS, to the users in `submission`. Default: false.
     auth: Option<bool>,
-    /// Addresses or networks that may connect, and begin each connection with a PROXY protocol v2 header.
+    /// Addresses or networks that may connect; each connection must begin with a PROXY protocol v2
+    /// header.
     proxy_protocol: Option<Vec<String>>,
 }
 
@@ -40,7 +47,7 @@ pub struct Typed {
 enum TypedKind {
     #[default]
     Smtp,
-    /// RFC 2033, for a mail server in front.
+    /// LMTP (RFC 2033), for a mail server in front.
     Lmtp,
 }
 
@@ -52,11 +59,11 @@ enum TypedMode {
     Implicit,
 }
 
-/// The certificate that listeners show.
+/// The certificate of the listeners.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TypedTls {
-    /// PEM file, relative to the workspace: our certificate, then those that vouch for it.
+    /// PEM file, relative to the workspace: the certificate, then its intermediate certificates.
     #[schemars(length(min = 1))]
     certificate: String,
     /// PEM file of its private key, relative to the workspace.
@@ -64,10 +71,11 @@ pub struct TypedTls {
     key: String,
 }
 
-/// An owner who may log in with AUTH.
+/// An owner that may log in with AUTH.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TypedSubmitter {
+    /// User name of at most 255 bytes.
     #[schemars(length(min = 1, max = 255))]
     user: String,
     /// One of `owners`.
@@ -77,57 +85,63 @@ pub struct TypedSubmitter {
     pub password_variable: String,
 }
 
-/// What the file says of sockets.
+/// Typed sections about sockets.
 pub struct Sockets<'t> {
     pub listeners: &'t [Typed],
     pub tls: Option<&'t TypedTls>,
     pub submission: &'t [TypedSubmitter],
 }
 
-/// What it means.
-pub struct Settled {
+/// Resolved sections about sockets.
+pub struct Resolved {
     pub listeners: Vec<SmtpListener>,
     pub tls: Option<TlsFiles>,
     pub submission: Vec<Submitter>,
 }
 
-type GatewayPage = Page<gateway::Typed>;
+type GatewayFile = ConfigFile<gateway::Typed>;
 
-/// Problems go to the desk; the result counts only if there were none.
-pub fn settle(page: &GatewayPage, typed: &Sockets<'_>, owners: &[Address], desk: &mut Desk<'_>) -> Settled {
+/// Resolves the sections. Problems go to the context; the result is valid only without problems.
+pub fn resolve(
+    file: &GatewayFile,
+    typed: &Sockets<'_>,
+    owners: &[Address],
+    ctx: &mut CheckContext<'_>,
+) -> Resolved {
     let mut listeners: Vec<SmtpListener> = Vec::new();
     for (index, one) in typed.listeners.iter().enumerate() {
         let pointer = format!("/listeners/{index}");
-        let Some(listener) = settle_listener(page, &pointer, one, desk) else { continue };
+        let Some(listener) = resolve_listener(file, &pointer, one, ctx) else { continue };
         let is_taken = listeners.iter().any(|other| is_same(&other.address, &listener.address));
         if is_taken {
             let message = format!("`{}` is listened on twice", one.address);
-            desk.report(page.blame(&child(&pointer, "address"), message));
+            ctx.report(file.problem_at(&child(&pointer, "address"), message));
         }
         listeners.push(listener);
     }
-    let submission = settle_submission(page, typed.submission, owners, desk);
-    let is_read = !typed.listeners.is_empty() || !page.has("/listeners");
-    if is_read && page.has("/submission") && !typed.listeners.iter().any(|one| one.auth == Some(true)) {
-        let problem = page.blame_key("/submission", "nobody can log in: no listener has `\"auth\": true`");
-        desk.report(problem.hint("add it to a listener with TLS, or leave `submission` out"));
+    let submission = resolve_submission(file, typed.submission, owners, ctx);
+    let is_read = !typed.listeners.is_empty() || !file.has("/listeners");
+    if is_read && file.has("/submission") && !typed.listeners.iter().any(|one| one.auth == Some(true)) {
+        let problem =
+            file.problem_at_key("/submission", "nobody can log in: no listener has `\"auth\": true`");
+        ctx.report(problem.hint("add it to a listener with TLS, or leave `submission` out"));
     }
-    Settled { listeners, tls: typed.tls.map(|tls| settle_tls(page, tls, desk)), submission }
+    Resolved { listeners, tls: typed.tls.map(|tls| resolve_tls(file, tls, ctx)), submission }
 }
 
-fn settle_listener(
-    page: &GatewayPage,
+fn resolve_listener(
+    file: &GatewayFile,
     pointer: &str,
     typed: &Typed,
-    desk: &mut Desk<'_>,
+    ctx: &mut CheckContext<'_>,
 ) -> Option<SmtpListener> {
-    let address = settle_address(page, pointer, typed, desk)?;
+    let address = resolve_address(file, pointer, typed, ctx)?;
     let is_unix = matches!(address, ListenAddress::Unix { .. });
     let kind = match typed.kind {
         TypedKind::Smtp => ListenerKind::Smtp,
         TypedKind::Lmtp => ListenerKind::Lmtp,
     };
-    let has_certificate = page.has("/tls");
+    let has_certificate = file.has("/tls");
     let tls = match typed.tls {
         Some(TypedMode::None) => ListenerTls::None,
         Some(TypedMode::StartTls) => ListenerTls::StartTls,
@@ -137,8 +151,8 @@ fn settle_listener(
     };
     let auth = typed.auth.unwrap_or(false);
     let mut complain = |key: &str, message: &str, hint: &str| {
-        let problem = page.blame(&child(pointer, key), message.to_owned());
-        desk.report(if hint.is_empty() { problem } else { problem.hint(hint) });
+        let problem = file.problem_at(&child(pointer, key), message.to_owned());
+        ctx.report(if hint.is_empty() { problem } else { problem.hint(hint) });
     };
     if tls != ListenerTls::None && !has_certificate {
         complain("tls", "there is no certificate", "name its files in `tls` beside `listeners`");
@@ -151,10 +165,10 @@ fn settle_listener(
             false => "name certificate and key in `tls` beside `listeners`",
         };
         complain("auth", "passwords need TLS", hint);
-    } else if auth && !page.has("/submission") {
+    } else if auth && !file.has("/submission") {
         complain("auth", "nobody may log in", "name users in `submission` beside `listeners`");
     }
-    if is_unix && page.has(&child(pointer, "proxy_protocol")) {
+    if is_unix && file.has(&child(pointer, "proxy_protocol")) {
         complain("proxy_protocol", "has no meaning for a Unix socket", "");
     }
     if let (ListenerKind::Lmtp, ListenAddress::Tcp(tcp)) = (kind, &address)
@@ -166,47 +180,47 @@ fn settle_listener(
             "RFC 2033 forbids it; take another, such as 24",
         );
     }
-    let proxy_protocol = settle_proxies(page, pointer, typed, desk);
+    let proxy_protocol = resolve_proxies(file, pointer, typed, ctx);
     Some(SmtpListener { kind, address, tls, auth, proxy_protocol })
 }
 
-fn settle_address(
-    page: &GatewayPage,
+fn resolve_address(
+    file: &GatewayFile,
     pointer: &str,
     typed: &Typed,
-    desk: &mut Desk<'_>,
+    ctx: &mut CheckContext<'_>,
 ) -> Option<ListenAddress> {
     let at = child(pointer, "address");
     let Some(path) = typed.address.strip_prefix("unix:") else {
-        if page.has(&child(pointer, "mode")) {
+        if file.has(&child(pointer, "mode")) {
             let message = "has no meaning for an IP address";
-            desk.report(page.blame_key(&child(pointer, "mode"), message));
+            ctx.report(file.problem_at_key(&child(pointer, "mode"), message));
         }
         let Ok(address) = typed.address.parse::<SocketAddr>() else {
-            let problem = page.blame(&at, format!("`{}` is not an address to listen on", typed.address));
-            desk.report(
+            let problem = file.problem_at(&at, format!("`{}` is not an address to listen on", typed.address));
+            ctx.report(
                 problem.hint("write an IP address and a port, such as `127.0.0.1:2525`, or `unix:PATH`"),
             );
             return None;
         };
         return Some(ListenAddress::Tcp(address));
     };
-    let whole = below(desk.workspace, path);
+    let whole = below(ctx.workspace, path);
     if path.is_empty() || whole.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
         let message =
             format!("a socket's path has 1 to {SOCKET_PATH_BYTES_MAX} bytes, the workspace's included");
-        desk.report(page.blame(&at, message));
+        ctx.report(file.problem_at(&at, message));
     }
     let digits = typed.mode.as_deref().unwrap_or(SOCKET_MODE);
     let mode = u32::from_str_radix(digits, 8).ok().filter(|mode| *mode <= 0o777);
     if mode.is_none() {
-        let problem = page.blame(&child(pointer, "mode"), format!("`{digits}` are no permissions"));
-        desk.report(problem.hint("write octal digits, such as `0660`"));
+        let problem = file.problem_at(&child(pointer, "mode"), format!("`{digits}` are no permissions"));
+        ctx.report(problem.hint("write octal digits, such as `0660`"));
     }
     Some(ListenAddress::Unix { path: whole, mode: mode? })
 }
 
-/// Port 0 is a different port each time.
+/// Compares addresses; port 0 is a different port each time.
 fn is_same(one: &ListenAddress, other: &ListenAddress) -> bool {
     match (one, other) {
         (ListenAddress::Tcp(one), ListenAddress::Tcp(other)) => one == other && one.port() != 0,
@@ -215,60 +229,67 @@ fn is_same(one: &ListenAddress, other: &ListenAddress) -> bool {
     }
 }
 
-fn settle_proxies(page: &GatewayPage, pointer: &str, typed: &Typed, desk: &mut Desk<'_>) -> Vec<Network> {
+fn resolve_proxies(
+    file: &GatewayFile,
+    pointer: &str,
+    typed: &Typed,
+    ctx: &mut CheckContext<'_>,
+) -> Vec<Network> {
     let at = child(pointer, "proxy_protocol");
     if typed.proxy_protocol.as_ref().is_some_and(Vec::is_empty) {
-        // Empty would mean "everybody, without a header", which is not what somebody who types the key wants.
-        desk.report(page.blame(&at, "must not be empty").hint("name the proxies, or leave the key out"));
+        // An empty list would mean "every peer, without a header", which is not the intention of an
+        // operator who writes the key.
+        ctx.report(file.problem_at(&at, "must not be empty").hint("name the proxies, or leave the key out"));
     }
     let mut proxies = Vec::new();
     for (index, text) in typed.proxy_protocol.iter().flatten().enumerate() {
         match Network::parse(text) {
             Ok(network) => proxies.push(network),
             Err(error) => {
-                let problem = page.blame(&child(&at, index), error.to_string());
-                desk.report(problem.hint("write one such as `192.0.2.7` or `2001:db8::/32`"));
+                let problem = file.problem_at(&child(&at, index), error.to_string());
+                ctx.report(problem.hint("write one such as `192.0.2.7` or `2001:db8::/32`"));
             }
         }
     }
     proxies
 }
 
-fn settle_tls(page: &GatewayPage, typed: &TypedTls, desk: &mut Desk<'_>) -> TlsFiles {
+fn resolve_tls(file: &GatewayFile, typed: &TypedTls, ctx: &mut CheckContext<'_>) -> TlsFiles {
     let mut file = |key: &str, typed: &str| {
-        let path = below(desk.workspace, typed);
-        if desk.shelf.has_world() && !path.is_file() {
-            desk.report(page.blame(&child("/tls", key), format!("there is no file `{typed}`")));
+        let path = below(ctx.workspace, typed);
+        if ctx.source.has_world() && !path.is_file() {
+            ctx.report(file.problem_at(&child("/tls", key), format!("there is no file `{typed}`")));
         }
         path
     };
     TlsFiles { certificate: file("certificate", &typed.certificate), key: file("key", &typed.key) }
 }
 
-fn settle_submission(
-    page: &GatewayPage,
+fn resolve_submission(
+    file: &GatewayFile,
     typed: &[TypedSubmitter],
     owners: &[Address],
-    desk: &mut Desk<'_>,
+    ctx: &mut CheckContext<'_>,
 ) -> Vec<Submitter> {
     let mut submission: Vec<Submitter> = Vec::new();
     for (index, one) in typed.iter().enumerate() {
         let pointer = format!("/submission/{index}");
         if submission.iter().any(|other| other.user == one.user) {
-            desk.report(page.blame(&child(&pointer, "user"), format!("`{}` is named twice", one.user)));
+            ctx.report(file.problem_at(&child(&pointer, "user"), format!("`{}` is named twice", one.user)));
         }
         let address = Address::parse(&one.address).ok();
         let owner = address.and_then(|address| owners.iter().find(|owner| owner.key() == address.key()));
         if owner.is_none() {
-            let problem = page.blame(&child(&pointer, "address"), format!("`{}` is no owner", one.address));
-            desk.report(problem.hint("only addresses in `owners` may log in"));
+            let problem =
+                file.problem_at(&child(&pointer, "address"), format!("`{}` is no owner", one.address));
+            ctx.report(problem.hint("only addresses in `owners` may log in"));
         }
-        let password = desk.secrets.get(&one.password_variable);
+        let password = ctx.secrets.get(&one.password_variable);
         if password.as_ref().is_none_or(|password| password.expose_secret().is_empty()) {
             let variable = &one.password_variable;
             let message = format!("this user's password is not in `{variable}`");
-            let problem = page.blame(&child(&pointer, "password_variable"), message);
-            desk.report(problem.hint(format!("set {variable} in the environment or in `.secrets`")));
+            let problem = file.problem_at(&child(&pointer, "password_variable"), message);
+            ctx.report(problem.hint(format!("set {variable} in the environment or in `.secrets`")));
         }
         let user = one.user.clone();
         submission.extend(owner.cloned().zip(password).map(|(address, password)| Submitter {
@@ -280,7 +301,7 @@ fn settle_submission(
     submission
 }
 
-/// Listeners as `attache config show` has them.
+/// JSON of the listeners for `attache config show`.
 pub fn show(listeners: &[SmtpListener]) -> Vec<Value> {
     let shown = |listener: &SmtpListener| {
         let mode = match &listener.address {
@@ -299,7 +320,7 @@ pub fn show(listeners: &[SmtpListener]) -> Vec<Value> {
     listeners.iter().map(shown).collect()
 }
 
-/// Who may log in, without their passwords.
+/// JSON of the submission users, without their passwords.
 pub fn show_submission(submission: &[Submitter]) -> Vec<Value> {
     let shown =
         |one: &Submitter| json!({"user": one.user, "address": one.address.to_string(), "password": "[set]"});

@@ -1,11 +1,12 @@
-//! The road from files to settings: read every file, check every file, and only then hand out a [`Config`].
+//! Loads the configuration: reads every file, checks every file, and only then returns a
+//! [`Config`].
 
-use super::check::{self, Page};
+use super::check::{self, ConfigFile};
 use super::document::child;
 use super::problem::{ConfigErrors, Problem};
 use super::secrets::{self, Secrets};
 use super::settings::{Config, Gateway, Inference, ModelChoice, OutOfService, Persona, Personas};
-use super::snapshot::{Place, Shelf, Snapshot};
+use super::snapshot::{ConfigSource, Place, Snapshot};
 use super::{context, fallback, gateway, inference, persona, prices, providers, security, warnings};
 use crate::domain::{LoopKey, PersonaId};
 use secrecy::{ExposeSecret, SecretString};
@@ -14,48 +15,51 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The secret that engines share to know each other's mail.
+/// Variable of the secret by which several engines recognise each other's mail.
 const LOOP_KEY_VARIABLE: &str = "ATTACHE_LOOP_KEY";
-/// Stands for a secret that a process may not know.
+/// Placeholder for a secret that a process has no access to.
 const STAND_IN: &str = "not-known-to-this-process";
-/// Folders below `personas/` that are read; more are a mistake.
+/// Maximum number of folders read below `personas/`; more are reported as a problem.
 const PERSONAS_MAX: usize = 10_000;
 
-/// The names that files may use; they live on higher floors, so they are an argument.
+/// The names that files may use. Higher modules define them, so they are an argument.
 #[derive(Debug, Clone, Default)]
-pub struct Vocabulary {
+pub struct NameCatalog {
     pub providers: Vec<&'static str>,
-    /// Resolver and how many arguments it takes.
+    /// Resolvers with their permitted numbers of arguments.
     pub resolvers: Vec<(&'static str, RangeInclusive<usize>)>,
     pub tools: Vec<&'static str>,
-    /// Provider and the variable that holds its key. A provider that needs none is not listed.
+    /// Providers with the variable of their key. A provider without a key is not listed.
     pub key_variables: Vec<(&'static str, &'static str)>,
-    /// Provider and what it reads of its block in `configs/inference.json`.
+    /// Providers with the keys that they read from their block in `configs/inference.json`.
     pub settings: Vec<(&'static str, Vec<&'static str>)>,
 }
 
 /// Reads and checks `configs/*.json`, `personas/*/persona.json`, `.secrets` and the environment.
 ///
-/// A persona whose own file is wrong is out of service ([`Personas::out_of_service`]) and stops nobody else: its folder may
-/// be written by less trusted hands than `configs/`. `workspace` must be absolute. Errors: every problem of every file, at
-/// once, when some other file is wrong or no persona is left.
-pub fn load(workspace: &Path, vocabulary: &Vocabulary) -> Result<Config, ConfigErrors> {
-    load_with(workspace, vocabulary, &secrets::environment)
+/// A persona with a faulty file is out of service ([`Personas::out_of_service`]) and stops no other
+/// persona: less trusted programs than those that write `configs/` may write its folder.
+/// `workspace` must be absolute. Errors: every problem of every file, at once, when any other file
+/// is faulty or no persona is left.
+pub fn load(workspace: &Path, names: &NameCatalog) -> Result<Config, ConfigErrors> {
+    load_with(workspace, names, &secrets::environment)
 }
 
-/// [`load`] for a process that calls nobody and therefore has no secrets: the tool server that an agent starts, which
-/// sees only what the agent sees of the environment. What is written wrongly is an error all the same.
-pub fn load_without_secrets(workspace: &Path, vocabulary: &Vocabulary) -> Result<Config, ConfigErrors> {
-    // Only the key by which engines know each other's mail would be used: unless it is in `.secrets`, or among what the
-    // agent sees, the database's own takes its place.
+/// [`load`] for a process that calls no provider and therefore has no secrets: the tool server that
+/// an agent starts, which sees only the agent's part of the environment. Other problems are errors
+/// as in [`load`].
+pub fn load_without_secrets(workspace: &Path, names: &NameCatalog) -> Result<Config, ConfigErrors> {
+    // Of all secrets only the key by which engines recognise each other's mail would be used:
+    // unless it is in `.secrets` or in the agent's environment, the key of the database takes its
+    // place.
     let environment = |name: &str| secrets::environment(name).or_else(|| stand_in(name));
-    load_with(workspace, vocabulary, &environment)
+    load_with(workspace, names, &environment)
 }
 
-/// [`load`] for a process that asks one provider, which it chooses itself: what the others lack is not missed. A key that
-/// is not there is `None`.
-pub fn load_for_one(workspace: &Path, vocabulary: &Vocabulary) -> Result<Config, ConfigErrors> {
-    let mut config = load_without_secrets(workspace, vocabulary)?;
+/// [`load`] for a process that calls one provider of its own choice: missing secrets of other
+/// providers are no error. A missing key is `None`.
+pub fn load_for_one(workspace: &Path, names: &NameCatalog) -> Result<Config, ConfigErrors> {
+    let mut config = load_without_secrets(workspace, names)?;
     let is_stand_in = |secret: &SecretString| secret.expose_secret() == STAND_IN;
     for settings in config.inference.providers.values_mut() {
         settings.api_key.take_if(|key| is_stand_in(key));
@@ -65,24 +69,24 @@ pub fn load_for_one(workspace: &Path, vocabulary: &Vocabulary) -> Result<Config,
     Ok(config)
 }
 
-/// [`load_snapshot`] of somebody else's, to ask a provider in one's own name. Where a provider is, which program an agent is
-/// and which variables are read is what that somebody wrote, so it is not followed: our keys go to the vendors' own
-/// addresses only.
+/// [`load_snapshot`] of an imported run, to call a provider with our own keys. Base URLs, the
+/// agents' programs and variable names come from the snapshot's author and are not used: our keys
+/// go only to the vendors' own addresses.
 ///
-/// Errors: every problem, those of `.secrets` in `workspace` included.
+/// Errors: every problem, including those of `.secrets` in `workspace`.
 pub fn load_foreign(
     workspace: &Path,
-    vocabulary: &Vocabulary,
+    names: &NameCatalog,
     snapshot: &Snapshot,
 ) -> Result<Config, ConfigErrors> {
-    let mut config = load_snapshot(workspace, vocabulary, snapshot)?;
+    let mut config = load_snapshot(workspace, names, snapshot)?;
     let mut problems = Vec::new();
     let secrets = Secrets::read(workspace, &secrets::environment, &mut problems);
     if let Some(errors) = ConfigErrors::of(problems) {
         return Err(errors);
     }
     for (name, settings) in &mut config.inference.providers {
-        let mut usual = vocabulary.key_variables.iter();
+        let mut usual = names.key_variables.iter();
         settings.key_variable =
             usual.find(|(provider, _)| provider == name).map(|(_, variable)| (*variable).to_owned());
         settings.api_key = settings.key_variable.as_ref().and_then(|variable| secrets.get(variable));
@@ -95,32 +99,32 @@ pub fn load_foreign(
     Ok(config)
 }
 
-/// What an engine was told once, from nothing but its files: without secrets, without keys that sign.
+/// Loads the configuration of a snapshot from its files alone: without secrets and signing keys.
 ///
-/// Errors: every problem, as this version of the program sees it.
+/// Errors: every problem, as this version of the program finds it.
 pub fn load_snapshot(
     workspace: &Path,
-    vocabulary: &Vocabulary,
+    names: &NameCatalog,
     snapshot: &Snapshot,
 ) -> Result<Config, ConfigErrors> {
-    load_from(Place::Snapshot(snapshot), workspace, vocabulary, &stand_in)
+    load_from(Place::Snapshot(snapshot), workspace, names, &stand_in)
 }
 
-/// Something stands for a secret that this process may not know.
+/// Returns a placeholder for a secret that this process has no access to.
 fn stand_in(name: &str) -> Option<String> {
     (name != LOOP_KEY_VARIABLE).then(|| STAND_IN.to_owned())
 }
 
-/// [`load`] with another environment: variable name -> value.
+/// [`load`] with another environment, a function from variable names to values.
 pub fn load_with(
     workspace: &Path,
-    vocabulary: &Vocabulary,
+    names: &NameCatalog,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, ConfigErrors> {
-    load_from(Place::Folder(workspace), workspace, vocabulary, environment)
+    load_from(Place::Folder(workspace), workspace, names, environment)
 }
 
-/// Secrets, and what is wrong with their file; a snapshot has none.
+/// Reads the secrets and the problems of their file; a snapshot has none.
 fn secrets_of<'e>(
     place: Place<'_>,
     workspace: &Path,
@@ -137,54 +141,54 @@ fn secrets_of<'e>(
 fn load_from(
     place: Place<'_>,
     workspace: &Path,
-    vocabulary: &Vocabulary,
+    names: &NameCatalog,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, ConfigErrors> {
     let (secrets, problems) = secrets_of(place, workspace, environment);
-    let mut desk = Desk::of(place, workspace, vocabulary, (&secrets, problems));
+    let mut ctx = CheckContext::of(place, workspace, names, (&secrets, problems));
 
-    let gateway_page = desk.read::<gateway::Typed>(gateway::FILE);
-    let inference_page = desk.read::<inference::Typed>(inference::FILE);
-    let prices_page = desk.read_if_there::<prices::Typed>(prices::FILE);
-    let context_page = desk.read::<context::Typed>(context::FILE);
-    let security_page = desk.read::<security::Typed>(security::FILE);
-    if let Some(page) = &inference_page {
-        providers::introduce(page.typed.provider_blocks(), &mut desk);
+    let gateway_file = ctx.read::<gateway::Typed>(gateway::FILE);
+    let inference_file = ctx.read::<inference::Typed>(inference::FILE);
+    let prices_file = ctx.read_if_there::<prices::Typed>(prices::FILE);
+    let context_file = ctx.read::<context::Typed>(context::FILE);
+    let security_file = ctx.read::<security::Typed>(security::FILE);
+    if let Some(file) = &inference_file {
+        providers::introduce(file.typed.provider_blocks(), &mut ctx);
     }
-    let known_secrets = desk.known_secrets(gateway_page.as_ref(), inference_page.as_ref());
+    let known_secrets = ctx.known_secrets(gateway_file.as_ref(), inference_file.as_ref());
 
-    let gateway = gateway_page.as_ref().map(|page| gateway::settle(page, &mut desk));
-    let inference = inference_page.as_ref().map(|page| inference::settle(page, &mut desk));
-    let prices = prices_page.as_ref().map(|page| prices::settle(page, &mut desk));
-    let context = context_page.as_ref().map(|page| context::settle(page, &mut desk));
-    let security = security_page.as_ref().map(|page| security::settle(page, &mut desk));
-    // Without a mail domain, addresses can still be checked in a domain that nobody has (RFC 2606 section 2).
+    let gateway = gateway_file.as_ref().map(|file| gateway::resolve(file, &mut ctx));
+    let inference = inference_file.as_ref().map(|file| inference::resolve(file, &mut ctx));
+    let prices = prices_file.as_ref().map(|file| prices::resolve(file, &mut ctx));
+    let context = context_file.as_ref().map(|file| context::resolve(file, &mut ctx));
+    let security = security_file.as_ref().map(|file| security::resolve(file, &mut ctx));
+    // Without a mail domain, addresses are checked in a reserved one (RFC 2606 section 2).
     let domain = gateway.as_ref().map_or("unknown.invalid", |(gateway, _)| gateway.mail_domain.as_str());
-    let pages = desk.read_personas(domain);
+    let files = ctx.read_personas(domain);
 
-    check_addresses(gateway_page.as_ref(), gateway.as_ref().map(|(gateway, _)| gateway), &pages, &mut desk);
-    if let (Some(page), Some(inference)) = (&inference_page, &inference) {
-        check_providers(page, inference, &pages, &mut desk);
+    check_addresses(gateway_file.as_ref(), gateway.as_ref().map(|(gateway, _)| gateway), &files, &mut ctx);
+    if let (Some(file), Some(inference)) = (&inference_file, &inference) {
+        check_providers(file, inference, &files, &mut ctx);
     }
-    let read = (&gateway_page, &gateway, &inference_page, &inference, &security_page, &security);
+    let read = (&gateway_file, &gateway, &inference_file, &inference, &security_file, &security);
     let warnings = match read {
         (
-            Some(gateway_page),
+            Some(gateway_file),
             Some((gateway, _)),
-            Some(inference_page),
+            Some(inference_file),
             Some(inference),
-            Some(page),
+            Some(file),
             Some(security),
         ) => warnings::all(&warnings::Seen {
-            gateway: (gateway_page, gateway),
-            inference: (inference_page, inference),
-            security: (page, security),
-            personas: &pages,
-            desk: &desk,
+            gateway: (gateway_file, gateway),
+            inference: (inference_file, inference),
+            security: (file, security),
+            personas: &files,
+            ctx: &ctx,
         }),
         _ => Vec::new(),
     };
-    let (personas, out_of_service) = desk.parted(pages, domain)?;
+    let (personas, out_of_service) = ctx.parted(files, domain)?;
     let personas = Personas::new(personas).map(|personas| personas.without(out_of_service, domain));
     let unsaid = |what: &str| ConfigErrors { problems: vec![Problem::of_file("configs", what)] };
     let (gateway, limits) = gateway.ok_or_else(|| unsaid("the gateway's file is missing"))?;
@@ -200,57 +204,48 @@ fn load_from(
         personas: personas.map_err(|error| unsaid(&error.to_string()))?,
         warnings,
         secrets: known_secrets,
-        snapshot: Arc::new(desk.shelf.snapshot()),
+        snapshot: Arc::new(ctx.source.snapshot()),
         loop_key: secrets.get(LOOP_KEY_VARIABLE).map(|key| LoopKey::new(key.expose_secret().as_bytes())),
     })
 }
 
-/// What every file's checks may look at, and where they report.
-pub struct Desk<'a> {
+/// Data for the checks of every file, and the list of their problems.
+pub struct CheckContext<'a> {
     pub workspace: &'a Path,
-    pub shelf: Shelf<'a>,
-    pub vocabulary: &'a Vocabulary,
+    pub source: ConfigSource<'a>,
+    pub names: &'a NameCatalog,
     pub secrets: &'a Secrets<'a>,
     pub persona_ids: Vec<PersonaId>,
-    /// Providers that `configs/inference.json` names itself: `compat:NAME`.
+    /// Providers that only `configs/inference.json` defines: `compat:NAME`.
     pub compat: Vec<String>,
-    /// Provider and the variable that holds its key, where the configuration says so.
+    /// Variables of the providers' keys, where the configuration names them.
     pub key_variables: BTreeMap<String, String>,
     problems: Vec<Problem>,
-    /// Name of a folder below `personas/` and what is wrong with its persona.
+    /// Problems of personas, by the name of their folder below `personas/`.
     of_personas: BTreeMap<String, Vec<Problem>>,
 }
 
-impl<'a> Desk<'a> {
-    /// With nothing read yet but who lives in the workspace; `problems` are those of the secrets.
+impl<'a> CheckContext<'a> {
+    /// A context in which only the list of personas has been read; `problems` are those of the
+    /// secrets.
     fn of(
         place: Place<'a>,
         workspace: &'a Path,
-        vocabulary: &'a Vocabulary,
+        names: &'a NameCatalog,
         (secrets, mut problems): (&'a Secrets<'a>, Vec<Problem>),
     ) -> Self {
-        let (shelf, mut of_personas) = (Shelf::new(place), BTreeMap::new());
-        let persona_ids = list_personas(&shelf, &mut problems, &mut of_personas);
+        let (source, mut of_personas) = (ConfigSource::new(place), BTreeMap::new());
+        let persona_ids = list_personas(&source, &mut problems, &mut of_personas);
         let (compat, key_variables) = Default::default();
-        Self {
-            workspace,
-            shelf,
-            vocabulary,
-            secrets,
-            persona_ids,
-            compat,
-            key_variables,
-            problems,
-            of_personas,
-        }
+        Self { workspace, source, names, secrets, persona_ids, compat, key_variables, problems, of_personas }
     }
 }
 
-impl Desk<'_> {
+impl CheckContext<'_> {
     pub fn report(&mut self, problem: Problem) {
         self.problems.push(problem);
     }
-    /// What is reported meanwhile is that persona's problem and nobody else's.
+    /// Runs a check whose problems count for this persona alone.
     fn on_behalf_of<T>(&mut self, persona: &str, check: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.problems.len();
         let checked = check(self);
@@ -260,13 +255,14 @@ impl Desk<'_> {
         }
         checked
     }
-    /// Parts the personas that can work from those that cannot. Errors: something else is wrong, or none can.
+    /// Splits the personas into usable ones and those out of service. Errors: another problem
+    /// exists, or no persona is usable.
     fn parted(
         &mut self,
-        pages: Vec<(Page<persona::Typed>, Persona)>,
+        files: Vec<(ConfigFile<persona::Typed>, Persona)>,
         mail_domain: &str,
     ) -> Result<(Vec<Persona>, Vec<OutOfService>), ConfigErrors> {
-        let (broken, well): (Vec<_>, Vec<_>) = pages
+        let (broken, well): (Vec<_>, Vec<_>) = files
             .into_iter()
             .map(|(_, persona)| persona)
             .partition(|persona| self.of_personas.contains_key(persona.id.as_str()));
@@ -280,9 +276,10 @@ impl Desk<'_> {
         let out = std::mem::take(&mut self.of_personas).into_iter().map(|(name, mut problems)| {
             problems.sort();
             problems.dedup();
-            // A file that was rightly read has named its addresses; of any other each word may be one.
+            // A file that could be resolved names all its addresses; in any other file each word
+            // may be one.
             let is_known = broken.iter().any(|persona| persona.id.as_str() == name);
-            let text = self.shelf.read(&persona::file(&name)).unwrap_or_default();
+            let text = self.source.read(&persona::file(&name)).unwrap_or_default();
             let addresses = persona::possible_addresses(&text, mail_domain);
             OutOfService { name, problems, addresses, is_known }
         });
@@ -292,40 +289,43 @@ impl Desk<'_> {
     pub fn knows_provider(&self, name: &str) -> bool {
         self.provider_names().iter().any(|known| known == name)
     }
-    /// Every provider that may be named, those of the configuration included.
+    /// Names of all providers, including those that the configuration defines.
     pub fn provider_names(&self) -> Vec<String> {
-        let adapters = self.vocabulary.providers.iter().filter(|name| **name != providers::COMPAT);
+        let adapters = self.names.providers.iter().filter(|name| **name != providers::COMPAT);
         adapters.map(|name| (*name).to_owned()).chain(self.compat.iter().cloned()).collect()
     }
     /// The variable that holds a provider's key.
     pub fn key_variable(&self, provider: &str) -> Option<String> {
         let usual = || {
-            let mut usual = self.vocabulary.key_variables.iter();
+            let mut usual = self.names.key_variables.iter();
             usual.find(|(name, _)| *name == provider).map(|(_, variable)| (*variable).to_owned())
         };
         self.key_variables.get(provider).cloned().or_else(usual)
     }
-    fn read<T: schemars::JsonSchema + serde::de::DeserializeOwned>(&mut self, file: &str) -> Option<Page<T>> {
-        check::read(&self.shelf, file, &mut self.problems)
+    fn read<T: schemars::JsonSchema + serde::de::DeserializeOwned>(
+        &mut self,
+        file: &str,
+    ) -> Option<ConfigFile<T>> {
+        check::read(&self.source, file, &mut self.problems)
     }
-    /// As [`Desk::read`], for a file that may be left out.
+    /// As [`CheckContext::read`], for an optional file.
     fn read_if_there<T: schemars::JsonSchema + serde::de::DeserializeOwned>(
         &mut self,
         file: &str,
-    ) -> Option<Page<T>> {
-        self.shelf.has(file).then(|| self.read(file)).flatten()
+    ) -> Option<ConfigFile<T>> {
+        self.source.has(file).then(|| self.read(file)).flatten()
     }
-    /// The values of all secrets that some file names; those in `.secrets` that none names are reported.
+    /// Values of all secrets that a file names; names in `.secrets` that no file uses are reported.
     fn known_secrets(
         &mut self,
-        gateway: Option<&Page<gateway::Typed>>,
-        inference: Option<&Page<inference::Typed>>,
+        gateway: Option<&ConfigFile<gateway::Typed>>,
+        inference: Option<&ConfigFile<inference::Typed>>,
     ) -> Vec<SecretString> {
-        let password = gateway.map_or(gateway::PASSWORD_VARIABLE, |page| page.typed.password_variable());
-        let keys = self.vocabulary.key_variables.iter().map(|(_, variable)| *variable);
-        let mailboxes = gateway.iter().flat_map(|page| page.typed.mailbox_variables());
-        let submission = gateway.into_iter().flat_map(|page| page.typed.submission_variables());
-        let blocks = inference.into_iter().flat_map(|page| page.typed.provider_blocks());
+        let password = gateway.map_or(gateway::PASSWORD_VARIABLE, |file| file.typed.password_variable());
+        let keys = self.names.key_variables.iter().map(|(_, variable)| *variable);
+        let mailboxes = gateway.iter().flat_map(|file| file.typed.mailbox_variables());
+        let submission = gateway.into_iter().flat_map(|file| file.typed.submission_variables());
+        let blocks = inference.into_iter().flat_map(|file| file.typed.provider_blocks());
         let named = blocks.flat_map(|(_, typed)| typed.variables());
         let keys = keys.chain(named);
         let known =
@@ -333,26 +333,27 @@ impl Desk<'_> {
         self.problems.extend(self.secrets.unknown(&known));
         known.iter().filter_map(|name| self.secrets.get(name)).collect()
     }
-    fn read_personas(&mut self, domain: &str) -> Vec<(Page<persona::Typed>, Persona)> {
+    fn read_personas(&mut self, domain: &str) -> Vec<(ConfigFile<persona::Typed>, Persona)> {
         let mut read = Vec::new();
         for id in self.persona_ids.clone() {
-            read.extend(self.on_behalf_of(id.as_str(), |desk| {
-                let page = desk.read::<persona::Typed>(&persona::file(id.as_str()))?;
-                let settled = persona::settle(&page, &id, domain, desk)?;
-                Some((page, settled))
+            read.extend(self.on_behalf_of(id.as_str(), |ctx| {
+                let file = ctx.read::<persona::Typed>(&persona::file(id.as_str()))?;
+                let resolved = persona::resolve(&file, &id, domain, ctx)?;
+                Some((file, resolved))
             }));
         }
         read
     }
 }
 
-/// The ids of all personas: the folders below `personas/`, in order. Plain files and dot folders are no personas.
+/// The ids of all personas: the folders below `personas/`, sorted. Plain files and dot folders are
+/// no personas.
 fn list_personas(
-    shelf: &Shelf<'_>,
+    source: &ConfigSource<'_>,
     problems: &mut Vec<Problem>,
     of_personas: &mut BTreeMap<String, Vec<Problem>>,
 ) -> Vec<PersonaId> {
-    let mut names = match shelf.persona_folders() {
+    let mut names = match source.persona_folders() {
         Ok(names) => names,
         Err(error) => {
             problems.push(Problem::of_file("personas", format!("cannot be read: {error}")));
@@ -379,83 +380,90 @@ fn list_personas(
     ids
 }
 
-/// No two personas share an address, and no owner writes from one: the engine would talk to itself. Whose file is wrong
-/// then nobody can tell, so both are.
+/// Checks that no two personas share an address, that a DKIM key covers the domain of each, and
+/// that no owner has a persona's address: the engine would answer itself. A shared address is a
+/// problem of both personas, because the faulty file cannot be determined.
 fn check_addresses(
-    page: Option<&Page<gateway::Typed>>,
+    file: Option<&ConfigFile<gateway::Typed>>,
     gateway: Option<&Gateway>,
-    personas: &[(Page<persona::Typed>, Persona)],
-    desk: &mut Desk<'_>,
+    personas: &[(ConfigFile<persona::Typed>, Persona)],
+    ctx: &mut CheckContext<'_>,
 ) {
     let mut taken: BTreeMap<String, &PersonaId> = BTreeMap::new();
-    for (page, persona) in personas {
+    for (file, persona) in personas {
         let own = std::iter::once(("/address".to_owned(), &persona.address));
         let aliases = persona.aliases.iter().enumerate().map(|(i, a)| (child("/aliases", i), a));
         for (pointer, address) in own.chain(aliases) {
             if let Some(other) = taken.insert(address.key(), &persona.id) {
                 let message = format!("`{address}` belongs to persona `{other}` already");
-                let problem = page.blame(&pointer, message).hint("give one of the two another address");
-                desk.on_behalf_of(other.as_str(), |desk| desk.report(problem.clone()));
-                desk.on_behalf_of(persona.id.as_str(), |desk| desk.report(problem));
+                let problem = file.problem_at(&pointer, message).hint("give one of the two another address");
+                ctx.on_behalf_of(other.as_str(), |ctx| ctx.report(problem.clone()));
+                ctx.on_behalf_of(persona.id.as_str(), |ctx| ctx.report(problem));
             }
         }
     }
-    let Some((page, gateway)) = page.zip(gateway) else { return };
+    let Some((file, gateway)) = file.zip(gateway) else { return };
     let unsigned = |persona: &&Persona| !gateway.signers.covers(persona.address.domain());
     let all = personas.iter().map(|(_, persona)| persona);
     for persona in all.filter(|_| !gateway.signers.is_empty()).filter(unsigned) {
         let message = format!("no key signs the mail of `{}`", persona.address);
-        let problem = page.blame("/outbound/dkim", message).hint("add one of its domain");
-        desk.on_behalf_of(persona.id.as_str(), |desk| desk.report(problem));
+        let problem = file.problem_at("/outbound/dkim", message).hint("add one of its domain");
+        ctx.on_behalf_of(persona.id.as_str(), |ctx| ctx.report(problem));
     }
     for owner in &gateway.owners {
         let Some(persona) = taken.get(&owner.key()) else { continue };
-        let pointer = page.typed.owner_pointer(owner);
-        let problem = page.blame(&pointer, format!("`{owner}` is a persona's address, not an owner's"));
-        desk.on_behalf_of(persona.as_str(), |desk| desk.report(problem));
+        let pointer = file.typed.owner_pointer(owner);
+        let problem = file.problem_at(&pointer, format!("`{owner}` is a persona's address, not an owner's"));
+        ctx.on_behalf_of(persona.as_str(), |ctx| ctx.report(problem));
     }
 }
 
-fn check_fallbacks<T>(page: &Page<T>, choices: &[ModelChoice], inference: &Inference, desk: &mut Desk<'_>) {
+fn check_fallbacks<T>(
+    file: &ConfigFile<T>,
+    choices: &[ModelChoice],
+    inference: &Inference,
+    ctx: &mut CheckContext<'_>,
+) {
     for (index, choice) in choices.iter().enumerate() {
-        if let Some((message, hint)) = providers::unready(&choice.provider, inference, desk) {
-            desk.report(page.blame(&fallback::pointer(index), message).hint(hint));
+        if let Some((message, hint)) = providers::unready(&choice.provider, inference, ctx) {
+            ctx.report(file.problem_at(&fallback::pointer(index), message).hint(hint));
         }
     }
 }
 
-/// Every provider that is in use can answer, and a persona that changes it names a model of it.
+/// Checks that every provider in use can answer, and that a persona with another provider names a
+/// model of it.
 fn check_providers(
-    page: &Page<inference::Typed>,
+    file: &ConfigFile<inference::Typed>,
     inference: &Inference,
-    personas: &[(Page<persona::Typed>, Persona)],
-    desk: &mut Desk<'_>,
+    personas: &[(ConfigFile<persona::Typed>, Persona)],
+    ctx: &mut CheckContext<'_>,
 ) {
-    if let Some((message, hint)) = providers::unready(&inference.provider, inference, desk) {
-        desk.report(page.blame("/provider", message).hint(hint));
+    if let Some((message, hint)) = providers::unready(&inference.provider, inference, ctx) {
+        ctx.report(file.problem_at("/provider", message).hint(hint));
     }
-    check_fallbacks(page, &inference.fallback, inference, desk);
-    for (page, persona) in personas {
-        desk.on_behalf_of(persona.id.as_str(), |desk| check_own_provider(page, inference, persona, desk));
+    check_fallbacks(file, &inference.fallback, inference, ctx);
+    for (file, persona) in personas {
+        ctx.on_behalf_of(persona.id.as_str(), |ctx| check_own_provider(file, inference, persona, ctx));
     }
 }
 
 fn check_own_provider(
-    page: &Page<persona::Typed>,
+    file: &ConfigFile<persona::Typed>,
     inference: &Inference,
     persona: &Persona,
-    desk: &mut Desk<'_>,
+    ctx: &mut CheckContext<'_>,
 ) {
-    check_fallbacks(page, persona.fallback.as_deref().unwrap_or_default(), inference, desk);
+    check_fallbacks(file, persona.fallback.as_deref().unwrap_or_default(), inference, ctx);
     let Some(provider) = persona.provider.as_deref().filter(|name| *name != inference.provider) else {
         return;
     };
-    if let Some((message, hint)) = providers::unready(provider, inference, desk) {
-        desk.report(page.blame("/provider", message).hint(hint));
+    if let Some((message, hint)) = providers::unready(provider, inference, ctx) {
+        ctx.report(file.problem_at("/provider", message).hint(hint));
     }
-    if persona.model.is_none() && !page.has("/model") {
+    if persona.model.is_none() && !file.has("/model") {
         let message = format!("provider `{provider}` needs a `model` beside it");
         let hint = format!("`{}` is a model of `{}`", inference.model, inference.provider);
-        desk.report(page.blame("/provider", message).hint(hint));
+        ctx.report(file.problem_at("/provider", message).hint(hint));
     }
 }

@@ -1,8 +1,8 @@
-//! `mailboxes` in `configs/gateway.json`: IMAP mailboxes that letters are fetched from.
+//! `mailboxes` in `configs/gateway.json`: IMAP mailboxes from which letters are fetched.
 
-use super::check::Page;
+use super::check::ConfigFile;
 use super::document::child;
-use super::load::Desk;
+use super::load::CheckContext;
 use super::net::{check_base_url, domain, is_loopback_host};
 use super::span::Span;
 use super::{gateway, span};
@@ -14,50 +14,55 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where a mailbox's password is looked up unless the file names another variable.
+/// Default variable of a mailbox's password.
 const PASSWORD_VARIABLE: &str = "ATTACHE_IMAP_PASSWORD";
-/// Mailboxes that one engine attends to; each has a connection of its own.
+/// Maximum number of mailboxes of one engine; each has its own connection.
 const MAILBOXES_MAX: usize = 100;
 const POLL_DEFAULT: Duration = Duration::from_secs(300);
 const POLL_MIN: Duration = Duration::from_secs(1);
 
-/// An IMAP mailbox that letters are fetched from. Its password or tokens come from the environment or `.secrets`.
+/// An IMAP mailbox from which letters are fetched. Its password or tokens come from the environment
+/// or `.secrets`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Typed {
-    /// What it is called here, in listings and in the log. Given to another mailbox, reading begins anew.
+    /// Name of the mailbox in listings and in the log. If another mailbox gets the name, reading
+    /// starts anew.
     #[schemars(length(min = 1, max = 64))]
     name: String,
     host: String,
-    /// Default: 993 for `implicit`, 143 otherwise.
+    /// Port. Default: 993 for `implicit`, 143 otherwise.
     #[schemars(range(min = 1))]
     port: Option<u16>,
-    /// Default: `implicit`; `none` is for loopback hosts only.
+    /// TLS mode. Default: `implicit`; `none` is for loopback hosts only.
     tls: Option<TypedTls>,
-    /// PEM file, relative to the workspace, with a certificate authority to be trusted beside the system's.
+    /// PEM file, relative to the workspace, with a certificate authority to trust in addition to
+    /// the system's.
     #[schemars(length(min = 1))]
     ca_file: Option<String>,
     #[schemars(length(min = 1))]
     user: String,
     /// The variable that holds the password. Default: `ATTACHE_IMAP_PASSWORD`.
     password_variable: Option<String>,
-    /// Log in by XOAUTH2 instead of a password.
+    /// Logs in by XOAUTH2 instead of a password.
     oauth: Option<TypedOAuth>,
-    /// Default: `INBOX`.
+    /// Folder from which letters are fetched. Default: `INBOX`.
     #[schemars(length(min = 1))]
     folder: Option<String>,
-    /// What is done to a letter that is stored. Default: `{"flag": "\\Seen"}`.
+    /// Action on the server after a letter is stored. Default: `{"flag": "\\Seen"}`.
     after: Option<TypedAfter>,
-    /// Whether `after` is done to letters that are refused for good, too. Default: false, they stay as they are.
+    /// Applies `after` also to letters that are refused for good. Default: false, they stay
+    /// unchanged.
     mark_refused: Option<bool>,
-    /// Which letters count: `now`, those that come after the first contact, or `all`. Default: `now`.
+    /// Letters to fetch: `now` for letters that arrive after the first connection, or `all`.
+    /// Default: `now`.
     since: Option<TypedSince>,
-    /// Persona that gets letters that name nobody here.
+    /// Persona that gets letters without a local recipient.
     fallback: Option<String>,
-    /// How often to look, also when the server promises to tell of new letters. Default: 5m.
+    /// Interval between two polls, also when the server announces new letters. Default: 5m.
     poll: Option<Span>,
-    /// The server whose `Authentication-Results` in these letters may be believed, as it calls itself there. Default:
-    /// none is.
+    /// The authserv-id of the server whose `Authentication-Results` in these letters are trusted.
+    /// Default: none.
     #[schemars(length(min = 1))]
     authserv_id: Option<String>,
 }
@@ -70,28 +75,29 @@ enum TypedTls {
     Implicit,
 }
 
-/// Where access tokens come from (RFC 6749 section 6). The names of variables, never the tokens themselves.
+/// Source of access tokens (RFC 6749 section 6). It holds names of variables, never the tokens
+/// themselves.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TypedOAuth {
-    /// The token endpoint, `https`.
+    /// URL of the token endpoint, `https`.
     token_url: String,
     client_id: String,
     /// The variable that holds the client's secret, if it has one.
     client_secret_variable: Option<String>,
     /// The variable that holds the refresh token.
     refresh_token_variable: String,
-    /// Sent with the request when given.
+    /// Scope that the request asks for. Default: not sent.
     scope: Option<String>,
 }
 
-/// What is done to a letter that is stored.
+/// Action on the server after a letter is stored.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum TypedAfter {
-    /// Set this flag or keyword, such as `\Seen` or `$Attache`.
+    /// Sets this flag or keyword, such as `\Seen` or `$Attache`.
     Flag(String),
-    /// Move it to this folder, which is made when it is missing.
+    /// Moves the letter to this folder, which is created if it is missing.
     Move(String),
 }
 
@@ -102,22 +108,22 @@ enum TypedSince {
     All,
 }
 
-/// An IMAP mailbox that letters are fetched from.
+/// An IMAP mailbox from which letters are fetched.
 #[derive(Debug, Clone)]
 pub struct ImapMailbox {
     pub name: String,
     pub host: String,
     pub port: u16,
     pub tls: MailboxTls,
-    /// Absolute.
+    /// Absolute path.
     pub ca_file: Option<PathBuf>,
     pub user: String,
     pub login: MailboxLogin,
     pub folder: String,
     pub after: AfterStored,
-    /// Whether [`Self::after`] is done to refused letters, too.
+    /// `true`: [`Self::after`] also applies to refused letters.
     pub mark_refused: bool,
-    /// Letters that lie there at the first contact are left alone.
+    /// `true`: letters that are there at the first connection are not fetched.
     pub from_now_on: bool,
     pub fallback: Option<PersonaId>,
     pub poll: Duration,
@@ -138,7 +144,7 @@ pub enum MailboxLogin {
     OAuth(OAuth),
 }
 
-/// What a refreshed access token costs (RFC 6749 section 6).
+/// Parameters of refreshing an access token (RFC 6749 section 6).
 #[derive(Debug, Clone)]
 pub struct OAuth {
     pub token_url: String,
@@ -148,7 +154,7 @@ pub struct OAuth {
     pub scope: Option<String>,
 }
 
-/// What is done to a letter on its server once it is stored here.
+/// Action on the server after a letter is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AfterStored {
     Flag(String),
@@ -156,7 +162,7 @@ pub enum AfterStored {
 }
 
 impl Typed {
-    /// The variables that this mailbox reads.
+    /// Names of the variables that this mailbox reads.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         let password =
             self.password_variable.as_deref().or(self.oauth.is_none().then_some(PASSWORD_VARIABLE));
@@ -168,51 +174,55 @@ impl Typed {
     }
 }
 
-/// What the list means. Mailboxes with problems are left out.
-pub fn settle(page: &Page<gateway::Typed>, list: &[Typed], desk: &mut Desk<'_>) -> Vec<ImapMailbox> {
+/// Resolves the list. Mailboxes with problems are left out.
+pub fn resolve(
+    file: &ConfigFile<gateway::Typed>,
+    list: &[Typed],
+    ctx: &mut CheckContext<'_>,
+) -> Vec<ImapMailbox> {
     if list.len() > MAILBOXES_MAX {
-        desk.report(page.blame("/mailboxes", format!("more than {MAILBOXES_MAX} mailboxes")));
+        ctx.report(file.problem_at("/mailboxes", format!("more than {MAILBOXES_MAX} mailboxes")));
     }
     let mut mailboxes: Vec<ImapMailbox> = Vec::new();
     for (index, typed) in list.iter().enumerate() {
-        let place = Place { page, pointer: child("/mailboxes", index) };
+        let place = Place { file, pointer: child("/mailboxes", index) };
         if mailboxes.iter().any(|other| other.name == typed.name) {
-            place.blame("name", format!("there is another mailbox `{}`", typed.name), desk);
+            place.problem_at("name", format!("there is another mailbox `{}`", typed.name), ctx);
         }
-        let Some(mailbox) = settle_one(&place, typed, desk) else { continue };
+        let Some(mailbox) = resolve_one(&place, typed, ctx) else { continue };
         let same = |other: &ImapMailbox| {
             (&other.host, other.port, &other.user, &other.folder)
                 == (&mailbox.host, mailbox.port, &mailbox.user, &mailbox.folder)
         };
         if let Some(other) = mailboxes.iter().find(|other| same(other)) {
-            place.blame("folder", format!("mailbox `{}` reads this folder already", other.name), desk);
+            place.problem_at("folder", format!("mailbox `{}` reads this folder already", other.name), ctx);
         }
         mailboxes.push(mailbox);
     }
     mailboxes
 }
 
-/// Where a mailbox stands in the file.
+/// Position of a mailbox in the file.
 struct Place<'p> {
-    page: &'p Page<gateway::Typed>,
+    file: &'p ConfigFile<gateway::Typed>,
     pointer: String,
 }
 
 impl Place<'_> {
-    fn blame(&self, key: &str, message: impl Into<String>, desk: &mut Desk<'_>) {
-        desk.report(self.page.blame(&self.at(key), message));
+    fn problem_at(&self, key: &str, message: impl Into<String>, ctx: &mut CheckContext<'_>) {
+        ctx.report(self.file.problem_at(&self.at(key), message));
     }
     fn at(&self, key: &str) -> String {
         key.split('/').fold(self.pointer.clone(), |pointer, part| child(&pointer, part))
     }
 }
 
-fn settle_one(place: &Place<'_>, typed: &Typed, desk: &mut Desk<'_>) -> Option<ImapMailbox> {
+fn resolve_one(place: &Place<'_>, typed: &Typed, ctx: &mut CheckContext<'_>) -> Option<ImapMailbox> {
     if !is_name(&typed.name) {
-        place.blame(
+        place.problem_at(
             "name",
             format!("`{}` is not a name: use letters, digits, `.`, `_` and `-`", typed.name),
-            desk,
+            ctx,
         );
     }
     let (tls, port) = match typed.tls {
@@ -221,12 +231,12 @@ fn settle_one(place: &Place<'_>, typed: &Typed, desk: &mut Desk<'_>) -> Option<I
         Some(TypedTls::None) => (MailboxTls::None, 143),
     };
     if typed.host.parse::<std::net::IpAddr>().is_err() && domain(&typed.host).is_none() {
-        place.blame("host", format!("`{}` is not a host name", typed.host), desk);
+        place.problem_at("host", format!("`{}` is not a host name", typed.host), ctx);
     }
     if tls == MailboxTls::None && !is_loopback_host(&typed.host) {
         let message = format!("`none` would send password and mail in plain text from `{}`", typed.host);
-        let problem = place.page.blame(&place.at("tls"), message);
-        desk.report(problem.hint("use `implicit` or `starttls`; `none` is for this machine only"));
+        let problem = place.file.problem_at(&place.at("tls"), message);
+        ctx.report(problem.hint("use `implicit` or `starttls`; `none` is for this machine only"));
     }
     let texts = [
         ("user", Some(&typed.user)),
@@ -235,73 +245,73 @@ fn settle_one(place: &Place<'_>, typed: &Typed, desk: &mut Desk<'_>) -> Option<I
     ];
     for (key, text) in texts {
         if text.is_some_and(|text| text.contains(char::is_control)) {
-            place.blame(key, "must be one line of text", desk);
+            place.problem_at(key, "must be one line of text", ctx);
         }
     }
     let poll = typed.poll.map_or(POLL_DEFAULT, |span| span.0);
     if poll < POLL_MIN {
-        place.blame("poll", format!("must be at least {}", span::spell(POLL_MIN)), desk);
+        place.problem_at("poll", format!("must be at least {}", span::spell(POLL_MIN)), ctx);
     }
-    let login = settle_login(place, typed, desk);
+    let login = resolve_login(place, typed, ctx);
     Some(ImapMailbox {
         name: typed.name.clone(),
         host: typed.host.clone(),
         port: typed.port.unwrap_or(port),
         tls,
-        ca_file: typed.ca_file.as_ref().map(|file| desk.workspace.join(file)),
+        ca_file: typed.ca_file.as_ref().map(|file| ctx.workspace.join(file)),
         user: typed.user.clone(),
         folder: typed.folder.clone().unwrap_or_else(|| "INBOX".to_owned()),
-        after: settle_after(place, typed, desk),
+        after: settle_after(place, typed, ctx),
         mark_refused: typed.mark_refused.unwrap_or(false),
         from_now_on: !matches!(typed.since, Some(TypedSince::All)),
-        fallback: settle_fallback(place, typed, desk),
+        fallback: resolve_fallback(place, typed, ctx),
         poll,
         authserv_id: typed.authserv_id.as_ref().map(|id| id.to_ascii_lowercase()),
         login: login?,
     })
 }
 
-fn settle_login(place: &Place<'_>, typed: &Typed, desk: &mut Desk<'_>) -> Option<MailboxLogin> {
+fn resolve_login(place: &Place<'_>, typed: &Typed, ctx: &mut CheckContext<'_>) -> Option<MailboxLogin> {
     let Some(oauth) = &typed.oauth else {
         let variable = typed.password_variable.as_deref().unwrap_or(PASSWORD_VARIABLE);
-        return secret(place, "user", variable, desk).map(MailboxLogin::Password);
+        return secret(place, "user", variable, ctx).map(MailboxLogin::Password);
     };
     if typed.password_variable.is_some() {
-        place.blame("password_variable", "has no meaning beside `oauth`", desk);
+        place.problem_at("password_variable", "has no meaning beside `oauth`", ctx);
     }
     if let Err((message, hint)) = check_base_url(&oauth.token_url, false) {
-        desk.report(place.page.blame(&place.at("oauth/token_url"), message).hint(hint));
+        ctx.report(place.file.problem_at(&place.at("oauth/token_url"), message).hint(hint));
     }
     let client_secret = match &oauth.client_secret_variable {
         None => None,
-        Some(variable) => Some(secret(place, "oauth/client_secret_variable", variable, desk)?),
+        Some(variable) => Some(secret(place, "oauth/client_secret_variable", variable, ctx)?),
     };
     Some(MailboxLogin::OAuth(OAuth {
         token_url: oauth.token_url.clone(),
         client_id: oauth.client_id.clone(),
         client_secret,
-        refresh_token: secret(place, "oauth/refresh_token_variable", &oauth.refresh_token_variable, desk)?,
+        refresh_token: secret(place, "oauth/refresh_token_variable", &oauth.refresh_token_variable, ctx)?,
         scope: oauth.scope.clone(),
     }))
 }
 
-fn secret(place: &Place<'_>, key: &str, variable: &str, desk: &mut Desk<'_>) -> Option<SecretString> {
-    let found = desk.secrets.get(variable);
+fn secret(place: &Place<'_>, key: &str, variable: &str, ctx: &mut CheckContext<'_>) -> Option<SecretString> {
+    let found = ctx.secrets.get(variable);
     if found.is_none() {
-        let problem = place.page.blame(&place.at(key), format!("there is nothing in `{variable}`"));
-        desk.report(problem.hint(format!("set {variable} in the environment or in `.secrets`")));
+        let problem = place.file.problem_at(&place.at(key), format!("there is nothing in `{variable}`"));
+        ctx.report(problem.hint(format!("set {variable} in the environment or in `.secrets`")));
     }
     found
 }
 
-fn settle_after(place: &Place<'_>, typed: &Typed, desk: &mut Desk<'_>) -> AfterStored {
+fn settle_after(place: &Place<'_>, typed: &Typed, ctx: &mut CheckContext<'_>) -> AfterStored {
     match &typed.after {
         None => AfterStored::Flag("\\Seen".to_owned()),
         Some(TypedAfter::Flag(flag)) => {
             if !is_flag(flag) {
                 let problem =
-                    place.page.blame(&place.at("after/flag"), format!("`{flag}` is not a flag to set"));
-                desk.report(
+                    place.file.problem_at(&place.at("after/flag"), format!("`{flag}` is not a flag to set"));
+                ctx.report(
                     problem.hint(
                         "use `\\\\Seen`, `\\\\Flagged`, `\\\\Answered` or a keyword such as `$Attache`",
                     ),
@@ -311,24 +321,24 @@ fn settle_after(place: &Place<'_>, typed: &Typed, desk: &mut Desk<'_>) -> AfterS
         }
         Some(TypedAfter::Move(folder)) => {
             if folder.is_empty() || folder.contains(char::is_control) {
-                place.blame("after/move", "must be the name of a folder", desk);
+                place.problem_at("after/move", "must be the name of a folder", ctx);
             }
             if Some(folder) == typed.folder.as_ref()
                 || (typed.folder.is_none() && folder.eq_ignore_ascii_case("inbox"))
             {
-                place.blame("after/move", "letters would be moved to where they are", desk);
+                place.problem_at("after/move", "letters would be moved to where they are", ctx);
             }
             AfterStored::Move(folder.clone())
         }
     }
 }
 
-fn settle_fallback(place: &Place<'_>, typed: &Typed, desk: &mut Desk<'_>) -> Option<PersonaId> {
+fn resolve_fallback(place: &Place<'_>, typed: &Typed, ctx: &mut CheckContext<'_>) -> Option<PersonaId> {
     let name = typed.fallback.as_deref()?;
-    let id = PersonaId::parse(name).ok().filter(|id| desk.persona_ids.contains(id));
+    let id = PersonaId::parse(name).ok().filter(|id| ctx.persona_ids.contains(id));
     if id.is_none() {
-        let problem = place.page.blame(&place.at("fallback"), format!("no persona `{name}`"));
-        desk.report(problem.did_you_mean(name, desk.persona_ids.iter().map(PersonaId::as_str)));
+        let problem = place.file.problem_at(&place.at("fallback"), format!("no persona `{name}`"));
+        ctx.report(problem.did_you_mean(name, ctx.persona_ids.iter().map(PersonaId::as_str)));
     }
     id
 }
@@ -337,7 +347,8 @@ fn is_name(name: &str) -> bool {
     name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
 }
 
-/// A flag that may be set (RFC 9051 section 2.3.2): not `\Deleted`, by which other programs would remove the letter.
+/// Reports whether a flag may be set (RFC 9051 section 2.3.2): not `\Deleted`, because other
+/// programs would then remove the letter.
 fn is_flag(flag: &str) -> bool {
     const SYSTEM: [&str; 3] = ["\\Seen", "\\Flagged", "\\Answered"];
     let is_keyword = |c: char| c.is_ascii_graphic() && !"(){%*\"\\]".contains(c);
@@ -345,7 +356,7 @@ fn is_flag(flag: &str) -> bool {
         || (!flag.is_empty() && flag.len() <= 64 && flag.chars().all(is_keyword))
 }
 
-/// One mailbox for `attache config show`.
+/// JSON of one mailbox for `attache config show`.
 pub fn show(mailbox: &ImapMailbox) -> Value {
     let set = |secret: Option<&SecretString>| secret.map(|_| "[set]");
     let (password, oauth) = match &mailbox.login {

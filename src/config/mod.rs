@@ -1,7 +1,8 @@
-//! Files as typed -> settings as meant. Only [`settings`] leaves this folder.
+//! Turns the typed files into resolved settings. Only [`settings`] is used outside this folder.
 //!
-//! Every file has one module with both stages: `Typed` (serde, `deny_unknown_fields`, `Option`s, the source of its
-//! JSON Schema) and `settle`, which says what was meant. Nothing here falls back silently.
+//! Every file has one module with both stages: `Typed` (serde, `deny_unknown_fields`, `Option`s,
+//! the source of its JSON Schema) and `resolve`, which builds the settings. No value falls back
+//! silently.
 
 pub mod settings;
 mod load;
@@ -40,7 +41,7 @@ mod show;
 pub use authentication::{Authentication, ResolverSettings, TrustedRelay};
 pub use budgets::{Budgets, PersonaBudget, Spending, dollars, micros_of, spending};
 pub use load::{
-    Vocabulary, load, load_for_one, load_foreign, load_snapshot, load_with, load_without_secrets,
+    NameCatalog, load, load_for_one, load_foreign, load_snapshot, load_with, load_without_secrets,
 };
 pub use mailboxes::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls, OAuth};
 pub use net::may_speak_http;

@@ -1,14 +1,14 @@
-//! Host names and URLs, as far as configuration must judge them.
+//! Checks of host names and URLs in the configuration.
 
 use crate::domain::Address;
 use std::net::IpAddr;
 
-/// A domain name in lower case, by the rules of mail addresses (RFC 5321 section 4.1.2).
+/// Parses a domain name into lower case, by the rules of mail addresses (RFC 5321 section 4.1.2).
 pub fn domain(text: &str) -> Option<String> {
     Address::parse(&format!("postmaster@{text}")).ok().map(|address| address.domain().to_owned())
 }
 
-/// What to write instead of a text that is no mail address.
+/// Hint for a text that is no mail address.
 pub fn address_hint(text: &str) -> String {
     let inside =
         text.split_once('<').and_then(|(_, rest)| rest.split_once('>')).map(|(inside, _)| inside.trim());
@@ -19,7 +19,7 @@ pub fn address_hint(text: &str) -> String {
     }
 }
 
-/// What to write instead of a text that is no domain name.
+/// Hint for a text that is no domain name.
 pub fn domain_hint(text: &str) -> String {
     let text = text.trim();
     let behind = text.split_once("://").map_or(text, |(_, rest)| rest);
@@ -31,19 +31,19 @@ pub fn domain_hint(text: &str) -> String {
     }
 }
 
-/// Ends of URLs that belong to a single call.
+/// Suffixes of URLs that belong to a single API call.
 const CALLS: &[&str] =
     &["/chat/completions", "/completions", "/responses", "/messages", "/api/chat", "/models"];
 
-/// Whether a host is this machine by definition: plain text to it crosses no wire.
+/// Reports whether a host is this machine by definition: plain text to it crosses no network.
 pub fn is_loopback_host(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let name = bare.to_ascii_lowercase();
     bare.parse::<IpAddr>().map_or(name == "localhost", |address| address.is_loopback())
 }
 
-/// Whether a host stands in a private network by its very name: loopback, RFC 1918, unique local (RFC 4193), and
-/// `.local` (RFC 6762), which no name server outside knows.
+/// Reports whether a host is in a private network by its name: loopback, RFC 1918, unique local
+/// (RFC 4193), or `.local` (RFC 6762), which no public name server resolves.
 pub fn is_private_host(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
     match bare.parse::<IpAddr>() {
@@ -53,18 +53,20 @@ pub fn is_private_host(host: &str) -> bool {
     }
 }
 
-/// Whether `http` may be spoken to a host: on this machine always, in a private network if somebody said so.
+/// Reports whether `http` is permitted to a host: on this machine always, in a private network if
+/// `plain_http` is set.
 pub fn may_speak_http(host: &str, plain_http: bool) -> bool {
     is_loopback_host(host) || (plain_http && is_private_host(host))
 }
 
-/// Says why a base URL cannot be used. `plain_http`: somebody has allowed `http` in private networks.
+/// Checks a base URL; the error is a message and a hint. `plain_http`: the configuration permits
+/// `http` in private networks.
 pub fn check_base_url(text: &str, plain_http: bool) -> Result<(), (String, &'static str)> {
     let Ok(url) = reqwest::Url::parse(text) else {
         return Err((format!("`{text}` is not a URL"), "write one such as `https://api.example/v1`"));
     };
     if !url.username().is_empty() || url.password().is_some() {
-        // The URL holds a secret: it is not shown.
+        // The URL holds a secret, so it is not shown.
         return Err((
             "a URL must not hold a user name or a password".to_owned(),
             "put the key into `.secrets`",
@@ -92,7 +94,8 @@ pub fn check_base_url(text: &str, plain_http: bool) -> Result<(), (String, &'sta
     }
 }
 
-/// Whether a base URL leads to this machine, or by `plain_http` to one near by, where servers ask for no key.
+/// Reports whether a base URL points at this machine or, with `plain_http`, at a private network;
+/// such servers need no key.
 pub fn is_near_url(text: &str, plain_http: bool) -> bool {
     let is_near = |url: &reqwest::Url| {
         let host = url.host_str().unwrap_or_default();

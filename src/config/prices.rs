@@ -1,8 +1,9 @@
-//! `configs/prices.json`: what models cost. Without the file no price is known, and what is not known is never zero.
+//! `configs/prices.json`: prices of models. Without the file no price is known, and an unknown
+//! price never counts as zero.
 
-use super::check::Page;
+use super::check::ConfigFile;
 use super::document::child;
-use super::load::Desk;
+use super::load::CheckContext;
 use crate::domain::Rates;
 use chrono::NaiveDate;
 use schemars::JsonSchema;
@@ -11,34 +12,37 @@ use serde_json::{Value, json};
 
 pub const FILE: &str = "configs/prices.json";
 
-/// What models cost.
+/// Prices of models.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "configs/prices.json")]
 pub struct Typed {
     #[serde(rename = "$schema")]
     _schema: Option<String>,
-    /// Stands beside every cost that was computed from this file; change it when you change a price.
+    /// Version of the prices, recorded with every cost computed from this file; change it when you
+    /// change a price.
     #[schemars(required, length(min = 1, max = 40))]
     version: Option<String>,
-    /// For people.
+    /// Comment, ignored by the engine.
     #[serde(rename = "note")]
     _note: Option<String>,
     #[schemars(required)]
     prices: Option<Vec<TypedPrice>>,
 }
 
-/// One model, or all whose names fit a pattern. Prices are US dollars per million tokens, with at most six decimals.
+/// Price of one model, or of all models whose names match a pattern. Prices are US dollars per
+/// million tokens, with at most six decimals.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TypedPrice {
-    /// Name of the provider, as in `configs/inference.json`; a `*` at its end stands for anything.
+    /// Name of the provider, as in `configs/inference.json`; a `*` at its end matches any text.
     #[schemars(length(min = 1))]
     provider: String,
-    /// Name of the model; a `*` at its end stands for anything. The longest name that fits wins.
+    /// Name of the model; a `*` at its end matches any text. The longest matching name has
+    /// priority.
     #[schemars(length(min = 1))]
     model: String,
-    /// Input tokens that no cache had.
+    /// Input tokens that were not cached.
     #[schemars(range(min = 0, max = 1_000_000))]
     input: f64,
     /// Output tokens, reasoning included.
@@ -50,12 +54,13 @@ struct TypedPrice {
     /// Input tokens written to the provider's cache. Default: as `input`.
     #[schemars(range(min = 0, max = 1_000_000))]
     cache_write: Option<f64>,
-    /// First day of this price, such as `2026-11-01`. Default: always. The latest that has begun wins.
+    /// First day of this price, such as `2026-11-01`. Default: always. The latest price that has
+    /// begun applies.
     since: Option<String>,
-    /// Where the price was read, for people.
+    /// Source of the price, ignored by the engine.
     #[serde(rename = "source")]
     _source: Option<String>,
-    /// When it was read, for people.
+    /// Day on which the source was read, ignored by the engine.
     #[serde(rename = "checked")]
     _checked: Option<String>,
 }
@@ -63,7 +68,7 @@ struct TypedPrice {
 /// The price table.
 #[derive(Debug, Clone, Default)]
 pub struct Prices {
-    /// As the file says; empty without a file.
+    /// Version from the file; empty without a file.
     pub version: String,
     prices: Vec<Price>,
 }
@@ -72,20 +77,21 @@ pub struct Prices {
 struct Price {
     provider: String,
     model: String,
-    /// `None`: always.
+    /// First day of the price; `None`: always.
     since: Option<NaiveDate>,
     rates: Rates,
 }
 
 impl Prices {
-    /// What a model of a provider costs on a day; `None` is unknown, which is not free.
+    /// Rates of a provider's model on a day; `None` means unknown, not free.
     pub fn find(&self, provider: &str, model: &str, on: NaiveDate) -> Option<Rates> {
         let fits = |price: &&Price| {
             matches(&price.provider, provider)
                 && matches(&price.model, model)
                 && price.since.is_none_or(|since| since <= on)
         };
-        // `max_by_key` takes the last of equals: what a user adds at the end wins.
+        // `max_by_key` returns the last of equal elements: an entry that a user appends has
+        // priority.
         let best = self
             .prices
             .iter()
@@ -95,7 +101,7 @@ impl Prices {
     }
 }
 
-/// An exact name before every pattern, a long pattern before a short one.
+/// Order of patterns: an exact name before every pattern, a long pattern before a short one.
 fn specificity(pattern: &str) -> (bool, usize) {
     (!pattern.ends_with('*'), pattern.len())
 }
@@ -107,26 +113,27 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// What the file means. Problems go to the desk.
-pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> Prices {
-    let typed = page.typed.prices.iter().flatten().enumerate();
-    let prices = typed.map(|(index, typed)| one(page, &child("/prices", index), typed, desk)).collect();
-    Prices { version: page.typed.version.clone().unwrap_or_default(), prices }
+/// Resolves the file. Problems go to the context.
+pub fn resolve(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Prices {
+    let typed = file.typed.prices.iter().flatten().enumerate();
+    let prices = typed.map(|(index, typed)| one(file, &child("/prices", index), typed, ctx)).collect();
+    Prices { version: file.typed.version.clone().unwrap_or_default(), prices }
 }
 
-fn one(page: &Page<Typed>, pointer: &str, typed: &TypedPrice, desk: &mut Desk<'_>) -> Price {
+fn one(file: &ConfigFile<Typed>, pointer: &str, typed: &TypedPrice, ctx: &mut CheckContext<'_>) -> Price {
     for (key, pattern) in [("provider", &typed.provider), ("model", &typed.model)] {
         if pattern[..pattern.len().saturating_sub(1)].contains('*') {
             let problem =
-                page.blame(&child(pointer, key), format!("`{pattern}` has a `*` that is not its end"));
-            desk.report(problem.hint("write the beginning of the name and a `*`"));
+                file.problem_at(&child(pointer, key), format!("`{pattern}` has a `*` that is not its end"));
+            ctx.report(problem.hint("write the beginning of the name and a `*`"));
         }
     }
     let mut rate = |key: &str, dollars: f64| {
         let picos = picos(dollars);
         if picos.is_none() {
-            let problem = page.blame(&child(pointer, key), format!("`{dollars}` has more than six decimals"));
-            desk.report(problem.hint("prices are dollars per million tokens"));
+            let problem =
+                file.problem_at(&child(pointer, key), format!("`{dollars}` has more than six decimals"));
+            ctx.report(problem.hint("prices are dollars per million tokens"));
         }
         picos.unwrap_or_default()
     };
@@ -140,8 +147,8 @@ fn one(page: &Page<Typed>, pointer: &str, typed: &TypedPrice, desk: &mut Desk<'_
     let since = typed.since.as_deref().map(|day| NaiveDate::parse_from_str(day, "%Y-%m-%d"));
     if let Some(Err(_)) = since {
         let typed = typed.since.as_deref().unwrap_or_default();
-        let problem = page.blame(&child(pointer, "since"), format!("`{typed}` is not a day"));
-        desk.report(problem.hint("write it as `2026-11-01`"));
+        let problem = file.problem_at(&child(pointer, "since"), format!("`{typed}` is not a day"));
+        ctx.report(problem.hint("write it as `2026-11-01`"));
     }
     Price {
         provider: typed.provider.clone(),
@@ -151,8 +158,9 @@ fn one(page: &Page<Typed>, pointer: &str, typed: &TypedPrice, desk: &mut Desk<'_
     }
 }
 
-/// Pico-dollars per token; `None` when that is no whole number. A decimal with six digits behind the point survives the
-/// way through a binary fraction, because it is rounded to the nearest whole number at once.
+/// Pico-dollars per token; `None` when that is no whole number. A decimal with six digits after the
+/// point survives the conversion to a binary fraction, because it is rounded to the nearest whole
+/// number at once.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -163,7 +171,7 @@ fn picos(dollars_per_million: f64) -> Option<u64> {
     ((picos - picos.round()).abs() < 1e-3).then(|| picos.round() as u64)
 }
 
-/// How many prices of which version.
+/// JSON of the prices and their version.
 pub fn show(prices: &Prices) -> Value {
     let entries = prices.prices.iter().map(|price| {
         let usd = |picos: u64| super::budgets::dollars(i64::try_from(picos).unwrap_or(i64::MAX));

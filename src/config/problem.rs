@@ -1,29 +1,29 @@
-//! What is wrong with a configuration: where, what, and what would be right.
+//! Problems of a configuration: position, message and hint.
 
 use serde::Serialize;
 use std::fmt;
 
-/// Names that a hint lists when none is near.
+/// Maximum number of names that a hint lists when none is near.
 const NAMES_LISTED_MAX: usize = 12;
 
-/// One thing that is wrong in one file.
+/// One problem of one file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Problem {
     /// Path below the workspace.
     pub file: String,
-    /// Line and column, from 1, when the problem has a place in the file.
+    /// Line and column, from 1, when the problem has a position in the file.
     pub line: Option<usize>,
     pub column: Option<usize>,
-    /// Such as `outbound.tls` or `listeners[0].address`; empty for the file as a whole.
+    /// Dotted path such as `outbound.tls` or `listeners[0].address`; empty for the file as a whole.
     pub path: String,
-    /// What is wrong: lower case, no full stop, input in backticks.
+    /// Message in lower case without full stop, input in backticks.
     pub message: String,
-    /// What would be right, when we know.
+    /// The correct form, if known.
     pub hint: Option<String>,
 }
 
 impl Problem {
-    /// A problem of a file as a whole.
+    /// Builds a problem of a file as a whole.
     pub fn of_file(file: &str, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { file: file.to_owned(), line: None, column: None, path: String::new(), message, hint: None }
@@ -33,7 +33,7 @@ impl Problem {
         self.hint = Some(hint.into());
         self
     }
-    /// Suggests the name nearest to what was typed, or lists the names when none is near.
+    /// Suggests the name nearest to the typed one, or lists the names when none is near.
     #[must_use]
     pub fn did_you_mean<'n>(self, typed: &str, names: impl IntoIterator<Item = &'n str>) -> Self {
         let names = names.into_iter().collect::<Vec<_>>();
@@ -49,19 +49,19 @@ impl Problem {
     }
 }
 
-/// The name that a typing error most likely meant, if any is near enough.
+/// The name that a typing error most likely means, if one is near enough.
 fn nearest<'n>(typed: &str, names: &[&'n str]) -> Option<&'n str> {
     let typed = typed.to_ascii_lowercase().replace('-', "_");
     let distance =
         |name: &str| strsim::damerau_levenshtein(&typed, &name.to_ascii_lowercase().replace('-', "_"));
     let best = names.iter().map(|name| (distance(name), *name)).min()?;
-    // A third of the letters may be wrong, and one always.
+    // A third of the characters may differ, and at least one.
     let near = best.0 <= (best.1.chars().count() / 3).max(1);
     near.then_some(best.1)
 }
 
 impl fmt::Display for Problem {
-    /// ``configs/gateway.json:12:7: outbound.tsl: unknown key; did you mean `tls`?``
+    /// Formats ``configs/gateway.json:12:7: outbound.tsl: unknown key; did you mean `tls`?``
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
         if let (Some(line), Some(column)) = (self.line, self.column) {
@@ -78,14 +78,14 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Every problem of every file, ordered by file and place. Never empty.
+/// Every problem of every file, ordered by file and position. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigErrors {
     pub problems: Vec<Problem>,
 }
 
 impl ConfigErrors {
-    /// Orders the problems; `None` when there are none.
+    /// Sorts the problems; `None` when there are none.
     pub fn of(mut problems: Vec<Problem>) -> Option<Self> {
         problems.sort();
         problems.dedup();

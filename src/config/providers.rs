@@ -1,10 +1,12 @@
-//! `providers` in `configs/inference.json`: one block for each provider that needs other than its defaults.
+//! `providers` in `configs/inference.json`: one block for each provider with settings that differ
+//! from its defaults.
 //!
-//! A provider is named by its adapter; `compat:NAME` names a server of its own that speaks OpenAI's chat completions.
+//! A provider has the name of its adapter; `compat:NAME` names a server with OpenAI's chat
+//! completions API.
 
-use super::check::Page;
+use super::check::ConfigFile;
 use super::document::child;
-use super::load::Desk;
+use super::load::CheckContext;
 use super::net::{check_base_url, is_near_url};
 use super::problem::Problem;
 use super::settings::{
@@ -16,9 +18,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The adapter whose providers are named in the configuration: `compat:groq`.
+/// Adapter whose providers the configuration names: `compat:groq`.
 pub const COMPAT: &str = "compat";
-/// What an agent sees of the environment without being told: enough to find programs and its own login.
+/// Variables of the environment that an agent sees by default: enough to find programs and its own
+/// login.
 const ENVIRONMENT: &[&str] = &[
     "PATH",
     "HOME",
@@ -38,103 +41,113 @@ const ENVIRONMENT: &[&str] = &[
     "SSL_CERT_DIR",
 ];
 
-/// One provider's block. Its key comes from the environment or `.secrets`.
+/// Settings of one provider. Its key comes from the environment or `.secrets`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TypedProvider {
-    /// Another server of the same dialect: `https`, or `http` for loopback hosts (see `plain_http`); the version is added to a URL without a path.
-    /// Default: the vendor's own.
+    /// URL of another server with the same API: `https`, or `http` for loopback hosts (see
+    /// `plain_http`); the version is appended to a URL without a path. Default: the vendor's own.
     base_url: Option<String>,
-    /// Whether `base_url` may be `http` in a private network: an address of RFC 1918 or `fc00::/7`, or a name under `.local`.
-    /// Everybody in that network can then read keys and mail. Default: false.
+    /// Permits `http` in `base_url` in a private network: an address of RFC 1918 or `fc00::/7`, or
+    /// a name under `.local`. Every host in that network can then read keys and mail. Default:
+    /// false.
     plain_http: Option<bool>,
-    /// Name of the environment variable, or of the line in `.secrets`, that holds the key. Default: the vendor's usual one.
+    /// Name of the environment variable, or of the line in `.secrets`, that holds the key. Default:
+    /// the vendor's usual one.
     #[schemars(regex(pattern = r"^[A-Z][A-Z0-9_]*$"))]
     api_key_variable: Option<String>,
     /// `scripted`: the file with its answers, relative to the workspace.
     #[schemars(length(min = 1))]
     script: Option<String>,
-    /// Chat completions (`openai`, `grok`, `openrouter`, `compat:NAME`): send `max_tokens` instead of
-    /// `max_completion_tokens`. Default: false.
+    /// Chat completions (`openai`, `grok`, `openrouter`, `compat:NAME`): send `max_tokens` instead
+    /// of `max_completion_tokens`. Default: false.
     legacy_max_tokens: Option<bool>,
     /// Chat completions: leave `stream_options` out, for servers that refuse it. Default: false.
     no_stream_usage: Option<bool>,
-    /// `ollama`: tokens that the model's memory has room for, question and answer together; more of them take more RAM.
-    /// Default: 16384.
+    /// `ollama`: tokens of the model's context, question and answer together; a larger value takes
+    /// more RAM. Default: 16384.
     #[schemars(range(min = 1024, max = 10_000_000))]
     context_tokens: Option<u32>,
-    /// `ollama`: how long the model stays loaded after an answer, such as `30m`; `-1` is for ever. Default: the server's own.
+    /// `ollama`: time that the model stays loaded after an answer, such as `30m`; `-1` is for ever.
+    /// Default: the server's own.
     #[schemars(regex(pattern = r"^(-1|0|[1-9][0-9]{0,8}(s|m|h))$"))]
     keep_alive: Option<String>,
-    /// `gemini` and `ollama`: whether, or how hard, the model thinks before it answers. Default: as the model does by itself.
+    /// `gemini` and `ollama`: switches the model's thinking before the answer on or off, or sets
+    /// its level. Default: the model's own.
     think: Option<Think>,
-    /// Chat completions: leave `temperature` out, for reasoning models, which refuse it. Default: false.
+    /// Chat completions: leave `temperature` out, for reasoning models, which refuse it. Default:
+    /// false.
     no_temperature: Option<bool>,
-    /// Chat completions: send `store: false`, so that the vendor keeps nothing of the conversation. Default: false.
+    /// Chat completions: send `store: false`, so that the vendor keeps nothing of the conversation.
+    /// Default: false.
     no_store: Option<bool>,
     /// Chat completions: give the system prompt the role `developer`. Default: false.
     developer_role: Option<bool>,
     /// Chat completions: send the tool's name with its result. Default: false.
     named_tool_results: Option<bool>,
-    /// Chat completions: let the assistant speak between the results of tools and the user's next message. Default: false.
+    /// Chat completions: insert an assistant message between the results of tools and the next user
+    /// message. Default: false.
     assistant_after_tools: Option<bool>,
-    /// Chat completions: send `tools: []` where tools were called before and none is offered now. Default: false, those
-    /// tools are described once more.
+    /// Chat completions: send `tools: []` where tools were called before and none is offered now.
+    /// Default: false, those tools are described again.
     empty_tools: Option<bool>,
-    /// Chat completions: send `strict: true` with tools and schemas; every schema must then name all properties as
-    /// required and allow no others. Default: false.
+    /// Chat completions: send `strict: true` with tools and schemas; every schema must then name
+    /// all properties as required and permit no others. Default: false.
     strict_schemas: Option<bool>,
-    /// Chat completions: how hard the model thinks. Default: not sent.
+    /// Chat completions: reasoning effort of the model. Default: not sent.
     reasoning_effort: Option<Effort>,
-    /// Chat completions: how a form of the answer is asked for. Default: `json_schema`.
+    /// Chat completions: method by which JSON output is requested. Default: `json_schema`.
     structured_output: Option<StructuredOutput>,
-    /// `openrouter`: `deny` leaves out vendors that keep what they are sent. Default: as the account says.
+    /// `openrouter`: `deny` excludes vendors that keep the data sent to them. Default: the
+    /// account's setting.
     data_collection: Option<DataCollection>,
-    /// `openrouter`: the site to be named as the origin of the calls. Default: none.
+    /// `openrouter`: URL of the site that is named as the origin of the calls. Default: none.
     #[schemars(regex(pattern = r"^https?://[!-~]+$"))]
     attribution_url: Option<String>,
-    /// Agents: the program. Default: the agent's own name, looked for on `PATH`.
+    /// Agents: name or path of the program. Default: the agent's own name, looked up on `PATH`.
     #[schemars(length(min = 1))]
     binary: Option<String>,
-    /// Agents: what they may do by themselves. Default: `read_only`.
+    /// Agents: actions that are permitted without our tools. Default: `read_only`.
     tier: Option<Tier>,
-    /// Agents: further variables of the environment, or lines of `.secrets`, that the program may see.
+    /// Agents: further variables of the environment, or lines of `.secrets`, that the program may
+    /// see.
     environment: Option<Vec<String>>,
 }
 
 impl TypedProvider {
-    /// Names of secrets that this block speaks of.
+    /// Names of secrets in this block.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.api_key_variable.iter().chain(self.environment.iter().flatten()).map(String::as_str)
     }
 }
 
-/// Settings for every known provider, so that a persona may choose any; keys come with them.
-pub fn settle<'p, T>(
-    page: &Page<T>,
+/// Resolves the settings of every known provider, so that a persona may choose any of them; keys
+/// are included.
+pub fn resolve<'p, T>(
+    file: &ConfigFile<T>,
     blocks: impl Iterator<Item = (&'p String, &'p TypedProvider)>,
-    desk: &mut Desk<'_>,
+    ctx: &mut CheckContext<'_>,
 ) -> BTreeMap<String, ProviderSettings> {
     let blocks: BTreeMap<&str, &TypedProvider> = blocks.map(|(name, typed)| (name.as_str(), typed)).collect();
     let mut providers = BTreeMap::new();
-    for name in desk.provider_names() {
+    for name in ctx.provider_names() {
         let typed = blocks.get(name.as_str()).copied();
-        let settings = one(page, &name, typed, desk);
+        let settings = one(file, &name, typed, ctx);
         providers.insert(name, settings);
     }
     for name in blocks.keys().filter(|name| !providers.contains_key(**name)) {
-        let problem = page.blame_key(&child("/providers", *name), format!("no provider `{name}`"));
-        let problem = explained(problem, name, desk);
-        desk.report(problem);
+        let problem = file.problem_at_key(&child("/providers", *name), format!("no provider `{name}`"));
+        let problem = explained(problem, name, ctx);
+        ctx.report(problem);
     }
     providers
 }
 
 fn one<T>(
-    page: &Page<T>,
+    file: &ConfigFile<T>,
     name: &str,
     typed: Option<&TypedProvider>,
-    desk: &mut Desk<'_>,
+    ctx: &mut CheckContext<'_>,
 ) -> ProviderSettings {
     let none = TypedProvider::default();
     let (is_there, typed) = (typed.is_some(), typed.unwrap_or(&none));
@@ -142,24 +155,24 @@ fn one<T>(
     let plain_http = typed.plain_http.unwrap_or(false);
     let check = |url| check_base_url(url, plain_http);
     if let Some(Err((message, hint))) = typed.base_url.as_deref().map(check) {
-        desk.report(page.blame(&child(&pointer, "base_url"), message).hint(hint));
+        ctx.report(file.problem_at(&child(&pointer, "base_url"), message).hint(hint));
     }
     if is_there && typed.base_url.is_none() && name.starts_with(COMPAT) {
-        let problem = page.blame_key(&pointer, format!("provider `{name}` has no `base_url`"));
-        desk.report(problem.hint("write the URL below which the server has `chat/completions`"));
+        let problem = file.problem_at_key(&pointer, format!("provider `{name}` has no `base_url`"));
+        ctx.report(problem.hint("write the URL below which the server has `chat/completions`"));
     }
     if is_there {
-        check_readers(page, name, desk);
+        check_readers(file, name, ctx);
     }
     let visible = ENVIRONMENT.iter().copied().chain(typed.environment.iter().flatten().map(String::as_str));
-    let environment = visible.filter_map(|name| desk.secrets.get(name).map(|value| (name.to_owned(), value)));
+    let environment = visible.filter_map(|name| ctx.secrets.get(name).map(|value| (name.to_owned(), value)));
     ProviderSettings {
         name: name.to_owned(),
         base_url: typed.base_url.clone(),
         plain_http,
-        key_variable: desk.key_variable(name),
-        api_key: desk.key_variable(name).and_then(|variable| desk.secrets.get(&variable)),
-        script: typed.script.as_ref().map(|script| desk.workspace.join(script)),
+        key_variable: ctx.key_variable(name),
+        api_key: ctx.key_variable(name).and_then(|variable| ctx.secrets.get(&variable)),
+        script: typed.script.as_ref().map(|script| ctx.workspace.join(script)),
         chat: switches(typed),
         context_tokens: typed.context_tokens,
         keep_alive: typed.keep_alive.clone(),
@@ -169,29 +182,30 @@ fn one<T>(
             found: None,
             tier: typed.tier.unwrap_or_default(),
             environment: environment.collect(),
-            workspace: Some(desk.workspace.to_path_buf()),
+            workspace: Some(ctx.workspace.to_path_buf()),
             stop_grace: None,
         },
     }
 }
 
-/// A setting that only other adapters read would be ignored, and somebody relies on it.
-fn check_readers<T>(page: &Page<T>, name: &str, desk: &mut Desk<'_>) {
+/// Reports settings that only other adapters read: they would be ignored although an operator
+/// relies on them.
+fn check_readers<T>(file: &ConfigFile<T>, name: &str, ctx: &mut CheckContext<'_>) {
     let pointer = child("/providers", name);
     let adapter = name.split_once(':').map_or(name, |(adapter, _)| adapter);
-    let block = page.document.value.pointer(&pointer).and_then(Value::as_object);
+    let block = file.document.value.pointer(&pointer).and_then(Value::as_object);
     for (key, value) in block.into_iter().flatten() {
-        let known = &desk.vocabulary.settings;
+        let known = &ctx.names.settings;
         let readers = known.iter().filter(|(_, keys)| keys.contains(&key.as_str())).map(|(id, _)| *id);
         let readers: Vec<_> = readers.collect();
-        // What nobody reads is an unknown key, which is told elsewhere.
+        // A setting without any reader is an unknown key, which is reported elsewhere.
         if readers.is_empty() || readers.contains(&adapter) || value.is_null() {
             continue;
         }
         let own = known.iter().find(|(id, _)| *id == adapter).map(|(_, keys)| keys.join(", "));
         let message = format!("`{adapter}` does not read it; it is a setting of {}", readers.join(", "));
-        let problem = page.blame_key(&child(&pointer, key), message);
-        desk.report(problem.hint(format!("`{adapter}` reads: {}", own.unwrap_or_default())));
+        let problem = file.problem_at_key(&child(&pointer, key), message);
+        ctx.report(problem.hint(format!("`{adapter}` reads: {}", own.unwrap_or_default())));
     }
 }
 
@@ -214,42 +228,45 @@ fn switches(typed: &TypedProvider) -> ChatSwitches {
     }
 }
 
-/// The names and key variables that the blocks bring, before anything else is settled.
-pub fn introduce<'p>(blocks: impl Iterator<Item = (&'p String, &'p TypedProvider)>, desk: &mut Desk<'_>) {
+/// Adds the provider names and key variables of the blocks, before the file is resolved.
+pub fn introduce<'p>(
+    blocks: impl Iterator<Item = (&'p String, &'p TypedProvider)>,
+    ctx: &mut CheckContext<'_>,
+) {
     for (name, typed) in blocks {
         if name.strip_prefix("compat:").is_some_and(is_compat_name) {
-            desk.compat.push(name.clone());
+            ctx.compat.push(name.clone());
         }
         if let Some(variable) = &typed.api_key_variable {
-            desk.key_variables.insert(name.clone(), variable.clone());
+            ctx.key_variables.insert(name.clone(), variable.clone());
         }
     }
 }
 
-/// What to write instead of a provider that is not there, or beside it.
-pub fn explained(problem: Problem, name: &str, desk: &Desk<'_>) -> Problem {
+/// Adds a hint to the problem of an unknown provider.
+pub fn explained(problem: Problem, name: &str, ctx: &CheckContext<'_>) -> Problem {
     if name.strip_prefix("compat:").is_some_and(is_compat_name) {
         let block = format!("\"{name}\": {{\"base_url\": \"…\"}}");
         return problem
             .hint(format!("describe it in `providers` of `{}`: `{block}`", super::inference::FILE));
     }
-    problem.did_you_mean(name, desk.provider_names().iter().map(String::as_str))
+    problem.did_you_mean(name, ctx.provider_names().iter().map(String::as_str))
 }
 
-/// A name behind `compat:`; it appears in listings, rows and logs.
+/// Checks a name after `compat:`; it appears in listings, rows and logs.
 fn is_compat_name(name: &str) -> bool {
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     !name.is_empty() && name.len() <= 40 && name.chars().all(legal)
 }
 
-/// Why a provider that is in use could not answer: no key, no script.
-pub fn unready(name: &str, inference: &Inference, desk: &Desk<'_>) -> Option<(String, String)> {
+/// Checks that a provider in use can answer; else returns a message (no key, no script) and a hint.
+pub fn unready(name: &str, inference: &Inference, ctx: &CheckContext<'_>) -> Option<(String, String)> {
     let settings = inference.providers.get(name)?;
     if name == "scripted" && settings.script.is_none() {
         let hint = "write `\"providers\": {\"scripted\": {\"script\": \"configs/demo-script.json\"}}`";
         return Some(("provider `scripted` has no script".to_owned(), hint.to_owned()));
     }
-    let variable = desk.key_variable(name)?;
+    let variable = ctx.key_variable(name)?;
     let local = settings.base_url.as_deref().is_some_and(|url| is_near_url(url, settings.plain_http));
     (settings.api_key.is_none() && !local).then(|| {
         let hint = format!("set {variable} in the environment or in `.secrets`");

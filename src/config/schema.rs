@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-/// A kind of configuration file.
+/// A kind of configuration file with its schema.
 pub struct Kind {
-    /// Also the schema's file name below `configs/schema/`, without `.json`.
+    /// Name of the kind, and of the schema file below `configs/schema/` without `.json`.
     pub name: &'static str,
     pub schema: fn() -> Value,
 }
@@ -25,12 +25,13 @@ pub static KINDS: &[Kind] = &[
 impl Kind {
     /// The text of the checked-in schema file.
     pub fn text(&self) -> String {
-        // A `Value` always prints: its keys are strings and its numbers are finite.
+        // Printing a `Value` cannot fail: its keys are strings and its numbers are finite.
         serde_json::to_string_pretty(&(self.schema)()).unwrap_or_default() + "\n"
     }
 }
 
-/// The schema of one type, without `$ref`, so that a place in it is a place in the file.
+/// Returns the schema of one type, without `$ref`, so that JSON pointers into the file map to the
+/// schema.
 pub fn of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
     settings.into_generator().into_root_schema_for::<T>().to_value()

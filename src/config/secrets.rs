@@ -1,4 +1,5 @@
-//! Secrets: the environment first, then `.secrets`. Values are never printed and never part of a problem.
+//! Secrets: the environment first, then `.secrets`. Values are never printed and never part of a
+//! [`Problem`].
 
 use super::problem::Problem;
 use super::text_file::{self, Unreadable};
@@ -8,23 +9,23 @@ use std::path::Path;
 
 /// File of `KEY=VALUE` lines in the workspace.
 pub const FILE: &str = ".secrets";
-/// Largest file of secrets.
+/// Maximum bytes of the file.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Reads one variable of the environment. The only such place; tests hand in another one.
+/// Reads one variable of the environment. The only place that does so; tests pass another function.
 pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// What the environment and `.secrets` hold.
+/// Secrets of the environment and `.secrets`.
 pub struct Secrets<'e> {
     environment: &'e dyn Fn(&str) -> Option<String>,
-    /// Name -> line and value.
+    /// Line number and value by name.
     file: BTreeMap<String, (usize, SecretString)>,
 }
 
 impl<'e> Secrets<'e> {
-    /// Reads `.secrets`, when there is one.
+    /// Reads `.secrets` if it exists.
     pub fn read(
         workspace: &Path,
         environment: &'e dyn Fn(&str) -> Option<String>,
@@ -49,12 +50,12 @@ impl<'e> Secrets<'e> {
         Self { environment, file: parse(&text, problems) }
     }
 
-    /// What the environment holds.
+    /// Secrets of the environment alone.
     pub fn only(environment: &'e dyn Fn(&str) -> Option<String>) -> Self {
         Self { environment, file: BTreeMap::new() }
     }
 
-    /// The secret of that name; an empty variable counts as none.
+    /// Returns the secret of that name; an empty variable counts as unset.
     pub fn get(&self, name: &str) -> Option<SecretString> {
         let from_environment = (self.environment)(name).filter(|value| !value.trim().is_empty());
         from_environment
@@ -62,7 +63,7 @@ impl<'e> Secrets<'e> {
             .or_else(|| self.file.get(name).map(|(_, value)| value.clone()))
     }
 
-    /// Names in `.secrets` that nothing will ever look up.
+    /// Names in `.secrets` that no setting refers to.
     pub fn unknown<'a>(&'a self, known: &'a [&'a str]) -> impl Iterator<Item = Problem> + 'a {
         let strangers = self.file.iter().filter(|(name, _)| !known.contains(&name.as_str()));
         strangers.map(|(name, (line, _))| {
@@ -107,7 +108,8 @@ fn at_line(line: usize, message: String) -> Problem {
     problem
 }
 
-/// What is wrong with a line that is no `KEY=VALUE`. The line itself may hold a key, so it is not repeated.
+/// Problem of a line that is no `KEY=VALUE`. The line may hold a key, so the message does not
+/// repeat it.
 fn misshapen(line: &str, number: usize) -> Problem {
     let problem = at_line(number, "not a line of the form KEY=VALUE".to_owned());
     let name = line.split_once('=').map(|(name, _)| name.trim_end());
@@ -125,7 +127,8 @@ fn misshapen(line: &str, number: usize) -> Problem {
     }
 }
 
-/// Whether a value without quotation marks, or what follows one that has them, holds what other readers take for a comment.
+/// Reports whether an unquoted value, or the rest after a quoted one, contains a comment in the
+/// syntax of other `.env` readers.
 fn has_comment(value: &str) -> bool {
     let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''));
     let behind = match quote {
@@ -150,7 +153,7 @@ fn readable_by_others(mode: u32) -> Problem {
         .hint("run `chmod 600 .secrets`, and change the keys if others had access")
 }
 
-/// The mode of a file that is not its owner's alone, as ssh asks of its keys.
+/// Mode of a file that other users may access, by the same rule as ssh for its keys.
 #[cfg(unix)]
 pub fn open_to_others(path: &Path) -> Option<u32> {
     use std::os::unix::fs::PermissionsExt;

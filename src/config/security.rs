@@ -1,9 +1,10 @@
-//! `configs/security.json`: who may write to personas, and to whom personas may write.
+//! `configs/security.json`: access control for letters to personas, and permitted recipients of
+//! their mail.
 
 use super::authentication;
-use super::check::Page;
+use super::check::ConfigFile;
 use super::document::child;
-use super::load::Desk;
+use super::load::CheckContext;
 use super::net::domain;
 use super::settings::{Access, Decision, Security};
 use crate::domain::Address;
@@ -12,7 +13,7 @@ use serde::Deserialize;
 
 pub const FILE: &str = "configs/security.json";
 
-/// Who may write to personas, and to whom personas may write.
+/// Access control for letters to personas, and permitted recipients of their mail.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "configs/security.json")]
@@ -21,18 +22,20 @@ pub struct Typed {
     _schema: Option<String>,
     access: Option<TypedAccess>,
     authentication: Option<authentication::Typed>,
-    /// Further recipients of `send_email`: exact addresses or `*@domain`. Owners and the people of a thread are
-    /// always allowed.
+    /// Further recipients of `send_email`: exact addresses or `*@domain`. Owners and the
+    /// participants of a thread are always permitted.
     send_allow: Option<Vec<String>>,
 }
 
-/// Who may write to personas: `deny` wins over `allow`, `allow` wins over `default_decision`.
+/// Access control for letters to personas: `deny` wins over `allow`, `allow` wins over
+/// `default_decision`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TypedAccess {
-    /// `monitor` refuses nobody, and writes to the log and `audit_log` who would have been. Default: `enforce`.
+    /// `enforce` refuses letters; `monitor` refuses none and writes to the log and `audit_log`
+    /// which ones it would have refused. Default: `enforce`.
     mode: Option<authentication::TypedMode>,
-    /// What becomes of a letter whose sender no pattern matches. Default: `allow`.
+    /// Decision on a letter whose sender matches no pattern. Default: `allow`.
     default_decision: Option<TypedDecision>,
     /// Address patterns, in which `*` stands for any text and `?` for one character.
     allow: Option<Vec<String>>,
@@ -53,19 +56,20 @@ impl Typed {
     }
 }
 
-/// What the file means. Problems go to the desk.
-pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> Security {
+/// Resolves the file. Problems go to the context.
+pub fn resolve(file: &ConfigFile<Typed>, ctx: &mut CheckContext<'_>) -> Security {
     let none = TypedAccess::default();
-    let access = page.typed.access.as_ref().unwrap_or(&none);
-    let send_allow = page.typed.send_allow.clone().unwrap_or_default();
+    let access = file.typed.access.as_ref().unwrap_or(&none);
+    let send_allow = file.typed.send_allow.clone().unwrap_or_default();
     for (index, text) in send_allow.iter().enumerate() {
         let legal = match text.strip_prefix("*@") {
             Some(name) => domain(name).is_some(),
             None => Address::parse(text).is_ok(),
         };
         if !legal {
-            let problem = page.blame(&child("/send_allow", index), format!("`{text}` is not a recipient"));
-            desk.report(problem.hint("write an address or `*@domain`"));
+            let problem =
+                file.problem_at(&child("/send_allow", index), format!("`{text}` is not a recipient"));
+            ctx.report(problem.hint("write an address or `*@domain`"));
         }
     }
     Security {
@@ -75,27 +79,27 @@ pub fn settle(page: &Page<Typed>, desk: &mut Desk<'_>) -> Security {
                 None | Some(TypedDecision::Allow) => Decision::Allow,
                 Some(TypedDecision::Deny) => Decision::Deny,
             },
-            allow: settle_patterns(page, "/access/allow", access.allow.as_deref(), desk),
-            deny: settle_patterns(page, "/access/deny", access.deny.as_deref(), desk),
+            allow: resolve_patterns(file, "/access/allow", access.allow.as_deref(), ctx),
+            deny: resolve_patterns(file, "/access/deny", access.deny.as_deref(), ctx),
         },
-        authentication: authentication::settle(page, desk),
+        authentication: authentication::resolve(file, ctx),
         send_allow,
     }
 }
 
-fn settle_patterns(
-    page: &Page<Typed>,
+fn resolve_patterns(
+    file: &ConfigFile<Typed>,
     pointer: &str,
     patterns: Option<&[String]>,
-    desk: &mut Desk<'_>,
+    ctx: &mut CheckContext<'_>,
 ) -> Vec<String> {
     let patterns = patterns.unwrap_or_default();
     for (index, pattern) in patterns.iter().enumerate() {
-        // With its wildcards filled in, a pattern that can match an address is one.
+        // A pattern that can match an address is an address once its wildcards are filled in.
         let filled = pattern.replace(['*', '?'], "x");
         if pattern != "*" && Address::parse(&filled).is_err() {
-            let problem = page.blame(&child(pointer, index), format!("`{pattern}` matches no address"));
-            desk.report(problem.hint("write one such as `*@example.org` or `ada@*`"));
+            let problem = file.problem_at(&child(pointer, index), format!("`{pattern}` matches no address"));
+            ctx.report(problem.hint("write one such as `*@example.org` or `ada@*`"));
         }
     }
     patterns.to_vec()

@@ -1,4 +1,5 @@
-//! Settings as meant: complete, typed, checked against each other. How they were typed is the loader's affair.
+//! Resolved settings: complete, typed, checked against each other. The typed files are the
+//! loader's.
 
 mod listeners;
 mod agents;
@@ -26,52 +27,53 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Everything an engine is told.
+/// All settings of an engine.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Absolute path of the workspace.
     pub workspace: PathBuf,
-    /// This program, absolute, for agents to start once more; empty where the system does not say.
+    /// Absolute path of this program, which agents start for the tool server; empty where the
+    /// system does not tell.
     pub program: PathBuf,
     pub gateway: Gateway,
     pub inference: Inference,
     /// Empty without `configs/prices.json`.
     pub prices: Prices,
-    /// Profile name -> steps; `thread` and `responsibility` always exist.
+    /// Steps by profile name; `thread` and `responsibility` always exist.
     pub context: BTreeMap<String, ContextProfile>,
     pub security: Security,
     pub limits: Limits,
     pub personas: Personas,
-    /// The key that engines share to know each other's mail; `None`: each database has its own.
+    /// Key by which several engines recognise each other's mail; `None`: each database has its own.
     pub loop_key: Option<LoopKey>,
-    /// What is legal and surely unmeant.
+    /// Values that are valid but probably unintended.
     pub warnings: Vec<Problem>,
-    /// The value of everything secret that the configuration names, for taking them out of what is written down.
+    /// Values of all secrets that the configuration names, for masking them in records.
     pub secrets: Vec<SecretString>,
-    /// The files that all this was read from.
+    /// The files from which these settings were read.
     pub snapshot: Arc<Snapshot>,
 }
 
 /// `configs/gateway.json`.
 #[derive(Debug, Clone)]
 pub struct Gateway {
-    /// Domain of every persona whose address names none, and of our Message-IDs.
+    /// Domain of persona addresses that name no domain, and of generated Message-IDs.
     pub mail_domain: String,
-    /// The name in our banner and EHLO.
+    /// Host name in the SMTP banner and EHLO.
     pub host_name: String,
     pub owners: Vec<Address>,
     pub listeners: Vec<SmtpListener>,
-    /// The certificate that listeners show.
+    /// The listeners' certificate.
     pub tls: Option<TlsFiles>,
-    /// Owners who may log in where a listener offers AUTH.
+    /// Owners that may log in where a listener offers AUTH.
     pub submission: Vec<Submitter>,
     pub folders: Vec<WatchedFolder>,
     pub mailboxes: Vec<ImapMailbox>,
-    /// `None`: nothing can be sent; a mail that should be sent ends the run with `outbound_not_configured`.
+    /// `None`: no mail can be sent; a mail to be sent ends the run with `outbound_not_configured`.
     pub outbound: Option<Transport>,
-    /// Keys that sign what goes out; none, or at least one for the domain of every persona.
+    /// DKIM keys for outgoing mail; none, or at least one for the domain of every persona.
     pub signers: Signers,
-    /// Whether the envelope senders of our mail tell which mail comes back.
+    /// Form of the envelope sender, by which bounces are recognised.
     pub bounce_address: BounceAddress,
     pub retry: RetryPolicy,
     pub notices: Notices,
@@ -80,9 +82,10 @@ pub struct Gateway {
 /// A folder whose `*.eml` files are letters.
 #[derive(Debug, Clone)]
 pub struct WatchedFolder {
-    /// Absolute.
+    /// Absolute path.
     pub path: PathBuf,
-    /// Who gets letters that name no persona in `Delivered-To`, `X-Original-To`, `To` or `Cc`.
+    /// Persona that gets letters without a persona in `Delivered-To`, `X-Original-To`, `To` or
+    /// `Cc`.
     pub fallback: Option<PersonaId>,
     pub poll: Duration,
 }
@@ -90,17 +93,18 @@ pub struct WatchedFolder {
 /// The envelope sender of a persona's mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BounceAddress {
-    /// `persona+b.TOKEN@domain`: a bounce is known by its recipient and believed.
+    /// `persona+b.TOKEN@domain`: a bounce is recognised and authenticated by its recipient.
     #[default]
     Tagged,
-    /// The persona's address, for smarthosts that accept no other: bounces are noted and change nothing.
+    /// The persona's address, for smarthosts that accept no other: bounces are recorded and change
+    /// nothing.
     Plain,
 }
 
 #[derive(Debug, Clone)]
 pub enum Transport {
     Smarthost(Smarthost),
-    /// Writes each mail as an `.eml` file; for demos, tests and air gaps. Absolute path.
+    /// Writes each mail as an `.eml` file; for demos, tests and air-gapped machines. Absolute path.
     Folder(PathBuf),
 }
 
@@ -111,7 +115,7 @@ pub struct Smarthost {
     pub tls: SmarthostTls,
     /// User name and password, for AUTH.
     pub credentials: Option<(String, SecretString)>,
-    /// Connections that may be open at once.
+    /// Maximum concurrent connections.
     pub connections_max: usize,
 }
 
@@ -123,34 +127,34 @@ pub enum SmarthostTls {
     Implicit,
 }
 
-/// When an outbound mail is tried again.
+/// Retries of outgoing mail.
 #[derive(Debug, Clone)]
 pub struct RetryPolicy {
-    /// After this age a recipient fails.
+    /// Age of a mail after which its unfinished recipients fail.
     pub give_up_after: Duration,
     pub on_unknown: OnUnknown,
 }
 
-/// What becomes of a mail that the server may have although it never said so.
+/// Handling of a mail whose acceptance by the server is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnUnknown {
-    /// It is sent again: at least once, at worst twice, and marked.
+    /// Sends the mail again, marked: at least once, at worst twice.
     #[default]
     Resend,
-    /// It is held until somebody decides.
+    /// Holds the mail until an operator decides.
     Hold,
 }
 
-/// How the owner is told what went wrong.
+/// Mails to the owners about failures.
 #[derive(Debug, Clone)]
 pub struct Notices {
-    /// In whose name the engine speaks for itself; `None`: the first persona.
+    /// Persona that sends notices about the engine itself; `None`: the first persona.
     pub persona: Option<PersonaId>,
-    /// Least time between two mails about one cause.
+    /// Minimum time between two mails about one cause.
     pub interval: Duration,
-    /// Age at which a mail that still waits is worth a notice.
+    /// Age at which a mail that is still queued causes a notice.
     pub delayed_after: Duration,
-    /// Least time between two mails about letters to a persona that were filed; zero is never.
+    /// Minimum time between two mails about letters to a persona that were filed; zero sends none.
     pub filed_interval: Duration,
 }
 
@@ -166,53 +170,53 @@ pub struct ModelChoice {
 pub struct Inference {
     pub provider: String,
     pub model: String,
-    /// Whom to ask, in this order, when the provider fails.
+    /// Models to call, in this order, when the provider fails.
     pub fallback: Vec<ModelChoice>,
-    /// A refusal is taken to the next of them too.
+    /// `true`: the next model is also called when a model refuses to answer.
     pub fallback_on_refusal: bool,
     pub max_output_tokens: u32,
     pub temperature: Option<f32>,
     pub budget: Budget,
-    /// What days and months may cost.
+    /// Bounds of days and months.
     pub budgets: Budgets,
-    /// Longest silence of a provider.
+    /// Maximum time without data from a provider.
     pub idle_timeout: Duration,
-    /// Longest provider call.
+    /// Maximum duration of a provider call.
     pub call_timeout: Duration,
-    /// Tries of one provider call inside a run.
+    /// Attempts of one provider call inside a run.
     pub call_attempts_max: u32,
-    /// Tries of one run before it fails for good.
+    /// Attempts of one run before it fails for good.
     pub run_attempts_max: u32,
-    /// A wait longer than this parks the run.
+    /// A retry delay longer than this parks the run.
     pub inline_wait_max: Duration,
     pub providers: BTreeMap<String, ProviderSettings>,
-    /// Runs at once, over all personas.
+    /// Maximum concurrent runs of all personas.
     pub concurrent_runs_max: usize,
-    /// Runs at once of one persona.
+    /// Maximum concurrent runs of one persona.
     pub concurrent_runs_per_persona_max: usize,
 }
 
-/// One provider's block. Which fields matter is the adapter's affair.
+/// Settings of one provider. Each adapter reads the fields that concern it.
 #[derive(Debug, Clone, Default)]
 pub struct ProviderSettings {
-    /// As the configuration calls it, for example `openai` or `compat:groq`.
+    /// Name in the configuration, for example `openai` or `compat:groq`.
     pub name: String,
     /// `https`, or `http` for loopback hosts and, with `plain_http`, for private networks.
     pub base_url: Option<String>,
     pub plain_http: bool,
-    /// From the environment or `.secrets`, never from a config file.
+    /// Key from the environment or `.secrets`, never from a config file.
     pub api_key: Option<SecretString>,
-    /// Where the key is looked for; `None`: it needs none.
+    /// Variable that holds the key; `None`: the provider needs none.
     pub key_variable: Option<String>,
-    /// `scripted`: the answers. Absolute path.
+    /// `scripted`: absolute path of the answers.
     pub script: Option<PathBuf>,
-    /// The dialect of `openai`, `grok`, `openrouter` and `compat:NAME`.
+    /// Deviations of `openai`, `grok`, `openrouter` and `compat:NAME` from OpenAI's API.
     pub chat: ChatSwitches,
     /// `ollama`: tokens of question and answer together; `None` is the adapter's default.
     pub context_tokens: Option<u32>,
-    /// `ollama`: how long the model stays loaded, in the vendor's words.
+    /// `ollama`: time that the model stays loaded, in the vendor's syntax.
     pub keep_alive: Option<String>,
-    /// `gemini`, `ollama`: `None` leaves it to the model.
+    /// `gemini`, `ollama`: `None` is the model's own default.
     pub think: Option<Think>,
     pub agent: AgentSettings,
 }
@@ -223,12 +227,12 @@ pub struct Budget {
     pub turns_max: u32,
     pub tool_calls_max: u32,
     pub tool_failures_max: u32,
-    /// Input and output together, cached ones included.
+    /// Tokens of input and output together, including cached ones.
     pub tokens_max: u64,
-    /// Micro-dollars; `None` is no bound.
+    /// Micro-dollars; `None` means no bound.
     pub cost_micros_max: Option<i64>,
     pub duration_max: Duration,
-    /// Tokens the assembled context may take.
+    /// Maximum tokens of the assembled context.
     pub context_tokens_max: usize,
     pub mails_max: usize,
 }
@@ -238,15 +242,15 @@ pub struct ContextProfile {
     pub steps: Vec<ContextStep>,
 }
 
-/// One step of the pipeline, as a string `name(arg, …)` or an object.
+/// One step of the pipeline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ContextStep {
-    /// Resolver name.
+    /// Name of the resolver.
     pub resolver: String,
-    /// With `{persona_id}`-style placeholders still in them.
+    /// Arguments, with unreplaced placeholders such as `{persona_id}`.
     pub args: Vec<String>,
     pub budget_tokens: Option<usize>,
-    /// A required step that contributes nothing fails the run.
+    /// `true`: the run fails when this step contributes nothing.
     pub required: bool,
 }
 
@@ -259,7 +263,8 @@ pub struct Security {
     pub send_allow: Vec<String>,
 }
 
-/// Who may write to personas; `deny` wins over `allow` wins over `default_decision`. Case-insensitive globs.
+/// Access control for letters to personas; `deny` wins over `allow` wins over `default_decision`.
+/// Globs ignore case.
 #[derive(Debug, Clone)]
 pub struct Access {
     pub mode: Mode,
@@ -268,7 +273,7 @@ pub struct Access {
     pub deny: Vec<String>,
 }
 
-/// Whether a rule refuses, or only writes down what it would have refused.
+/// Mode of a rule: refuse, or only record the letters that it would have refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Enforce,
@@ -290,11 +295,12 @@ pub enum Decision {
     Deny,
 }
 
-/// Every bound that is not a run's. Units end the names.
+/// Every bound that is not of a run. Names end with the unit.
 #[derive(Debug, Clone)]
 pub struct Limits {
     pub letter_bytes_max: usize,
-    /// RFC 5321 section 4.5.3.1.6 asks for 1,000 octets of text line; mail of real senders has longer ones.
+    /// Maximum bytes of a text line. RFC 5321 section 4.5.3.1.6 requires 1,000 octets; mail of real
+    /// senders has longer lines.
     pub line_bytes_max: usize,
     pub header_bytes_max: usize,
     pub command_line_bytes_max: usize,
@@ -303,19 +309,22 @@ pub struct Limits {
     pub connections_per_address_max: usize,
     pub session_errors_max: usize,
     pub session_duration_max: Duration,
-    /// For one command, one silence inside a letter, one batch of replies.
+    /// Timeout of one command, of one pause inside a letter, and of one batch of replies.
     pub session_idle_max: Duration,
-    /// For the PROXY header and for the TLS handshake.
+    /// Timeout of the PROXY header and of the TLS handshake.
     pub handshake_max: Duration,
-    /// A client on another host that speaks before our greeting came is no mail server; it is listened for this long.
+    /// Time to wait for early data before the greeting: a client on another host that sends before
+    /// our greeting is no mail server.
     pub greeting_delay: Duration,
-    /// A letter that comes slower than this on the whole is cut off; its first `session_idle_max` does not count.
+    /// Minimum average rate of a letter; a slower one is disconnected. The first `session_idle_max`
+    /// does not count.
     pub letter_bytes_per_second_min: usize,
-    /// What the answer to a first failed login waits; each further one waits twice as long, up to sixteen times.
+    /// Delay of the reply to a first failed login; it doubles with each further one, up to sixteen
+    /// times.
     pub login_delay: Duration,
-    /// Failed logins from one network before it is turned away for a quarter of an hour.
+    /// Failed logins from one network before it is refused for 15 minutes.
     pub login_failures_max: usize,
-    /// Open runs above which letters are refused with 452.
+    /// Number of open runs above which letters are refused with 452.
     pub open_runs_max: usize,
     pub mime_depth_max: usize,
     pub mime_parts_max: usize,
@@ -327,26 +336,26 @@ pub struct Limits {
     pub file_bytes_max: usize,
     pub memory_bytes_max: usize,
     pub attachments_bytes_max: usize,
-    /// Free disk space under which letters are refused with 452.
+    /// Free disk space in bytes below which letters are refused with 452.
     pub free_disk_bytes_min: u64,
-    /// Automatic mails that a persona may send to one person in an hour, and in a day; verified owners do not count, and what
-    /// answers letters that prove nothing is counted apart.
+    /// Automatic mails that a persona may send to one person in an hour, and in a day; verified
+    /// owners do not count, and answers to unauthenticated letters are counted separately.
     pub replies_per_hour_max: usize,
     pub replies_per_day_max: usize,
-    /// Changes of direction that a thread may see in a day without a letter of a verified owner.
+    /// Changes of direction in a thread per day without a letter of a verified owner.
     pub alternations_max: usize,
-    /// Mails in a row that personas may write to each other.
+    /// Maximum consecutive mails between personas.
     pub persona_hops_max: usize,
-    /// A letter seen again within this time is the same letter.
+    /// Time within which a repeated letter counts as a duplicate.
     pub duplicate_window: Duration,
     /// Time from SIGTERM to the end of the process.
     pub drain_max: Duration,
 }
 
 impl Limits {
-    /// Time for running work to end after SIGTERM. The rest of `drain_max` is for putting back what did not, and for
-    /// closing the database.
-    pub fn drain_patience(&self) -> Duration {
+    /// Time for running work to end after SIGTERM. The rest of `drain_max` is for requeueing
+    /// unfinished work and for closing the database.
+    pub fn drain_grace_period(&self) -> Duration {
         self.drain_max.mul_f32(0.8)
     }
 }

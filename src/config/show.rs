@@ -1,4 +1,5 @@
-//! The effective settings as JSON, for `attache config show`. Secrets appear as `"[set]"` or `null`.
+//! The effective settings as JSON, for `attache config show`. Secrets appear as `"[set]"` or
+//! `null`.
 
 use super::settings::{
     BounceAddress, Config, ContextStep, Decision, Gateway, Inference, Limits, OnUnknown, Persona,
@@ -13,7 +14,7 @@ use crate::domain::PersonaId;
 use crate::mime::Signer;
 use serde_json::{Map, Value, json};
 
-/// Every setting under the file it comes from.
+/// Every setting, grouped by its file.
 pub fn effective(config: &Config) -> Map<String, Value> {
     let mut files = Map::new();
     files.insert(gateway::FILE.to_owned(), show_gateway(&config.gateway, &config.limits));
@@ -37,7 +38,7 @@ pub fn effective(config: &Config) -> Map<String, Value> {
     files
 }
 
-/// One persona's settings.
+/// JSON of one persona's settings.
 pub fn show_persona(persona: &Persona) -> Value {
     json!({
         "id": persona.id.as_str(),
@@ -184,7 +185,7 @@ fn show_inference(inference: &Inference) -> Value {
     })
 }
 
-/// Under the names that the block has, with the switches of its dialect beside the rest.
+/// JSON of a provider under the keys of its block, with its chat switches among the other keys.
 fn show_provider(settings: &ProviderSettings) -> Value {
     let agent = &settings.agent;
     let mut shown = json!({

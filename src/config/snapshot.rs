@@ -1,7 +1,8 @@
-//! The files of a configuration, byte for byte: what an engine was told, for whoever wants to be told the same again.
+//! The files of a configuration, byte for byte, so that another process can load the same
+//! configuration again.
 //!
-//! Absent on purpose: secrets. They are in no configuration file (`check.rs` refuses those that look like one), and
-//! `.secrets`, keys and the environment are not read from here.
+//! Absent on purpose: secrets. No configuration file holds them (`check.rs` refuses values that
+//! look like secrets), and `.secrets`, keys and the environment are not read here.
 
 use super::document::{Document, Spot};
 use super::problem::Problem;
@@ -14,10 +15,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Largest configuration file; a bigger one is a mistake.
+/// Maximum bytes of a configuration file; a larger one is a mistake.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Every file that a configuration was read from.
+/// Every file from which a configuration was read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Snapshot {
     sha256: String,
@@ -25,12 +26,12 @@ pub struct Snapshot {
     files: BTreeMap<String, Arc<str>>,
 }
 
-/// What a snapshot's hash is the hash of.
+/// Content that a snapshot's hash covers.
 #[derive(Serialize, Deserialize)]
 struct Index {
-    /// Version of the engine that read the files: another one may understand them otherwise.
+    /// Version of the engine that read the files: another version may interpret them differently.
     engine: String,
-    /// Path below the workspace -> digest of the bytes.
+    /// Digests of the files by path below the workspace.
     files: BTreeMap<String, String>,
 }
 
@@ -42,12 +43,12 @@ impl Snapshot {
     fn read_by(engine: &str, files: BTreeMap<String, Arc<str>>) -> Self {
         let digests = files.iter().map(|(path, text)| (path.clone(), sha256_hex(&[text.as_bytes()])));
         let index = Index { engine: engine.to_owned(), files: digests.collect() };
-        // Strings in a map of strings: nothing in it can fail to be JSON.
+        // A map of strings to strings always serializes to JSON.
         let index = serde_json::to_string(&index).unwrap_or_default();
         Self { sha256: sha256_hex(&[index.as_bytes()]), index: index.into(), files }
     }
 
-    /// Names all of it.
+    /// SHA-256 of the index, which identifies the snapshot.
     pub fn sha256(&self) -> &str {
         &self.sha256
     }
@@ -57,24 +58,25 @@ impl Snapshot {
         &self.index
     }
 
-    /// Path below the workspace -> text.
+    /// Texts of the files by path below the workspace.
     pub fn files(&self) -> &BTreeMap<String, Arc<str>> {
         &self.files
     }
 
-    /// The paths of an index with their digests. Errors: it is not one.
+    /// The paths of an index with their digests. Errors: the text is no index.
     pub fn paths_and_digests(index: &str) -> Result<BTreeMap<String, String>, serde_json::Error> {
         Ok(serde_json::from_str::<Index>(index)?.files)
     }
 
-    /// The digests that an index names. Errors: it is not one.
+    /// The digests in an index. Errors: the text is no index.
     pub fn digests(index: &str) -> Result<Vec<String>, serde_json::Error> {
         Ok(serde_json::from_str::<Index>(index)?.files.into_values().collect())
     }
 
-    /// A snapshot from its index and the contents by their digests.
+    /// Builds a snapshot from its index and the contents by their digests.
     ///
-    /// Errors: the paths of files whose contents are missing; nothing at all when the index is none.
+    /// Errors: the paths of files whose contents are missing; an empty list when the text is no
+    /// index.
     pub fn from_index(index: &str, contents: &BTreeMap<String, Arc<str>>) -> Result<Self, Vec<String>> {
         let Index { engine, files } = serde_json::from_str(index).map_err(|_| Vec::new())?;
         let (mut found, mut missing) = (BTreeMap::new(), Vec::new());
@@ -87,16 +89,17 @@ impl Snapshot {
         if missing.is_empty() { Ok(Self::read_by(&engine, found)) } else { Err(missing) }
     }
 
-    /// A problem at a JSON pointer of one of the files; of the file as a whole where it has no such place.
+    /// Builds a problem at a JSON pointer of one of the files, or of the file as a whole where the
+    /// pointer does not exist.
     pub fn problem_at(&self, file: &str, pointer: &str, message: String) -> Problem {
         let text = self.files.get(file).map(|text| text.strip_prefix('\u{feff}').unwrap_or(text));
         match text.and_then(|text| Document::parse(file, text).ok()) {
-            Some(document) => document.blame(pointer, Spot::Value, message),
+            Some(document) => document.problem_at(pointer, Spot::Value, message),
             None => Problem::of_file(file, message),
         }
     }
 
-    /// The same with another text for one file.
+    /// Returns a copy with another text for one file.
     pub fn with(&self, path: &str, text: &str) -> Self {
         let mut files = self.files.clone();
         files.insert(path.to_owned(), text.into());
@@ -104,31 +107,31 @@ impl Snapshot {
     }
 }
 
-/// Where the loader finds files.
+/// Source from which the loader reads files.
 #[derive(Clone, Copy)]
 pub enum Place<'a> {
     Folder(&'a Path),
-    /// No disk at all.
+    /// Reads no disk.
     Snapshot(&'a Snapshot),
 }
 
-/// The files of a place, and which of them were read.
-pub struct Shelf<'a> {
+/// Reads the files of a place and records those that were read.
+pub struct ConfigSource<'a> {
     place: Place<'a>,
     read: RefCell<BTreeMap<String, Arc<str>>>,
 }
 
-impl<'a> Shelf<'a> {
+impl<'a> ConfigSource<'a> {
     pub fn new(place: Place<'a>) -> Self {
         Self { place, read: RefCell::default() }
     }
 
-    /// Whether the world beside the configuration's own files is there: keys, certificates, `.secrets`.
+    /// Reports whether the files beside the configuration exist: keys, certificates, `.secrets`.
     pub fn has_world(&self) -> bool {
         matches!(self.place, Place::Folder(_))
     }
 
-    /// Whether there is such a file, be it readable or not.
+    /// Reports whether a file exists, readable or not.
     pub fn has(&self, file: &str) -> bool {
         match self.place {
             Place::Folder(workspace) => workspace.join(file).symlink_metadata().is_ok(),
@@ -146,7 +149,7 @@ impl<'a> Shelf<'a> {
         Ok(text)
     }
 
-    /// Names of the folders below `personas/`, in no order.
+    /// Names of the folders below `personas/`, unsorted.
     pub fn persona_folders(&self) -> io::Result<Vec<String>> {
         let workspace = match self.place {
             Place::Folder(workspace) => workspace,
@@ -161,7 +164,7 @@ impl<'a> Shelf<'a> {
         Ok(folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
     }
 
-    /// Everything that was read.
+    /// Returns everything that was read as a snapshot.
     pub fn snapshot(self) -> Snapshot {
         Snapshot::of(self.read.into_inner())
     }
@@ -186,6 +189,6 @@ mod tests {
         let missing = Snapshot::from_index(snapshot.index(), &contents).expect_err("not complete");
         assert_eq!(missing, ["configs/a.json"]);
         assert_ne!(snapshot.with("configs/a.json", "{ }").sha256(), snapshot.sha256());
-        assert_eq!(Shelf::new(Place::Snapshot(&snapshot)).persona_folders().expect("names"), ["ada"]);
+        assert_eq!(ConfigSource::new(Place::Snapshot(&snapshot)).persona_folders().expect("names"), ["ada"]);
     }
 }

@@ -1,16 +1,18 @@
-//! Durations as people type them: a number and a unit.
+//! Durations in configuration files: a number and a unit.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// What a duration looks like; the schema shows it, and the checker recognises it for its own wording.
+/// Pattern of a duration; the schema shows it, and the checker recognises it for a message of its
+/// own.
 pub const PATTERN: &str = "^[0-9]+(ms|s|m|h|d)$";
-/// Longest duration a file may name: a hundred years. Anything above is a typing error and would overflow dates.
+/// Maximum seconds of a duration in a file: a hundred years. A larger one is a typing error and
+/// would overflow dates.
 const SECONDS_MAX: u64 = 100 * 366 * 24 * 3600;
 
-/// `30s`, `5m`, `2h`, `5d` or `250ms`.
+/// A duration such as `30s`, `5m`, `2h`, `5d` or `250ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Span(pub Duration);
@@ -46,7 +48,7 @@ fn parse(text: &str) -> Option<Duration> {
     (span.as_secs() <= SECONDS_MAX).then_some(span)
 }
 
-/// The shortest spelling that reads back as the same duration, to the millisecond.
+/// Formats the shortest text that parses to the same duration, to the millisecond.
 pub fn spell(span: Duration) -> String {
     let ms = span.as_millis();
     let units = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)];
@@ -69,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spelled_duration_reads_back() {
+    fn a_formatted_duration_reads_back() {
         for text in ["30s", "90s", "5m", "2h", "5d", "1500ms", "0ms"] {
             assert_eq!(parse(text).map(spell), Some(text.to_owned()));
         }

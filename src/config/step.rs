@@ -1,9 +1,10 @@
-//! The grammar of a pipeline step: `name` or `name(arg, …)`, with `{persona_id}`-style placeholders in arguments.
+//! The grammar of a pipeline step: `name` or `name(arg, …)`, with placeholders such as
+//! `{persona_id}` in arguments.
 
-/// What may stand between braces; the harness fills it in when it assembles a run's context.
+/// Permitted placeholders; the harness replaces them when it assembles a run's context.
 pub const PLACEHOLDERS: &[&str] = &["persona_id", "thread_id", "trigger"];
 
-/// Why a step cannot be read.
+/// Error of a step that cannot be parsed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BadStep {
     #[error("a resolver's name has only a-z, 0-9, `-` and `_`")]
@@ -20,8 +21,8 @@ pub enum BadStep {
     Placeholder(String),
 }
 
-/// Reads a step into a resolver's name and its arguments. Arguments are trimmed and hold no comma or parenthesis;
-/// those need the object form.
+/// Parses a step into a resolver's name and its arguments. Arguments are trimmed and hold no comma
+/// or parenthesis; such arguments need the object form.
 pub fn parse(text: &str) -> Result<(String, Vec<String>), BadStep> {
     let text = text.trim();
     let (name, rest) = text.split_at(text.find('(').unwrap_or(text.len()));

@@ -1,17 +1,17 @@
-//! Words for a text that is no JSON: what its writer did, where, and what to write instead.
+//! Messages for a text that is not JSON: the mistake, its position, and the correct form.
 //!
-//! Absent on purpose: a second parser. serde_json says where it stopped; what stands there, and what is still open there,
-//! tells which mistake it was.
+//! Absent on purpose: a second parser. serde_json tells the position at which it stopped; the text
+//! there and the constructs open there identify the mistake.
 
 use super::problem::Problem;
 use serde_json::error::Category;
 
-/// Marks that word processors and chat programs put in place of `"`.
+/// Quotation marks that word processors and chat programs put in place of `"`.
 const CURLY: &[char] = &['\u{201c}', '\u{201d}', '\u{201e}', '\u{2018}', '\u{2019}', '\u{ab}', '\u{bb}'];
-/// Most characters of a wrong word that a message repeats.
+/// Maximum characters of a wrong word that a message repeats.
 const WORD_CHARS_MAX: usize = 30;
 
-/// What is wrong: where, what, what to write.
+/// A mistake: position, message, hint.
 struct Mistake {
     offset: usize,
     what: String,
@@ -24,7 +24,7 @@ impl Mistake {
     }
 }
 
-/// The problem of a file whose text is no JSON.
+/// Builds the problem of a file whose text is not JSON.
 pub fn problem(file: &str, text: &str, error: &serde_json::Error) -> Problem {
     if text.trim().is_empty() {
         return Problem::of_file(file, "the file is empty").hint("write at least `{}`");
@@ -41,7 +41,7 @@ pub fn problem(file: &str, text: &str, error: &serde_json::Error) -> Problem {
     problem
 }
 
-/// Line and column, from 1, of a byte; columns count characters.
+/// Line and column of a byte offset, from 1; columns count characters.
 pub fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -56,7 +56,7 @@ fn recognised(text: &str, error: &serde_json::Error) -> Option<Mistake> {
     }
     let said = error.to_string();
     if said.starts_with("control character") {
-        // Nearly always the mark at the end of a text is what is missing, not the mark for a line break.
+        // Nearly always the closing quotation mark is missing, not the escape of a line break.
         let Open { text_at, .. } = open;
         let hint = "end a text on its own line; `\\n` stands for a line break in it, `\\t` for a tab";
         return text_at.map(|start| Mistake::new(start, "a text is not closed by `\"` on its line", hint));
@@ -71,7 +71,7 @@ fn recognised(text: &str, error: &serde_json::Error) -> Option<Mistake> {
         .or_else(|| word(text, at))
 }
 
-/// Signs that other languages have, and JSON has not.
+/// Syntax of other languages that JSON lacks.
 fn foreign(at: usize, rest: &str) -> Option<Mistake> {
     if ["//", "/*", "#"].iter().any(|mark| rest.starts_with(mark)) {
         return Some(Mistake::new(at, "JSON has no comments", "take the comment out"));
@@ -85,7 +85,7 @@ fn foreign(at: usize, rest: &str) -> Option<Mistake> {
         .then(|| Mistake::new(at, "`=` stands where `:` is wanted", "write `\"key\": value`"))
 }
 
-/// Commas and colons that are missing or too many.
+/// Missing or superfluous commas and colons.
 fn punctuation(text: &str, at: usize, said: &str) -> Option<Mistake> {
     let before = text[..at].trim_end();
     let end = before.len();
@@ -126,9 +126,9 @@ fn behind_the_end(at: usize) -> Mistake {
     Mistake::new(at, "something follows the end of the object", "one file holds one `{…}`")
 }
 
-/// A word or a number that JSON does not know.
+/// A word or a number that is not JSON.
 fn word(text: &str, at: usize) -> Option<Mistake> {
-    // serde_json stops inside of a word that begins like one of its own.
+    // serde_json stops inside a word that begins like one of its own.
     let is_part = |c: char| c.is_alphanumeric() || "_-.+$".contains(c);
     let start = text[..at]
         .rfind(|c| !is_part(c))
@@ -162,12 +162,12 @@ fn word(text: &str, at: usize) -> Option<Mistake> {
     })
 }
 
-/// What a text leaves open.
+/// Constructs that a text leaves open.
 #[derive(Default)]
 struct Open {
-    /// Where brackets stand that are not closed, the innermost last.
+    /// Offsets of unclosed brackets, the innermost last.
     brackets: Vec<(usize, char)>,
-    /// Where a text begins that is not closed.
+    /// Offset of an unclosed string.
     text_at: Option<usize>,
 }
 
@@ -202,13 +202,13 @@ fn unclosed(open: Open) -> Option<Mistake> {
     Some(Mistake::new(at, what, format!("write `{closing}` where it ends")))
 }
 
-/// The byte at which serde_json stopped.
+/// Offset of the byte at which serde_json stopped.
 fn offset_of(text: &str, error: &serde_json::Error) -> usize {
     let line_start = match error.line() {
         0 | 1 => 0,
         line => text.match_indices('\n').nth(line - 2).map_or(text.len(), |(at, _)| at + 1),
     };
-    // It counts bytes from 1, and column 0 behind a line end.
+    // serde_json counts bytes from 1, and reports column 0 after a line end.
     let mut offset = (line_start + error.column().saturating_sub(1)).min(text.len());
     while !text.is_char_boundary(offset) {
         offset -= 1;
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use serde_json::Value;
 
-    /// A text, and what is said of it.
+    /// Pairs of a text and the expected message.
     const SLIPS: &[(&str, &str)] = &[
         ("{\n  // door\n  \"a\": 1\n}", "x:2:3: is not JSON: JSON has no comments; take the comment out"),
         ("{\"a\": 1} # end", "x:1:10: is not JSON: JSON has no comments; take the comment out"),

@@ -1,9 +1,11 @@
-//! Text files as people leave them behind: a folder in their place, another encoding, a mode that shuts us out.
+//! Reads text files and tells usual faults apart: a folder in place of the file, another encoding,
+//! an unreadable mode.
 
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-/// Why a text file cannot be read. Each says what it is; [`Unreadable::hint`] what to do.
+/// Error of a text file that cannot be read. Each variant names the fault; [`Unreadable::hint`] has
+/// the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
     #[error("there is no such file")]
@@ -19,7 +21,7 @@ pub enum Unreadable {
     TooLarge { bytes: u64, bytes_max: u64 },
     #[error("is written in {0}, not in UTF-8")]
     OtherEncoding(&'static str),
-    /// Line, from 1, and value of the first byte that is none of UTF-8.
+    /// Line number, from 1, and value of the first byte that is not UTF-8.
     #[error("is not UTF-8: line {line} holds the byte 0x{byte:02X}")]
     NotUtf8 { line: usize, byte: u8 },
     #[error("may not be read by the user with the number {user}, as which this program runs")]
@@ -29,7 +31,7 @@ pub enum Unreadable {
 }
 
 impl Unreadable {
-    /// What to do about it, where that is known.
+    /// Remedy, where it is known.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::DanglingLink { .. } => {
@@ -57,9 +59,9 @@ impl From<io::Error> for Unreadable {
     }
 }
 
-/// The text of a regular file of at most `bytes_max` bytes.
+/// Returns the text of a regular file of at most `bytes_max` bytes.
 pub fn read(path: &Path, bytes_max: u64) -> Result<String, Unreadable> {
-    // Looked at before it is opened: opening a pipe would wait for somebody to write into it.
+    // Checked before the file is opened: opening a pipe would block until a writer opens it.
     let metadata = std::fs::metadata(path).map_err(|error| match std::fs::read_link(path) {
         Ok(to) if error.kind() == ErrorKind::NotFound => {
             Unreadable::DanglingLink { to: to.display().to_string() }
@@ -78,7 +80,7 @@ pub fn read(path: &Path, bytes_max: u64) -> Result<String, Unreadable> {
     decode(content)
 }
 
-/// UTF-8 as text. Errors: what it is instead, as far as that can be told.
+/// Decodes UTF-8. Errors: the encoding that it is instead, as far as it can be detected.
 fn decode(content: Vec<u8>) -> Result<String, Unreadable> {
     if content.starts_with(&[0xFF, 0xFE]) || content.starts_with(&[0xFE, 0xFF]) {
         return Err(Unreadable::OtherEncoding("UTF-16"));
@@ -95,9 +97,9 @@ fn decode(content: Vec<u8>) -> Result<String, Unreadable> {
 mod tests {
     use super::*;
 
-    // Not by a file of mode 0: tests may run as root, for whom nothing is unreadable.
+    // Not by a file of mode 0: tests may run as root, which may read every file.
     #[test]
-    fn who_may_not_read_is_told_as_whom_and_what_to_do() {
+    fn an_unreadable_file_names_the_user_and_the_remedy() {
         let error = Unreadable::from(io::Error::from(ErrorKind::PermissionDenied));
         let user = rustix::process::geteuid().as_raw();
         let said = format!("may not be read by the user with the number {user}, as which this program runs");

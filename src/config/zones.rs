@@ -1,9 +1,10 @@
-//! What to write instead of a time zone that there is not.
+//! Hints for an unknown time zone.
 
-/// Cities of a region that a hint lists.
+/// Maximum cities of a region that a hint lists.
 const CITIES_LISTED_MAX: usize = 8;
 
-/// A sentence for somebody who typed `typed`: the zone that was meant, if its spelling tells, else those of its region.
+/// Hint for an unknown zone: the zone nearest to `typed` by spelling, or else the cities of its
+/// region.
 pub fn zone_hint(typed: &str) -> String {
     let folded = typed.trim().to_lowercase().replace([' ', '-'], "_");
     let (region, city) = folded.rsplit_once('/').unwrap_or(("", &folded));
@@ -11,16 +12,18 @@ pub fn zone_hint(typed: &str) -> String {
     let distance = |name: &str| {
         let name = name.to_lowercase();
         let (its_region, its_city) = name.rsplit_once('/').unwrap_or(("", &name));
-        // A city is known by its own letters: `Europe/Bonn` shares the region with fifty others, and means none of them.
+        // Only the city's letters count: `Europe/Bonn` shares its region with fifty other zones and
+        // is near none of them.
         let city_slips = strsim::damerau_levenshtein(city, its_city);
         let region_slips =
             if region.is_empty() { 0 } else { strsim::damerau_levenshtein(region, its_region) };
-        // Without its region a city must be nearly right: `Atlantis` means none of those that there are.
+        // A city without a region must match nearly exactly: `Atlantis` is near no existing city.
         let slips_max = if region.is_empty() { 1 } else { city.chars().count() / 4 };
         let is_near = city_slips <= slips_max && region_slips <= region.chars().count() / 2;
         is_near.then_some(city_slips + region_slips)
     };
-    // Of zones with the same letters, such as `Europe/Berlin` and an old name of it, the one with a region is meant.
+    // Among zones with the same letters, such as `Europe/Berlin` and an old name of it, the one
+    // with a region wins.
     let nearest = names.filter_map(|name| Some((distance(name)?, !name.contains('/'), name))).min();
     if let Some((_, _, name)) = nearest {
         return format!("did you mean `{name}`?");

@@ -1,19 +1,20 @@
-//! Email addresses: the strict ASCII form that decisions are made on, and the loose form that people typed.
+//! Email addresses: the strict ASCII form that decisions are made on, and the display form as
+//! typed.
 
 use std::fmt;
 
 /// An addr-spec that may be routed and compared.
 ///
-/// Invariant: dot-atom local part of at most 64 octets and an LDH domain of at most 253 (RFC 5321 section 4.1.2),
-/// domain in lower case, no quoting, no comments, no source route, no control characters. The local part keeps its
-/// case for sending; [`Address::key`] is what is compared.
+/// Invariant: dot-atom local part of at most 64 octets and an LDH domain of at most 253 (RFC 5321
+/// section 4.1.2), domain in lower case, no quoting, no comments, no source route, no control
+/// characters. The local part keeps its case for sending; comparisons use [`Address::key`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     local: String,
     domain: String,
 }
 
-/// Says which text is not an address.
+/// Error of [`Address::parse`], with the text that is not an address.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("`{0}` is not a mail address: expected name@domain in plain ASCII")]
 pub struct BadAddress(pub String);
@@ -34,19 +35,21 @@ impl Address {
     pub fn domain(&self) -> &str {
         &self.domain
     }
-    /// The local part before its first `+`, lower case: what personas and aliases are looked up by.
+    /// Returns the local part before its first `+`, in lower case: the key by which personas and
+    /// aliases are looked up.
     pub fn base_local(&self) -> String {
         let base = self.local.split('+').next().unwrap_or_default();
         base.to_ascii_lowercase()
     }
-    /// As [`Address::key`], without a tag: who is counted. A correspondent, such as a ticket system that answers each
-    /// mail from a fresh `support+1234`, must not be somebody new with each tag.
+    /// Returns [`Address::key`] without a `+` tag: the key by which a sender is counted. A
+    /// correspondent, such as a ticket system that answers each mail from a fresh `support+1234`,
+    /// stays one correspondent under every tag.
     pub fn counted_key(&self) -> String {
         let base = self.base_local();
-        // A local part that is all tag is nobody's tag.
+        // The local part begins with `+`: nothing is left without the tag.
         if base.is_empty() { self.key() } else { format!("{base}@{}", self.domain) }
     }
-    /// Lower-case spelling; two addresses are the same mailbox when their keys are equal.
+    /// Returns the address in lower case; two addresses name one mailbox when their keys are equal.
     pub fn key(&self) -> String {
         format!("{}@{}", self.local.to_ascii_lowercase(), self.domain)
     }
@@ -74,7 +77,8 @@ impl fmt::Display for Address {
     }
 }
 
-/// One mailbox of a header as its writer typed it; display only. Decisions use [`Mailbox::address`].
+/// One mailbox of a header as its writer typed it; display only. Decisions use
+/// [`Mailbox::address`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mailbox {
     /// Display name, decoded; empty when there was none.
@@ -84,7 +88,7 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// The strict address, when what was typed is one.
+    /// Returns the strict address, when `spec` is a legal one.
     pub fn address(&self) -> Option<Address> {
         Address::parse(&self.spec).ok()
     }

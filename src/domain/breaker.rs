@@ -1,29 +1,30 @@
-//! When a server rests: one that is down, or that refuses our credentials, is no fault of what is brought to it.
+//! Circuit breaker of a server that is unavailable or refuses our credentials, so that a call is
+//! not charged with the server's failure.
 //!
-//! Pure state over the monotonic clock. Absent on purpose: memory across restarts (a fresh engine tries at once), and who
-//! makes the probe.
+//! Pure state over the monotonic clock. Absent on purpose: memory across restarts (a fresh engine
+//! tries at once), and who makes the probe.
 
 use std::time::Duration;
 
-/// How much a server may fail before it rests, and how long.
+/// Failures that a breaker tolerates before it opens, and the length of its pauses.
 #[derive(Debug, Clone, Copy)]
 pub struct Tolerance {
-    /// Consecutive failures of the server itself after which it rests.
+    /// Consecutive failures of the server itself after which the breaker opens.
     pub failures_max: u32,
     /// The first pause; each failed probe doubles it.
     pub pause_min: Duration,
     pub pause_max: Duration,
-    /// How often refused credentials are tried again: a person has to act.
+    /// Pause after refused credentials before the next try: a person has to act.
     pub refused_pause: Duration,
 }
 
-/// Whether the server may be used now.
+/// Result of asking the breaker for permission to call the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gate {
+pub enum BreakerState {
     Open,
-    /// A pause is over: one try finds out.
+    /// The pause is over: one call probes the server.
     Probe,
-    /// For this long.
+    /// No call for the remaining duration.
     Paused(Duration),
 }
 
@@ -32,7 +33,7 @@ pub struct Breaker {
     tolerance: Tolerance,
     failures: u32,
     pauses: u32,
-    /// Monotonic.
+    /// End of the pause on the monotonic clock; `None`: no pause.
     paused_until: Option<Duration>,
 }
 
@@ -41,28 +42,29 @@ impl Breaker {
         Self { tolerance, failures: 0, pauses: 0, paused_until: None }
     }
 
-    pub fn gate(&self, now: Duration) -> Gate {
+    pub fn state(&self, now: Duration) -> BreakerState {
         match self.paused_until {
-            None => Gate::Open,
-            Some(until) if now < until => Gate::Paused(until.saturating_sub(now)),
-            Some(_) => Gate::Probe,
+            None => BreakerState::Open,
+            Some(until) if now < until => BreakerState::Paused(until.saturating_sub(now)),
+            Some(_) => BreakerState::Probe,
         }
     }
 
-    /// Failures of the server itself since it last answered.
+    /// Number of failures of the server itself since its last answer.
     pub fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// The server answered.
+    /// Records an answer of the server: closes the breaker.
     pub fn well(&mut self) {
         *self = Self::new(self.tolerance);
     }
 
-    /// The server failed, whatever was brought to it. Returns the pause when it rests from now on or did already.
+    /// Records that the server is unavailable, whatever the call was. Returns the pause when the
+    /// breaker is open, from now on or already.
     pub fn unreachable(&mut self, now: Duration) -> Option<Duration> {
-        if let Gate::Paused(left) = self.gate(now) {
-            // A try that failed beside the one that opened the breaker.
+        if let BreakerState::Paused(left) = self.state(now) {
+            // A call that failed at the same time as the call that opened the breaker.
             return Some(left);
         }
         self.failures += 1;
@@ -76,7 +78,7 @@ impl Breaker {
         Some(pause)
     }
 
-    /// The server refused our credentials. Returns the pause.
+    /// Records that the server refused our credentials. Returns the pause.
     pub fn refused(&mut self, now: Duration) -> Duration {
         self.paused_until = Some(now + self.tolerance.refused_pause);
         self.tolerance.refused_pause
@@ -105,12 +107,12 @@ mod tests {
         assert_eq!((breaker.unreachable(now), breaker.unreachable(now)), (None, None));
         for minutes in [1, 2, 4, 8, 16, 30, 30] {
             assert_eq!(breaker.unreachable(now), Some(MINUTE * minutes));
-            assert_eq!(breaker.gate(now), Gate::Paused(MINUTE * minutes));
+            assert_eq!(breaker.state(now), BreakerState::Paused(MINUTE * minutes));
             now += MINUTE * minutes;
-            assert_eq!(breaker.gate(now), Gate::Probe);
+            assert_eq!(breaker.state(now), BreakerState::Probe);
         }
         breaker.well();
-        assert_eq!(breaker.gate(now), Gate::Open);
+        assert_eq!(breaker.state(now), BreakerState::Open);
         assert_eq!(breaker.unreachable(now), None);
     }
 
@@ -122,7 +124,7 @@ mod tests {
         }
         assert_eq!(breaker.unreachable(Duration::ZERO), Some(MINUTE));
         assert_eq!(breaker.unreachable(MINUTE / 2), Some(MINUTE / 2));
-        assert_eq!(breaker.gate(MINUTE), Gate::Probe);
+        assert_eq!(breaker.state(MINUTE), BreakerState::Probe);
     }
 
     #[test]
@@ -139,8 +141,8 @@ mod tests {
     fn refused_credentials_pause_at_once_and_a_failed_probe_pauses_again() {
         let mut breaker = breaker();
         assert_eq!(breaker.refused(Duration::ZERO), MINUTE * 15);
-        assert_eq!(breaker.gate(MINUTE * 14), Gate::Paused(MINUTE));
-        assert_eq!(breaker.gate(MINUTE * 15), Gate::Probe);
+        assert_eq!(breaker.state(MINUTE * 14), BreakerState::Paused(MINUTE));
+        assert_eq!(breaker.state(MINUTE * 15), BreakerState::Probe);
         assert_eq!(breaker.unreachable(MINUTE * 15), Some(MINUTE));
     }
 }

@@ -1,18 +1,18 @@
-//! What may be spent, by whom, and until when: purses, their bounds, and where each bound was said.
+//! Budget accounts, their bounds, and the origin of each bound.
 
 use super::Timestamp;
 use super::run::word_enum;
 use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveTime, TimeZone};
 
 word_enum!(
-    /// Whose purse it is.
-    PurseScope { Engine = "engine", Persona = "persona", Thread = "thread", Run = "run" }
+    /// Kind of owner of a budget account.
+    BudgetScope { Engine = "engine", Persona = "persona", Thread = "thread", Run = "run" }
 );
 
 word_enum!(
-    /// Where a bound was said, from far to near.
+    /// Source of a bound, from the most general to the most specific.
     Origin {
-        /// Nowhere: it is built in.
+        /// Built-in default.
         Default = "default",
         /// In `configs/inference.json`.
         Global = "global",
@@ -26,16 +26,16 @@ word_enum!(
 );
 
 word_enum!(
-    /// What becomes of a run whose next call no purse can pay.
+    /// Action on a run whose next call no budget account can pay.
     OnBudget {
-        /// It waits until the purse is full again.
+        /// The run waits until the budget account is full again.
         Wait = "wait",
-        /// It ends with what can be said.
+        /// The run ends with an answer from what it has.
         Answer = "answer",
     }
 );
 
-/// How much may be spent; `None` is no bound.
+/// Bounds of spending; `None` is no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Allowance {
     /// Micro-dollars.
@@ -44,33 +44,33 @@ pub struct Allowance {
     pub tokens_max: Option<i64>,
 }
 
-/// A bound, and where it was said.
+/// A bound and its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bound {
     pub value: i64,
     pub origin: Origin,
 }
 
-/// Names one purse.
+/// Names one budget account.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PurseId {
-    pub scope: PurseScope,
+pub struct BudgetAccountId {
+    pub scope: BudgetScope,
     /// A persona's, a thread's or a run's id; empty for the engine's.
     pub owner: String,
     /// `2026-11-20`, `2026-11`, or empty for a run's.
     pub period: String,
 }
 
-impl PurseId {
-    /// Whose it is, in words.
+impl BudgetAccountId {
+    /// Returns the owner for display: `the engine`, a persona, a thread or a run.
     pub fn whose(&self) -> String {
         match self.scope {
-            PurseScope::Engine => "the engine".to_owned(),
+            BudgetScope::Engine => "the engine".to_owned(),
             scope => format!("{scope} {}", self.owner),
         }
     }
 
-    /// What it is for: `day` or `month`, or `run`.
+    /// Returns the span of the period: `day`, `month` or `run`.
     pub fn span(&self) -> &'static str {
         match self.period.len() {
             0 => "run",
@@ -80,43 +80,43 @@ impl PurseId {
     }
 }
 
-/// A purse and what it may hold.
+/// A budget account and its bounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Purse {
-    pub id: PurseId,
+pub struct BudgetAccount {
+    pub id: BudgetAccountId,
     /// Micro-dollars.
     pub cost_micros_max: Option<Bound>,
     pub tokens_max: Option<Bound>,
 }
 
-/// What a purse holds at an instant. Micro-dollars and tokens.
+/// Balance of a budget account at an instant, in micro-dollars and tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PurseState {
+pub struct BudgetBalance {
     pub spent_micros: i64,
     pub reserved_micros: i64,
     pub spent_tokens: i64,
     pub reserved_tokens: i64,
 }
 
-/// What an operator allows one thread.
+/// Bounds that an operator sets for one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadBudget {
-    /// Each of its runs.
+    /// Bounds of each run of the thread.
     pub run: Allowance,
     pub day: Allowance,
 }
 
-/// The day of an instant, as purses spell it.
+/// Returns the day of an instant in the format of budget periods, `2026-11-20`.
 pub fn day_of<Z: TimeZone>(now: Timestamp, zone: &Z) -> String {
     date(now, zone).format("%Y-%m-%d").to_string()
 }
 
-/// The month of an instant, as purses spell it.
+/// Returns the month of an instant in the format of budget periods, `2026-11`.
 pub fn month_of<Z: TimeZone>(now: Timestamp, zone: &Z) -> String {
     date(now, zone).format("%Y-%m").to_string()
 }
 
-/// When a purse of that period is empty of spending again: the first instant after its day or month.
+/// Returns the end of a budget period: the first instant after its day or month.
 pub fn end_of<Z: TimeZone>(period: &str, now: Timestamp, zone: &Z) -> Timestamp {
     let next = match NaiveDate::parse_from_str(period, "%Y-%m-%d") {
         Ok(day) => day.checked_add_days(Days::new(1)),

@@ -1,9 +1,9 @@
-//! SHA-256 as the engine spells it: lower-case hexadecimal text.
+//! SHA-256 in the format of the engine: lower-case hexadecimal text.
 
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// The digest of the parts, one after the other, as 64 hexadecimal digits.
+/// Returns the digest of the concatenated parts as 64 hexadecimal digits.
 pub fn sha256_hex(parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
     parts.iter().for_each(|part| hash.update(part));
@@ -14,7 +14,8 @@ pub fn sha256_hex(parts: &[&[u8]]) -> String {
     })
 }
 
-/// A number that is the same for the same text and spread evenly over different ones: jitter without chance.
+/// Returns a number that is equal for equal texts and spread evenly over different ones: jitter
+/// without a random source.
 pub fn stable_seed(text: &str) -> u64 {
     Sha256::digest(text.as_bytes()).iter().take(8).fold(0, |seed, byte| (seed << 8) | u64::from(*byte))
 }

@@ -4,7 +4,7 @@ use super::address::{Address, Mailbox};
 use super::time::Timestamp;
 use std::net::IpAddr;
 
-/// Through which ingress a letter came.
+/// Ingress of a letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Via {
     Smtp,
@@ -28,14 +28,15 @@ impl Via {
     }
 }
 
-/// The SMTP envelope of a letter (RFC 5321 section 2.3.1), or what stands in for it.
+/// The SMTP envelope of a letter (RFC 5321 section 2.3.1), or a substitute for letters that did not
+/// come by SMTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope {
     /// `None` is the null reverse-path `<>`.
     pub mail_from: Option<Address>,
     /// Accepted recipients, in the order given.
     pub rcpt_to: Vec<Address>,
-    /// What the client called itself; empty when it did not come over a socket.
+    /// Argument of the client's HELO or EHLO; empty when the letter did not come over a socket.
     pub helo: String,
     /// The client's address.
     pub peer: Option<IpAddr>,
@@ -43,26 +44,29 @@ pub struct Envelope {
     pub arrival: Arrival,
 }
 
-/// What the way in vouches for, beside the envelope.
+/// Facts about a letter's ingress that its SMTP envelope does not hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Arrival {
-    /// The owner's address behind the user who authenticated with AUTH.
+    /// The owner's address that belongs to the user who authenticated with AUTH.
     pub submitted_by: Option<Address>,
-    /// Whoever handed the letter in named its recipients, so that it counts as addressed to them whatever its header says.
+    /// `true`: the ingress named the recipients explicitly, so that the letter counts as addressed
+    /// to them whatever its header says.
     pub names_recipients: bool,
-    /// The letter came through TLS.
+    /// `true`: the letter came through TLS.
     pub encrypted: bool,
-    /// The client spoke ESMTP, not the SMTP of 1982.
+    /// `true`: the client spoke ESMTP (EHLO), not the SMTP of 1982.
     pub extended: bool,
-    /// When the letter reached the mailbox that it was fetched from; `None`: just now.
+    /// Instant at which the letter reached the mailbox that it was fetched from; `None`: just now.
     pub arrived_at: Option<Timestamp>,
-    /// Where in a mailbox the letter lies that this is a copy of.
+    /// Position of the original in an IMAP mailbox; `None` for a letter that was not fetched.
     pub mailbox: Option<MailboxUid>,
-    /// The server (RFC 8601 section 2.5) whose `Authentication-Results` may be believed on this way in; `None`: nobody.
+    /// The server (RFC 8601 section 2.5) whose `Authentication-Results` are trusted on this
+    /// ingress; `None`: no server.
     pub authserv_id: Option<String>,
 }
 
-/// A letter's place in an IMAP mailbox (RFC 9051 section 2.3.1.1): never given to another letter.
+/// Position of a letter in an IMAP mailbox (RFC 9051 section 2.3.1.1): never given to another
+/// letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailboxUid {
     /// The mailbox's name in `configs/gateway.json`.
@@ -78,7 +82,7 @@ pub struct Letter {
     pub bytes: Vec<u8>,
 }
 
-/// How much the sender's identity is worth; fixed at the gateway, never raised by content.
+/// Trust in the sender's identity; fixed at the gateway, never raised by content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Trust {
@@ -101,13 +105,13 @@ impl Trust {
         }
     }
 
-    /// Reads what [`Trust::as_str`] wrote.
+    /// Parses the text of [`Trust::as_str`].
     pub fn parse(text: &str) -> Option<Self> {
         let all = [Trust::Unauthenticated, Trust::Unknown, Trust::Contact, Trust::Owner, Trust::System];
         all.into_iter().find(|trust| trust.as_str() == text)
     }
 
-    /// Reads what was stored; a word that nobody knows proves nobody.
+    /// Parses stored text; an unknown word is [`Trust::Unauthenticated`].
     pub fn of_stored(text: &str) -> Self {
         Self::parse(text).unwrap_or(Self::Unauthenticated)
     }
@@ -116,7 +120,7 @@ impl Trust {
 /// One attachment of an email, decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attachment {
-    /// A safe file name, unique inside its email; what the sender typed is in `declared_name`.
+    /// A safe file name, unique inside its email; the sender's own name is in `declared_name`.
     pub filename: String,
     /// The sender's own name for it, decoded; empty when there was none.
     pub declared_name: String,
@@ -128,14 +132,15 @@ pub struct Attachment {
     pub bytes: Vec<u8>,
 }
 
-/// The header facts by which automatic mail is recognised (RFC 3834 section 2, `mail.md` section 5).
+/// The header facts by which automatic mail is recognised (RFC 3834 section 2, `mail.md` section
+/// 5).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AutomaticSigns {
-    /// The token of `Auto-Submitted` before any `;`, lower case; empty when the field has none. Of several fields one
-    /// that is not `no`.
+    /// The token of `Auto-Submitted` before any `;`, lower case; empty when the field has none. Of
+    /// several fields the first that is not `no`.
     pub auto_submitted: Option<String>,
-    /// `Precedence` or what some programs write instead, lower case. Of several fields one that says the letter is bulk
-    /// or automatic.
+    /// `Precedence` or the fields that some programs write instead, lower case. Of several fields
+    /// the first that says the letter is bulk or automatic.
     pub precedence: Option<String>,
     /// Some `List-*` header, or an older list manager's, is present.
     pub has_list_header: bool,
@@ -143,18 +148,19 @@ pub struct AutomaticSigns {
     pub auto_response_suppress: Option<String>,
     /// A field by which an autoresponder or a loop is known (`X-Autoreply`, `X-Loop`) is present.
     pub has_autoreply_header: bool,
-    /// `multipart/report`, `message/delivery-status` or `message/disposition-notification` at the top.
+    /// `multipart/report`, `message/delivery-status` or `message/disposition-notification` at the
+    /// top.
     pub is_report: bool,
     /// Number of `Received` headers.
     pub received_count: usize,
     /// Two `Delivered-To` fields name the same address.
     pub delivered_twice: bool,
-    /// What stands in the field by which our own mail is known again.
+    /// Content of `Attache-Loop`, the field of our own mail.
     pub loop_token: Option<String>,
 }
 
 impl AutomaticSigns {
-    /// Whether a word of `Precedence` says that nobody wrote this to anybody in particular, or that a machine answers.
+    /// Reports whether a value of `Precedence` marks bulk mail or the answer of a program.
     pub fn is_bulk(word: &str) -> bool {
         ["list", "bulk", "junk", "auto_reply", "auto-reply", "autoreply"].contains(&word)
     }
@@ -169,14 +175,16 @@ pub struct Email {
     pub in_reply_to: Vec<String>,
     /// Ids of `References`, oldest first, without brackets.
     pub references: Vec<String>,
-    /// All mailboxes of all `From` headers. An identity only if there is exactly one header with one address.
+    /// All mailboxes of all `From` headers. An identity only if there is exactly one header with
+    /// one address.
     pub from: Vec<Mailbox>,
     /// Number of `From` header fields.
     pub from_header_count: usize,
     pub reply_to: Vec<Mailbox>,
     pub to: Vec<Mailbox>,
     pub cc: Vec<Mailbox>,
-    /// Whom somebody sent the letter on to: `Resent-To` and `Resent-Cc` (RFC 5322 section 3.6.6).
+    /// Recipients that the letter was sent on to: `Resent-To` and `Resent-Cc` (RFC 5322 section
+    /// 3.6.6).
     pub resent: Vec<Mailbox>,
     /// Decoded, unfolded; empty when absent.
     pub subject: String,
@@ -191,19 +199,20 @@ pub struct Email {
     /// `List-Id` between its angle brackets, lower case.
     pub list_id: Option<String>,
     pub automatic: AutomaticSigns,
-    /// What was wrong with the letter and was tolerated, one short sentence each.
+    /// Defects of the letter that were tolerated, one short sentence each.
     pub defects: Vec<String>,
 }
 
 impl Email {
-    /// The one strict sender address: exactly one `From` header with exactly one legal address, else `None`.
+    /// Returns the strict sender address: exactly one `From` header with exactly one legal address,
+    /// else `None`.
     pub fn sender(&self) -> Option<Address> {
         match (self.from_header_count, self.from.as_slice()) {
             (1, [only]) => only.address(),
             _ => None,
         }
     }
-    /// Every Message-ID this email mentions besides its own, oldest first, without repeats.
+    /// Returns every Message-ID this email mentions besides its own, oldest first, without repeats.
     pub fn mentioned_ids(&self) -> Vec<&str> {
         let mut seen = Vec::new();
         for id in self.references.iter().chain(&self.in_reply_to) {

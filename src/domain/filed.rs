@@ -1,29 +1,31 @@
-//! The rules by which a letter is stored without a run, in words: why, and what its owner can do. Pure.
+//! The rules by which a letter is stored without a run, in words: the reason, and the owner's
+//! remedy. Pure.
 //!
-//! One table for every place that tells it: the log, notices, `ingest`, `threads show`, `replay`.
+//! One table for every place that shows them: the log, notices, `ingest`, `threads show`, `replay`.
 
 use super::Address;
 
-/// A rule, why it files a letter, and what brings an answer all the same.
+/// A rule, the reason why it files a letter, and the remedy.
 struct FiledRule {
     name: &'static str,
-    /// Reads on after "filed: ".
+    /// Sentence that continues "filed: ".
     why: &'static str,
     remedy: Remedy,
 }
 
-/// What the owner can do about a filed letter.
+/// Action by which the owner gets a filed letter answered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Remedy {
-    /// The sender proved nothing: have it answered once, or name the sender.
+    /// The sender is not authenticated: have the letter answered once, or allow the sender.
     Allow,
-    /// The letter names somebody else: have it answered once, or make that address an alias.
+    /// The letter is addressed to another name: have it answered once, or make that address an
+    /// alias.
     Alias,
-    /// A limit is met: wait, or raise the limit of this name.
+    /// A limit is reached: wait, or raise the limit of this name.
     Limit(&'static str),
-    /// A person decides whether it wants an answer; mostly it does not.
+    /// A person decides whether the letter wants an answer; mostly it does not.
     Answer,
-    /// Nothing is to be done: it is a record of something else.
+    /// No action: the letter is a record of something else.
     Nothing,
 }
 
@@ -90,7 +92,7 @@ static RULES: &[FiledRule] = &[
     FiledRule { name: "import", why: "it was imported as history", remedy: Remedy::Answer },
 ];
 
-/// What is said of a rule of RFC 3834 and its kin, which all mean that a program wrote the letter.
+/// Text of the rules of RFC 3834 and its kin, which all mean that a program wrote the letter.
 const AUTOMATIC: FiledRule =
     FiledRule { name: "", why: "its header says that a program sent it", remedy: Remedy::Answer };
 
@@ -98,17 +100,18 @@ fn rule(name: &str) -> &'static FiledRule {
     RULES.iter().find(|rule| rule.name == name).unwrap_or(&AUTOMATIC)
 }
 
-/// The rule of a disposition such as `filed:unauthenticated`.
+/// Returns the rule of a disposition such as `filed:unauthenticated`.
 pub fn rule_of(disposition: &str) -> Option<&str> {
     disposition.strip_prefix("filed:")
 }
 
-/// Why the rule of this name files a letter; reads on after "filed: ".
+/// Returns the reason of the rule; the sentence continues "filed: ".
 pub fn why(name: &str) -> &'static str {
     rule(name).why
 }
 
-/// What the owner of the engine can do about the letter `id`, from `sender` as far as that is an address.
+/// Returns the remedy that the owner of the engine has for the letter `id`; `sender` is `None` when
+/// it is not an address.
 pub fn remedy(name: &str, id: &str, sender: Option<&Address>) -> String {
     let answer = format!("`attache runs answer {id}` has it answered");
     match (rule(name).remedy, sender) {
@@ -129,8 +132,8 @@ pub fn remedy(name: &str, id: &str, sender: Option<&Address>) -> String {
     }
 }
 
-/// Rules that may file what a person wrote who waits for an answer. Mail of programs is filed as it should be, and what a
-/// limit files is told when the limit is met.
+/// Rules that may file a letter of a person who waits for an answer. Mail of programs is filed as
+/// it should be; a reached limit has a notice of its own.
 pub const MISSED: &[&str] = &[
     "unauthenticated",
     "unverifiable",
@@ -141,7 +144,7 @@ pub const MISSED: &[&str] = &[
     "bounce_address",
 ];
 
-/// The address in a From field as a person reads it, `Bob <bob@guest.example>`.
+/// Returns the address of a From field in its display form, `Bob <bob@guest.example>`.
 pub fn address_in(from: &str) -> Option<Address> {
     let (_, inner) = from.rsplit_once('<').unwrap_or(("", from));
     Address::parse(inner.trim_end_matches('>').trim()).ok()

@@ -1,4 +1,5 @@
-//! Identities. Each is a newtype over its text, so that a run can never be handed where a thread is meant.
+//! Identities. Each is a newtype over its text, so that a run can never be handed where a thread is
+//! meant.
 
 use std::fmt;
 
@@ -29,7 +30,7 @@ macro_rules! id_type {
 id_type!(
     /// A conversation: everything the Message-ID graph ties together.
     ConversationId,
-    /// A thread: the part of a conversation its participants may see together.
+    /// A thread: the part of a conversation that all its participants may see.
     ThreadId,
     /// A row of `messages`; the RFC 5322 Message-ID is plain text and called `rfc_message_id`.
     MessageId,
@@ -41,20 +42,20 @@ id_type!(
     RunId,
     /// One outbound email with frozen bytes.
     DeliveryId,
-    /// A scheduled duty of a persona.
+    /// A responsibility: scheduled work of a persona.
     ResponsibilityId,
-    /// One fact that the owner is told.
+    /// One notice to the owner.
     NoticeId,
 );
 
 /// A persona's id: its folder name under `personas/`.
 ///
-/// Invariant: 1 to 64 characters of `a-z`, `0-9`, `-`, `_`, starting with a letter or digit, so that it is a safe
-/// file name and a safe local part.
+/// Invariant: 1 to 64 characters of `a-z`, `0-9`, `-`, `_`, starting with a letter or digit, so
+/// that it is a safe file name and a safe local part.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PersonaId(String);
 
-/// Says why a persona id was refused.
+/// Error with the text that is not a persona id.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("`{0}` is not a persona id: use 1 to 64 of a-z, 0-9, `-` and `_`, starting with a letter or a digit")]
 pub struct BadPersonaId(pub String);

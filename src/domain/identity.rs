@@ -1,4 +1,4 @@
-//! Who the gateway found the sender of a letter to be.
+//! Outcome of the gateway's verification of a letter's sender.
 
 use super::email::Trust;
 
@@ -6,40 +6,43 @@ use super::email::Trust;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     pub trust: Trust,
-    /// By what the trust was given or why it was not, for the operator: a short phrase without anything of the letter's
-    /// own words in it.
+    /// Reason of the trust, for the operator: a short phrase that quotes nothing of the letter.
     pub basis: String,
-    /// Nobody could tell, because a name server did not answer; asked again later, the outcome may be another.
+    /// `true`: a name server did not answer; a retry may have another outcome.
     pub is_temporary: bool,
-    /// The domain of the alleged sender says that the letter is not from there, and what it wants done with such mail.
+    /// DMARC policy of the alleged sender's domain, when that domain says that the letter is not
+    /// from there.
     pub disowned: Option<DomainPolicy>,
-    /// Which fields of the letter are known to be as the sender wrote them.
+    /// Fields of the letter that are known to be as the sender wrote them.
     pub coverage: Coverage,
-    /// The sender, or the sender's own server, handed the letter to us: nobody can have sent it on.
+    /// `true`: the sender or the sender's own server handed the letter to us, without a forwarder
+    /// between.
     pub is_direct: bool,
-    /// The rule by which the letter counts for less than was proven or asked for; written to `audit_log`.
+    /// The rule that lowered the trust below the proven or requested one; written to `audit_log`.
     pub lowered_by: Option<&'static str>,
-    /// The results as RFC 8601 writes them, without the field's name; empty when nothing was checked.
+    /// The results in the format of RFC 8601, without the field's name; empty when nothing was
+    /// checked.
     pub results: String,
 }
 
-/// Fields of a letter that whoever proved to be its sender wrote, and nobody added to.
+/// Fields of a letter that its authenticated sender wrote and that no forwarder added to.
 ///
-/// A signature that proves a name proves no more than the fields in its `h=`: anybody who has the letter can write other
-/// fields around it and send it on (RFC 6376 section 8.15). What is not covered is shown, and moves nothing.
+/// A signature that proves a name proves no more than the fields in its `h=`: a third party that
+/// has the letter can write other fields around it and send it on (RFC 6376 section 8.15). A field
+/// that is not covered is shown and has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Coverage {
     pub to: bool,
     pub cc: bool,
     pub reply_to: bool,
-    /// `Message-ID`, `In-Reply-To` and `References`, all of them.
+    /// `Message-ID`, `In-Reply-To` and `References` together.
     pub threading: bool,
 }
 
 impl Coverage {
     pub const WHOLE: Self = Self { to: true, cc: true, reply_to: true, threading: true };
 
-    /// What this or the other covers.
+    /// Returns the union of two coverages.
     pub fn or(self, other: Self) -> Self {
         Self {
             to: self.to || other.to,
@@ -49,7 +52,7 @@ impl Coverage {
         }
     }
 
-    /// The names of the fields that are covered.
+    /// Returns the names of the covered fields.
     pub fn fields(self) -> impl Iterator<Item = &'static str> {
         let all =
             [("to", self.to), ("cc", self.cc), ("reply-to", self.reply_to), ("references", self.threading)];
@@ -57,7 +60,8 @@ impl Coverage {
     }
 }
 
-/// What a domain asks to be done with mail that only claims to be from it (RFC 9989 section 4.7, tag `p`).
+/// Handling that a domain asks for mail that only claims to be from it (RFC 9989 section 4.7, tag
+/// `p`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DomainPolicy {
     None,
@@ -76,7 +80,7 @@ impl DomainPolicy {
 }
 
 impl Identity {
-    /// Somebody of whom nothing is known but what they say themselves.
+    /// Returns the identity of a sender of which only its own claims are known.
     pub fn unverified(basis: &str) -> Self {
         Self {
             trust: Trust::Unauthenticated,
@@ -90,8 +94,9 @@ impl Identity {
         }
     }
 
-    /// Whether the name in `From` may be acted upon: proven, or taken at its word because the operator's `allow`
-    /// names it (`is_allowed`) and its domain does not say otherwise, or could not be asked.
+    /// Reports whether decisions may rely on the name in `From`: it is authenticated, or the
+    /// operator's `allow` names it (`is_allowed`) and its domain neither disowns the letter nor
+    /// failed to answer.
     pub fn is_believable(&self, is_allowed: bool) -> bool {
         self.trust > Trust::Unauthenticated || (is_allowed && self.disowned.is_none() && !self.is_temporary)
     }

@@ -1,44 +1,46 @@
-//! A sealed note in the header of every mail of ours: which mail it is, and how many personas had a hand in it.
+//! The loop token in the header of every mail of ours: its Message-ID and the number of consecutive
+//! mails that personas wrote, under a seal.
 //!
-//! A count that anybody could write would be no guard; this one is believed only under our own seal. What follows from
-//! it is judged elsewhere.
+//! A count that a stranger could write would be no guard; this one counts only under our own seal.
+//! What follows from it is decided elsewhere.
 
 use super::id::PersonaId;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// The key of the seal; engines that share it know each other's mail. Never printed.
+/// Key of the seal; engines that share it recognise each other's mail. Never printed.
 #[derive(Clone)]
 pub struct LoopKey([u8; 64]);
 
-/// What the note says.
+/// Content of a loop token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopToken {
-    /// Mails in a row that personas wrote, this one included.
+    /// Number of consecutive mails that personas wrote, this one included.
     pub hops: u32,
     /// RFC Message-ID of the mail, without brackets.
     pub message_id: String,
 }
 
-/// A mail that a persona of this engine sent, as our records have it.
+/// A mail that a persona of this engine sent, from our records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnMail {
     pub persona: PersonaId,
     pub hops: u32,
-    /// Of its envelope.
+    /// Recipients of its envelope.
     pub recipients: Vec<String>,
 }
 
 impl LoopKey {
-    /// A key from a secret of any length; its digest, filled up to one block (RFC 2104 section 2).
+    /// Derives a key from a secret of any length: its digest, filled up to one block (RFC 2104
+    /// section 2).
     pub fn new(secret: &[u8]) -> Self {
         let mut block = [0; 64];
         block[..32].copy_from_slice(&Sha256::digest(secret));
         Self(block)
     }
 
-    /// The note, on one line.
+    /// Formats the token with its seal, on one line.
     pub fn seal(&self, token: &LoopToken) -> String {
         let LoopToken { hops, message_id } = token;
         let seal = self.mac(*hops, message_id).finalize().into_bytes();
@@ -46,7 +48,7 @@ impl LoopKey {
         format!("hops={hops}; seal={seal}; id={message_id}")
     }
 
-    /// Reads a note; `None` for every text that this key did not seal.
+    /// Parses a token; `None` for every text that this key did not seal.
     pub fn open(&self, text: &str) -> Option<LoopToken> {
         let (hops, rest) = text.trim().strip_prefix("hops=")?.split_once(';')?;
         let (seal, id) = rest.trim_start().strip_prefix("seal=")?.split_once(';')?;

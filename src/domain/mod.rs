@@ -1,13 +1,13 @@
-//! Values and nothing else: what the engine talks about, with the rules that make a value legal.
+//! Values and nothing else: the nouns of the engine, with the rules that make a value legal.
 //!
-//! Absent on purpose: I/O, clocks, async, serde. Rows, wire bodies and configuration files have structs of
-//! their own in the modules that own those formats.
+//! Absent on purpose: I/O, clocks, async, serde. Rows, wire bodies and configuration files have
+//! structs of their own in the modules that own those formats.
 
 pub mod address;
 pub mod breaker;
 pub mod budget;
 pub mod digest;
-pub mod duty;
+pub mod schedule;
 pub mod email;
 pub mod filed;
 pub mod id;
@@ -21,13 +21,12 @@ pub mod time;
 pub mod usage;
 
 pub use address::{Address, Mailbox};
-pub use breaker::{Breaker, Gate, Tolerance};
+pub use breaker::{Breaker, BreakerState, Tolerance};
 pub use budget::{
-    Allowance, Bound, OnBudget, Origin, Purse, PurseId, PurseScope, PurseState, ThreadBudget, day_of, end_of,
-    month_of,
+    Allowance, Bound, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, OnBudget, Origin,
+    ThreadBudget, day_of, end_of, month_of,
 };
 pub use digest::{sha256_hex, stable_seed};
-pub use duty::{CatchUp, DeliverTo, Overlap, PausedBy, RunTerms, SlotTerms};
 pub use email::{Arrival, Attachment, AutomaticSigns, Email, Envelope, Letter, MailboxUid, Trust, Via};
 pub use id::{
     AttachmentId, ConversationId, DeliveryId, MessageId, NoticeId, PersonaId, RawLetterId, ResponsibilityId,
@@ -42,5 +41,6 @@ pub use report::{
     bounce_token,
 };
 pub use run::{ErrorClass, RunState, StopReason, Trigger, Withheld};
+pub use schedule::{CatchUp, DeliverTo, Overlap, PausedBy, RunOptions, SlotOptions};
 pub use time::Timestamp;
 pub use usage::{CostSource, Rates, Usage, UsageLine};

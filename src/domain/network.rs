@@ -3,7 +3,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
-/// All addresses that begin with the same bits: `192.0.2.0/24`, `2001:db8::/32`, or one address by itself.
+/// All addresses that begin with the same bits: `192.0.2.0/24`, `2001:db8::/32`, or one address by
+/// itself.
 ///
 /// Invariant: the prefix is no longer than the address, which has no bits set behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub struct Network {
     prefix_bits: u8,
 }
 
-/// Says which text is not a network.
+/// Error with the text that is not a network.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("`{0}` is neither an IP address nor a network")]
 pub struct BadNetwork(pub String);
@@ -38,7 +39,8 @@ impl Network {
         if is_clean { Ok(network) } else { Err(bad()) }
     }
 
-    /// An IPv4 address that came in IPv6 clothes counts as what it is.
+    /// Reports whether the network contains the address; an IPv4-mapped IPv6 address counts as its
+    /// IPv4 address.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         address.is_ipv4() == self.address.is_ipv4() && self.masked(bits(address)) == bits(self.address)

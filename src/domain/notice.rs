@@ -1,47 +1,48 @@
-//! What an owner is told of, with its one spelling in rows and on screens.
+//! Kinds and subjects of the notices to an owner, with the one spelling of each in rows and on
+//! screens.
 
 use super::run::word_enum;
 
 word_enum!(
-    /// Which kind of fact a notice tells.
+    /// Kind of the event that a notice reports.
     NoticeKind {
         /// A run failed for good.
         RunFailed = "run_failed",
-        /// A call of a tool was cut off, and nobody knows whether it has happened.
+        /// A tool call was interrupted and its outcome is unknown.
         OutcomeUnknown = "outcome_unknown",
         /// A budget is used up.
         BudgetReached = "budget_reached",
         /// A recipient will not get a mail.
         DeliveryFailed = "delivery_failed",
-        /// A mail has been waiting for hours.
+        /// A mail has been waiting to be sent for hours.
         DeliveryDelayed = "delivery_delayed",
-        /// A mail that the server may have waits for a decision.
+        /// A mail that the server may have received already waits for a decision.
         DeliveryHeld = "delivery_held",
         /// A mail that was handed over came back.
         Bounced = "bounced",
-        /// The smarthost does not accept our credentials.
+        /// The smarthost refuses our credentials.
         TransportRefused = "transport_refused",
-        /// The smarthost has not been reachable for a while.
+        /// The smarthost has been unavailable for a while.
         TransportDown = "transport_down",
-        /// A mailbox that we fetch from does not accept our credentials.
+        /// A mailbox that we fetch from refuses our credentials.
         MailboxRefused = "mailbox_refused",
-        /// A mailbox that we fetch from could not be read for a while.
+        /// A mailbox that we fetch from has been unavailable for a while.
         MailboxDown = "mailbox_down",
-        /// What is said of a persona is wrong, and it does not work.
+        /// The configuration of a persona is invalid, and the persona does not work.
         PersonaOutOfService = "persona_out_of_service",
         /// An agent changed files that no agent may change.
         AgentChangedFiles = "agent_changed_files",
-        /// Engines died while they took a letter, and it is not taken any more.
-        LetterSetAside = "letter_set_aside",
-        /// Letters or connections are refused for want of something.
+        /// Engines died while they processed a letter; it is quarantined.
+        LetterQuarantined = "letter_set_aside",
+        /// Letters or connections are refused because a resource is exhausted.
         LettersRefused = "letters_refused",
-        /// Letters were filed that somebody may wait to be answered.
+        /// Letters were filed whose senders may wait for an answer.
         LetterFiled = "letter_filed",
-        /// A correspondent or a thread has had as many answers as they may have.
+        /// A correspondent or a thread has reached its limit of answers.
         LimitReached = "limit_reached",
         /// A responsibility's file cannot be used.
         ResponsibilityBroken = "responsibility_broken",
-        /// Runs of a responsibility failed one after another, and nothing of it fires any more.
+        /// Runs of a responsibility failed one after another, and it is paused.
         ResponsibilityPaused = "responsibility_paused",
         /// Slots did not fire, and nothing ran in their place.
         SlotsMissed = "slots_missed",
@@ -53,7 +54,7 @@ word_enum!(
 );
 
 word_enum!(
-    /// What a fact is about.
+    /// Subject of an event.
     NoticeSubject {
         Run = "run",
         Budget = "budget",
@@ -61,7 +62,7 @@ word_enum!(
         Transport = "transport",
         Mailbox = "mailbox",
         Folder = "folder",
-        /// Where letters come in.
+        /// The ingress of letters.
         Ingress = "ingress",
         Letter = "letter",
         Correspondent = "correspondent",

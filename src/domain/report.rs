@@ -1,27 +1,30 @@
-//! What mail systems say about our mail: bounces, delays, complaints, read receipts; and the address they are sent to.
+//! Reports of mail systems on our mail: bounces, delays, complaints, read receipts; and the address
+//! they are sent to.
 
 use super::address::Address;
 use super::run::word_enum;
 
-/// A letter that reports on another one.
+/// A letter that reports on another letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     pub kind: ReportKind,
-    /// The reporter filled in the fields of RFC 3464, 5965 or 8098; otherwise its words were read.
+    /// `true`: the report has the fields of RFC 3464, 5965 or 8098; `false`: it was classified by
+    /// its prose.
     pub is_standard: bool,
-    /// In the order of the letter, each address once; empty only for complaints that do not say whose they are.
+    /// Recipients in the order of the letter, each address once; empty only for complaints without
+    /// a recipient.
     pub recipients: Vec<ReportedRecipient>,
     /// Message-ID of the mail that the report is about, without angle brackets.
     pub original_message_id: Option<String>,
-    /// Who reports, as it names itself: a host name, as a rule.
+    /// Name that the reporter gives itself: a host name, as a rule.
     pub reporter: Option<String>,
-    /// ARF: the kind of complaint, lower case (`abuse`, `fraud`, `opt-out`); disposition notifications: the
-    /// disposition type (`displayed`, `deleted`).
+    /// ARF: the kind of complaint, lower case (`abuse`, `fraud`, `opt-out`); disposition
+    /// notifications: the disposition type (`displayed`, `deleted`).
     pub detail: Option<String>,
 }
 
 word_enum!(
-    /// What a report is.
+    /// Kind of a report.
     ReportKind {
         /// A delivery status notification (RFC 3464), or a bounce in a form of its own.
         DeliveryStatus = "delivery_status",
@@ -32,23 +35,23 @@ word_enum!(
     }
 );
 
-/// What a report says of one recipient.
+/// Status of one recipient in a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportedRecipient {
     /// As reported, without angle brackets and address type; a forwarder may have changed it.
     pub address: String,
-    /// The address as we gave it (`Original-Recipient`), when the reporter still knows it.
+    /// The address as we gave it (`Original-Recipient`), when the reporter has it.
     pub original: Option<String>,
     pub action: ReportAction,
     /// Enhanced status code such as `5.1.1` (RFC 3463): the most specific that was found.
     pub status: Option<String>,
     /// SMTP reply code, 400 to 599.
     pub code: Option<u16>,
-    /// The words of the refusing system on one line, at most [`DIAGNOSTIC_CHARS_MAX`] characters; empty when it gave
-    /// none.
+    /// Text of the refusing system on one line, at most [`DIAGNOSTIC_CHARS_MAX`] characters; empty
+    /// when it gave none.
     pub diagnostic: String,
     pub reason: BounceReason,
-    /// Trying again cannot help: the address is wrong, and not only for now.
+    /// `true`: a retry cannot help, because the address itself is wrong for good.
     pub is_hard: bool,
 }
 
@@ -56,12 +59,12 @@ pub struct ReportedRecipient {
 pub const DIAGNOSTIC_CHARS_MAX: usize = 500;
 
 word_enum!(
-    /// RFC 3464 section 2.3.3, in its spelling.
+    /// Values of `Action` (RFC 3464 section 2.3.3), in its spelling.
     ReportAction {
         Failed = "failed",
         Delayed = "delayed",
         Delivered = "delivered",
-        /// Handed to a system that sends no notifications.
+        /// Relayed to a system that sends no notifications.
         Relayed = "relayed",
         /// Delivered to a list or an alias, which sends it on.
         Expanded = "expanded",
@@ -71,34 +74,35 @@ word_enum!(
 );
 
 word_enum!(
-    /// Why a mail did not arrive. The names are those that the field's bounce parsers use.
+    /// Reason why a mail did not arrive. The names are those that the field's bounce parsers use.
     BounceReason {
-        /// SPF, DKIM or DMARC did not hold.
+        /// SPF, DKIM or DMARC failed.
         AuthFailure = "authfailure",
-        /// Our address or domain has a bad name.
+        /// Our address or domain has a bad reputation.
         BadReputation = "badreputation",
-        /// The client's address is on a list, or was turned away at the door.
+        /// The client's address is on a block list, or its connection was refused.
         Blocked = "blocked",
         ContentError = "contenterror",
-        /// It arrived: not a bounce.
+        /// The mail arrived: not a bounce.
         Delivered = "delivered",
-        /// Was in a queue for too long, or still is.
+        /// The mail was in a queue for too long, or still is.
         Expired = "expired",
         /// A complaint by the recipient or their provider.
         Feedback = "feedback",
-        /// The mailbox exists, as far as one can tell, and refused this mail after it had seen it.
+        /// The mailbox exists, as far as the refusal shows, and refused this mail after it had seen
+        /// it.
         Filtered = "filtered",
         HasMoved = "hasmoved",
         HostUnknown = "hostunknown",
         MailboxFull = "mailboxfull",
-        /// The program behind the mailbox failed.
+        /// The program that delivers to the mailbox failed.
         MailerError = "mailererror",
         MesgTooBig = "mesgtoobig",
         NetworkError = "networkerror",
         NoRelaying = "norelaying",
         /// The host takes no mail at all.
         NotAccept = "notaccept",
-        /// The mail breaks a rule of the standards, or is said to.
+        /// The mail breaks a rule of the standards, or the refusing system says so.
         NotCompliantRfc = "notcompliantrfc",
         PolicyViolation = "policyviolation",
         RateLimited = "ratelimited",
@@ -119,25 +123,26 @@ word_enum!(
 );
 
 impl BounceReason {
-    /// Whether the address itself is wrong, so that no later mail to it can arrive either.
+    /// Reports whether the address itself is wrong, so that no later mail to it can arrive either.
     pub fn is_about_the_address(self) -> bool {
         matches!(self, Self::UserUnknown | Self::HostUnknown | Self::HasMoved | Self::NotAccept)
     }
 }
 
-/// What stands between a persona's local part and the token of a delivery.
+/// Separator between a persona's local part and the token of a delivery.
 const TAG: &str = "+b.";
 
-/// The envelope sender of one delivery: the persona's address with a token, so that what comes back is recognised.
-/// The plain address when that has no room for it (RFC 5321 section 4.5.3.1.1: 64 octets).
+/// Returns the envelope sender of one delivery: the persona's address with a token by which bounces
+/// are matched. The plain address when the local part has no room for the token (RFC 5321 section
+/// 4.5.3.1.1: 64 octets).
 pub fn bounce_address(persona: &Address, token: &str) -> Address {
     let base = persona.local().split('+').next().unwrap_or_default();
     let tagged = format!("{base}{TAG}{token}@{}", persona.domain());
     Address::parse(&tagged).unwrap_or_else(|_| persona.clone())
 }
 
-/// The token of an envelope sender that [`bounce_address`] made, lower case; whatever stands in its place in an
-/// address that only looks like one.
+/// Returns the token of an envelope sender that [`bounce_address`] made, in lower case. The token
+/// is not verified: an address of the same shape gives one too.
 pub fn bounce_token(address: &Address) -> Option<String> {
     let at = address.local().find('+')?;
     let tag = address.local()[at..].to_ascii_lowercase();
@@ -153,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_comes_back_however_the_address_is_spelled() {
+    fn a_token_comes_back_however_the_address_is_written() {
         let tagged = bounce_address(&address("Ada@engine.test"), "0f3c");
         assert_eq!(tagged.to_string(), "Ada+b.0f3c@engine.test");
         assert_eq!(bounce_token(&address("ADA+B.0F3C@ENGINE.TEST")).as_deref(), Some("0f3c"));

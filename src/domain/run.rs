@@ -1,4 +1,5 @@
-//! The states, triggers, stop reasons and error classes of a run, and why its text is not sent, with their one spelling in rows and on screens.
+//! The states, triggers, stop reasons and error classes of a run, and the reasons for which its
+//! text is withheld, with their one spelling in rows and on screens.
 
 macro_rules! word_enum {
     ($(#[$doc:meta])+ $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
@@ -11,7 +12,7 @@ macro_rules! word_enum {
             pub fn as_str(self) -> &'static str {
                 match self { $($name::$variant => $word),+ }
             }
-            /// Reads the spelling of [`Self::as_str`]; `None` for any other text.
+            /// Parses the text of [`Self::as_str`]; `None` for any other text.
             pub fn parse(text: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|v| v.as_str() == text)
             }
@@ -27,12 +28,12 @@ macro_rules! word_enum {
 pub(super) use word_enum;
 
 word_enum!(
-    /// Why a run exists.
+    /// Trigger of a run.
     Trigger { Email = "email", Schedule = "schedule", Chat = "chat", Manual = "manual" }
 );
 
 word_enum!(
-    /// Where a run stands.
+    /// State of a run.
     RunState {
         Queued = "queued",
         Running = "running",
@@ -45,14 +46,14 @@ word_enum!(
 );
 
 impl RunState {
-    /// No further transition happens by itself.
+    /// Reports whether no further transition happens by itself.
     pub fn is_terminal(self) -> bool {
         matches!(self, RunState::Succeeded | RunState::Failed | RunState::Cancelled)
     }
 }
 
 word_enum!(
-    /// Why a run stopped.
+    /// Reason why a run stopped.
     StopReason {
         /// The model answered with text.
         Answered = "answered",
@@ -66,7 +67,7 @@ word_enum!(
         LimitTokens = "limit_tokens",
         LimitCost = "limit_cost",
         LimitTime = "limit_time",
-        /// Whoever it would have answered has had as many mails as they may have; the model was not asked.
+        /// Its recipients have reached their limit of mails; the model was not asked.
         RateLimited = "rate_limited",
         Failed = "failed",
         Cancelled = "cancelled",
@@ -74,29 +75,30 @@ word_enum!(
 );
 
 word_enum!(
-    /// Why a text of a run is stored and not sent.
+    /// Reason why a text of a run is stored and not sent.
     Withheld {
         /// The run had replied by a tool.
         AlreadyReplied = "already_replied",
         /// The persona sends by tools only.
         ToolOnly = "tool_only",
-        /// The responsibility only has its answers stored.
+        /// The responsibility only stores its answers.
         StoreOnly = "store_only",
-        /// The responsibility names somebody who is neither an owner nor in `send_allow`.
+        /// The responsibility names a recipient that is neither an owner nor in `send_allow`.
         NotAllowed = "not_allowed",
         OutboundNotConfigured = "outbound_not_configured",
         NoRecipient = "no_recipient",
-        /// A recipient has had as many automatic mails as they may have in an hour or a day.
+        /// A recipient has reached the limit of automatic mails in an hour or a day.
         RateLimited = "rate_limited",
-        /// The thread has gone to and fro as often as it may without a word of the owner.
+        /// The thread has reached the limit of alternations without a letter of the owner.
         Alternations = "alternations",
-        /// The mail has come from persona to persona as often as a mail may.
+        /// The mail has reached the limit of hops from persona to persona.
         HopLimit = "hop_limit",
     }
 );
 
 word_enum!(
-    /// Which kind of failure ended a run or a provider call; decides who acts and whether it is tried again.
+    /// Kind of the failure that ended a run or a provider call; decides who acts and whether it is
+    /// retried.
     ErrorClass {
         Auth = "auth",
         Billing = "billing",
@@ -108,45 +110,45 @@ word_enum!(
         Timeout = "timeout",
         ContextOverflow = "context_overflow",
         RequestTooLarge = "request_too_large",
-        /// The answer came to its length limit before its first word.
+        /// The answer reached its length limit before its first word.
         OutputLimit = "output_limit",
-        /// The answer is longer than a mail can be; it is kept.
+        /// The answer is longer than the limit of a mail; it is stored.
         AnswerTooLarge = "answer_too_large",
         BadRequest = "bad_request",
         ContentFilter = "content_filter",
-        /// The provider's answer could not be understood, or ended too early.
+        /// The provider's answer could not be parsed, or ended too early.
         Protocol = "protocol",
         Unsupported = "unsupported",
         /// The model called a tool that does not exist.
         UnknownTool = "unknown_tool",
         /// A tool asked for an action that this engine does not offer.
         UnsupportedAction = "unsupported_action",
-        /// A mail was to be sent and no outbound transport is configured.
+        /// A mail was to be sent, and no outbound transport is configured.
         OutboundNotConfigured = "outbound_not_configured",
         /// A command-line agent is not installed.
         BinaryMissing = "binary_missing",
-        /// The session that an agent was to go on with is gone.
+        /// The session that an agent was to resume is gone.
         SessionMissing = "session_missing",
         /// The session that an agent was to begin exists already or is in use.
         SessionBusy = "session_busy",
         /// An agent did or asked something outside the persona's tier.
         DisallowedTool = "disallowed_tool",
-        /// The money that a thread, a persona or the day may cost is used up.
+        /// The budget of a thread, a persona or the day is used up.
         Budget = "budget",
         /// The answer does not fit the schema that was asked for, after all repairs.
         OutputInvalid = "output_invalid",
         /// A persona, profile, resolver or file that the run needs is missing or wrong.
         Config = "config",
-        /// The database refused.
+        /// The database refused a statement.
         Store = "store",
-        /// The engine stopped in the middle too often.
+        /// The engine stopped too often during the run.
         Crashed = "crashed",
         Cancelled = "cancelled",
     }
 );
 
 impl ErrorClass {
-    /// The same call may succeed later without anybody changing anything.
+    /// Reports whether a retry of the unchanged call may succeed.
     pub fn is_retryable(self) -> bool {
         matches!(
             self,

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 /// An instant in UTC, to the millisecond.
 ///
-/// Printed as RFC 3339 with exactly three decimals and `Z`, so that text order is time order in the database.
+/// Printed as RFC 3339 with exactly three decimals and `Z`, so that text order is time order in the
+/// database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// Milliseconds since 1970-01-01T00:00:00Z; instants outside the years 0 to 9999 are clamped to 1970.
+    /// Returns the instant of milliseconds since 1970-01-01T00:00:00Z; instants outside the years 0
+    /// to 9999 are clamped to 1970.
     pub fn from_millis(ms: i64) -> Self {
         const YEAR_10000_MS: i64 = 253_402_300_800_000;
         const YEAR_0_MS: i64 = -62_167_219_200_000;
@@ -20,7 +22,7 @@ impl Timestamp {
     pub fn as_millis(self) -> i64 {
         self.0
     }
-    /// Reads RFC 3339; `None` when the text is not an instant.
+    /// Parses RFC 3339; `None` when the text is not an instant.
     pub fn parse(text: &str) -> Option<Self> {
         DateTime::parse_from_rfc3339(text).ok().map(|t| Self::from_millis(t.timestamp_millis()))
     }
@@ -35,7 +37,7 @@ impl Timestamp {
     pub fn minus(self, span: Duration) -> Self {
         Self::from_millis(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
-    /// The span from `earlier` to `self`; zero when `earlier` is later.
+    /// Returns the span from `earlier` to `self`; zero when `earlier` is later.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }

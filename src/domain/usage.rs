@@ -1,9 +1,9 @@
-//! What a provider call cost, in tokens and integer micro-dollars.
+//! Usage and cost of a provider call, in tokens and integer micro-dollars.
 
 use super::run::word_enum;
 
 word_enum!(
-    /// Where a cost came from; an unknown price is visible, never zero.
+    /// Source of a cost; an unknown price is visible, never zero.
     CostSource {
         /// The provider reported it.
         Provider = "provider",
@@ -13,15 +13,15 @@ word_enum!(
     }
 );
 
-/// What one model used within a call, and what that cost.
+/// Usage of one model within a call, and its cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageLine {
     pub model: String,
     pub usage: Usage,
     pub source: CostSource,
-    /// Version of the price table, where that priced it.
+    /// Version of the price table, when the table gave the price.
     pub price_version: Option<String>,
-    /// The tokens are estimates of ours.
+    /// `true`: the tokens are our estimate.
     pub estimated: bool,
 }
 
@@ -35,7 +35,8 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Micro-dollars for these tokens, rounded up, so that sums are never less than the bill.
+    /// Returns the cost of these tokens in micro-dollars, rounded up, so that sums are never less
+    /// than the bill.
     pub fn cost_micros(self, usage: Usage) -> i64 {
         let parts = [
             (usage.input_tokens, self.input),
@@ -47,7 +48,7 @@ impl Rates {
         i64::try_from(picos.div_ceil(1_000_000)).unwrap_or(i64::MAX)
     }
 
-    /// The most that one input token can cost: whether it is cached is the provider's decision.
+    /// Returns the highest price of one input token: the provider decides whether it is cached.
     pub fn dearest_input(self) -> u64 {
         self.input.max(self.cache_read).max(self.cache_write)
     }
@@ -71,7 +72,8 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Sums two calls; saturating, because a provider may report nonsense. A cost is known if either is known.
+    /// Adds the usage of two calls; saturating, because a provider may report nonsense. The cost is
+    /// known if either is known.
     #[must_use]
     pub fn plus(self, other: Usage) -> Usage {
         Usage {
@@ -86,7 +88,7 @@ impl Usage {
             },
         }
     }
-    /// All tokens of the call, cached ones included.
+    /// Returns all tokens of the call, cached ones included.
     pub fn total_tokens(self) -> u64 {
         self.input_tokens
             .saturating_add(self.cache_read_tokens)

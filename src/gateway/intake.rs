@@ -1,5 +1,5 @@
-//! The one door: judges a letter, places it, stores it with a queued run per addressed persona, and only then says
-//! yes.
+//! The intake: judges a letter, places it in a thread, stores it with a queued run per addressed
+//! persona, and only then accepts it.
 
 mod admission;
 mod draft;
@@ -13,9 +13,11 @@ mod room;
 mod shortage;
 mod trace;
 
-use super::door::{Accepted, Copy, CopyOutcome, Door, RecipientVerdict, Refusal, SenderVerdict, Shortage};
 use super::identity::dns::ResolverError;
 use super::identity::{Stopping, Verifier};
+use super::intake_contract::{
+    Accepted, Copy, CopyOutcome, LetterIntake, RecipientVerdict, Refusal, SenderVerdict, Shortage,
+};
 use super::judge;
 use crate::clock::Clock;
 use crate::config::{Config, Mode, Persona};
@@ -24,7 +26,7 @@ use crate::mime::{self, ParseError, ParseLimits};
 use crate::store::{NewInbound, Store, StoredInbound};
 use draft::{Dedup, Draft};
 use futures_util::future::BoxFuture;
-use outcome_log::Told;
+use outcome_log::LetterSummary;
 use returns::Returned;
 use room::Allowance;
 pub use room::free_disk_bytes;
@@ -34,45 +36,46 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Letters below this size without HTML are parsed where they are; others on a thread of their own.
+/// Bytes below which letters without HTML are parsed on the current thread; others are parsed on a
+/// blocking thread.
 const PARSE_INLINE_BYTES_MAX: usize = 32 * 1024;
 
-/// The gateway's door to the store.
+/// The gateway's interface to the store for letters.
 pub struct Intake {
     store: Store,
     config: Arc<Config>,
     clock: Arc<dyn Clock>,
     verifier: Verifier,
-    /// Hint to the harness that a run was queued.
+    /// Wakes the harness after a run was queued.
     runs_queued: Arc<Notify>,
     allowance: Allowance,
     shortages: Shortages,
-    /// Where the database lies.
+    /// Folder of the database.
     data: PathBuf,
 }
 
-/// A letter understood, or filed as it is.
+/// A parsed letter, or an unparseable one that is filed unchanged.
 struct Understood {
     email: Email,
-    /// Why no run is started for anybody; `None` leaves it to the rules for each persona.
+    /// Rule that prevents runs for all personas; `None` leaves it to the rules for each persona.
     held_by: Option<String>,
 }
 
-/// A letter of which everything is known that its storing depends on.
+/// A letter with all data that its storing depends on.
 struct Judged<'l> {
     envelope: &'l Envelope,
     bytes: Arc<[u8]>,
     email: Option<Email>,
     returned: Returned,
     identity: Identity,
-    /// `verb:rule` each.
+    /// Decisions, each as `verb:rule`.
     decisions: Vec<admission::Decision>,
-    /// A rule of admission that holds it, where it cannot be refused any more.
+    /// A rule of admission that withholds it, where it cannot be refused any more.
     refused_by: Option<&'static str>,
 }
 
 impl Intake {
-    /// Errors: the name resolver cannot be built of the settings.
+    /// Errors: the name resolver cannot be built from the settings.
     pub fn new(store: Store, config: Arc<Config>, runs_queued: Arc<Notify>) -> Result<Self, ResolverError> {
         let clock = store.clock().clone();
         let verifier = Verifier::new(&config, clock.clone())?;
@@ -81,24 +84,24 @@ impl Intake {
         Ok(Self { store, config, clock, verifier, runs_queued, allowance, shortages, data })
     }
 
-    /// Stops waiting for name servers: letters whose sender is being verified are to come again later.
+    /// Stops waiting for name servers: letters whose sender is being verified are deferred.
     pub fn stop(&self) {
         self.verifier.stop();
     }
 
-    /// Takes a letter in and says in the log what became of it.
+    /// Stores a letter and logs its outcome.
     async fn take_in(&self, letter: Letter) -> Result<Accepted, Refusal> {
-        let told = Told::new(&letter.envelope, letter.bytes.len());
+        let summary = LetterSummary::new(&letter.envelope, letter.bytes.len());
         let mut sender = None;
         let taken = self.store_letter(letter, &mut sender).await;
         match &taken {
-            Ok(accepted) => told.accepted(accepted),
-            Err(refusal) => told.refused(refusal, sender.as_ref()),
+            Ok(accepted) => summary.accepted(accepted),
+            Err(refusal) => summary.refused(refusal, sender.as_ref()),
         }
         taken
     }
 
-    /// `from` is set to the letter's sender as soon as it is known.
+    /// Judges and stores a letter; `from` is set to its sender as soon as it is known.
     async fn store_letter(&self, letter: Letter, from: &mut Option<Address>) -> Result<Accepted, Refusal> {
         let max_bytes = self.config.limits.letter_bytes_max;
         if letter.bytes.len() > max_bytes {
@@ -144,7 +147,8 @@ impl Intake {
         Ok(Accepted { sender, copies, needs_confirmation })
     }
 
-    /// What is stored of a letter, for each of these personas; `id` is the message's when it has one already.
+    /// Builds the rows of a letter for each of these personas; `id` is the message's if it already
+    /// has one.
     async fn copies(
         &self,
         judged: Judged<'_>,
@@ -174,7 +178,7 @@ impl Intake {
         Ok(copies)
     }
 
-    /// The personas among the recipients, each once.
+    /// The distinct personas among the recipients.
     fn addressed(&self, letter: &Letter) -> Result<Vec<&Persona>, Refusal> {
         let is_out = |address: &Address| self.recipient(address) == RecipientVerdict::OutOfService;
         if letter.envelope.rcpt_to.iter().any(is_out) {
@@ -189,7 +193,7 @@ impl Intake {
         Ok(personas.into_values().collect())
     }
 
-    /// `Ok(None)`: these bytes are no email, and are kept as they are.
+    /// Parses a letter. `Ok(None)`: the bytes are no email and are stored unchanged.
     async fn parse(&self, bytes: Arc<[u8]>) -> Result<Option<Email>, Refusal> {
         let limits = self.parse_limits();
         let is_simple = bytes.len() <= PARSE_INLINE_BYTES_MAX && !contains_html(&bytes);
@@ -197,7 +201,7 @@ impl Intake {
             mime::parse(&bytes, &limits)
         } else {
             let parsing = tokio::task::spawn_blocking(move || mime::parse(&bytes, &limits));
-            // A parser that panics has met a letter that it cannot read; the letter is kept all the same.
+            // A parser that panics cannot parse the letter; the letter is stored all the same.
             parsing.await.unwrap_or(Err(ParseError::NotAnEmail("the parser gave up")))
         };
         match parsed {
@@ -221,7 +225,8 @@ impl Intake {
     }
 }
 
-/// Bytes that are no email are kept under a name of their own, for nobody to answer; so is what came back to us.
+/// Files bytes that are no email under the rule `unreadable`, and returned mail under its own rule:
+/// neither is answered.
 fn understand(email: Option<Email>, returned: &Returned) -> Understood {
     let (email, unreadable) = match email {
         Some(email) => (email, None),
@@ -243,7 +248,7 @@ fn contains_html(bytes: &[u8]) -> bool {
     bytes.windows(9).any(|window| window.eq_ignore_ascii_case(b"text/html"))
 }
 
-impl Door for Intake {
+impl LetterIntake for Intake {
     fn recipient(&self, address: &Address) -> RecipientVerdict {
         judge::recipient(&self.config.personas, address)
     }
@@ -252,7 +257,7 @@ impl Door for Intake {
         let access = &self.config.security.access;
         match access.mode {
             Mode::Enforce => judge::envelope_access(access, mail_from),
-            // What would have been is written down when the letter is there.
+            // In `monitor` mode the decision is recorded when the letter is stored.
             Mode::Monitor => SenderVerdict::Welcome,
         }
     }
@@ -265,7 +270,8 @@ impl Door for Intake {
         Box::pin(async move {
             let ids: Vec<MessageId> = accepted.copies.iter().map(|copy| copy.message.clone()).collect();
             if let Err(error) = self.store.confirm_ack(&ids).await {
-                // The price is small: the same letter sent again on purpose would be taken for a retry.
+                // The effect is small: the same letter sent again on purpose would count as a
+                // retry.
                 tracing::warn!(%error, "cannot note that a letter's yes was seen");
             }
         })

@@ -1,16 +1,18 @@
-//! Who may write, who is written to, and whom no machine may answer. Pure.
+//! Rules for senders, for recipients, and for letters that no automatic mail may answer. Pure.
 //!
-//! Absent on purpose: SPF, DKIM and DMARC, whose outcome is an argument, and the count of mails to somebody, which only
-//! the transaction that stores a letter or queues a mail can know (`store/correspondence.rs`).
+//! Absent on purpose: SPF, DKIM and DMARC, whose outcome is an argument, and the count of mails to
+//! one address, which only the transaction that stores a letter or queues a mail can know
+//! (`store/correspondence.rs`).
 
 use crate::config::{Access, Decision, Limits, Persona, Personas};
 use crate::domain::{Address, AutomaticSigns, Email, Envelope, Identity, LoopToken, Mailbox, OwnMail};
-use crate::gateway::door::{RecipientVerdict, SenderVerdict};
+use crate::gateway::intake_contract::{RecipientVerdict, SenderVerdict};
 
-/// What an automatic answer must not be given to, in the order in which the rules are asked.
+/// Letters that no automatic mail may answer, in the order in which the rules are checked.
 ///
-/// From RFC 3834 section 2, RFC 5321 section 4.5.5 and the headers that senders use in practice. A letter with more
-/// `Received` than the limit is not here: it is refused before anybody judges it (RFC 5321 section 6.3).
+/// From RFC 3834 section 2, RFC 5321 section 4.5.5 and the headers that senders use in practice. A
+/// letter with more `Received` than the limit is not here: it is refused earlier (RFC 5321 section
+/// 6.3).
 static RULES: &[Rule] = &[
     Rule { name: "malformed", forbids: |m| m.email.sender().is_none() },
     Rule { name: "null_sender", forbids: |m| m.envelope.mail_from.is_none() },
@@ -30,18 +32,18 @@ static RULES: &[Rule] = &[
     Rule { name: "unauthenticated", forbids: unauthenticated },
 ];
 
-/// The names of the rules, in the order in which they are asked.
+/// The names of the rules, in the order in which they are checked.
 pub fn rule_names() -> impl Iterator<Item = &'static str> {
     RULES.iter().map(|rule| rule.name)
 }
 
 struct Rule {
     name: &'static str,
-    forbids: fn(&Matter<'_>) -> bool,
+    forbids: fn(&PolicyInput<'_>) -> bool,
 }
 
-/// A letter before the judge, for one of the personas that it came to.
-pub struct Matter<'a> {
+/// Input of the policy: a letter and one of the personas that it is for.
+pub struct PolicyInput<'a> {
     pub envelope: &'a Envelope,
     pub email: &'a Email,
     pub identity: &'a Identity,
@@ -52,30 +54,31 @@ pub struct Matter<'a> {
     pub limits: &'a Limits,
 }
 
-impl Matter<'_> {
-    /// The envelope's sender and the header's, as far as there are any.
+impl PolicyInput<'_> {
+    /// The addresses of the envelope's sender and the header's, as far as they exist.
     fn senders(&self) -> impl Iterator<Item = Address> {
         self.envelope.mail_from.clone().into_iter().chain(self.email.sender())
     }
 }
 
-/// Whose letter it is, as far as our records and our seal can tell.
+/// Author of a letter, as far as our records and our loop token can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// No persona's.
+    /// No persona.
     Elsewhere,
-    /// A persona of this engine wrote it, to this persona; `hops` mails in a row are by personas.
+    /// A persona of this engine wrote it, to this persona; `hops` counts the consecutive mails by
+    /// personas.
     Persona { hops: u32 },
     /// A persona of an engine that shares our key wrote it.
     Sealed { hops: u32 },
-    /// It bears a persona's address, and no persona sent it.
+    /// It has a persona's address, but no persona sent it.
     Forged,
-    /// A mail of ours that came back by somebody's hand.
+    /// A mail of ours that was sent back.
     Returned,
 }
 
 impl Origin {
-    /// Mails in a row that personas wrote, this one included.
+    /// Number of consecutive mails by personas, including this one.
     pub fn hops(self) -> u32 {
         match self {
             Origin::Persona { hops } | Origin::Sealed { hops } => hops,
@@ -87,21 +90,22 @@ impl Origin {
     }
 }
 
-/// What our records hold of a letter.
+/// Our records of a letter.
 #[derive(Debug, Clone, Default)]
 pub struct Records {
-    /// The mail of ours that has the letter's Message-ID.
+    /// Our mail with the letter's Message-ID.
     pub by_id: Option<OwnMail>,
-    /// What the letter's note says, if we (or an engine with our key) sealed it.
+    /// Content of the letter's loop token, if we (or an engine with our key) signed it.
     pub token: Option<LoopToken>,
-    /// The mail of ours that the note is about.
+    /// Our mail that the token names.
     pub by_token: Option<OwnMail>,
 }
 
-/// Whose letter it is that came to `persona`.
+/// Finds the author of a letter to `persona`.
 ///
-/// A Message-ID alone proves little, since everybody who got the mail knows it: the mail must have gone to this very
-/// persona. What is believed then is a count, never a word of the letter.
+/// A Message-ID alone proves little, since every recipient of the mail knows it: the mail must have
+/// been sent to this exact persona. Even then only a count is taken from the records, and no
+/// content of the letter is trusted.
 pub fn origin(
     envelope: &Envelope,
     email: &Email,
@@ -130,31 +134,31 @@ pub fn origin(
     }
 }
 
-/// Whether an address is one of this persona.
+/// Reports whether an address belongs to this persona.
 fn is(persona: &Persona, personas: &Personas, address: &Address) -> bool {
     personas.by_address(address).is_some_and(|found| found.id == persona.id)
 }
 
 /// The rule that forbids an automatic answer to a letter; `None` when it may be answered.
-pub fn automatic_mail_rule(matter: &Matter<'_>) -> Option<&'static str> {
-    RULES.iter().find(|rule| (rule.forbids)(matter)).map(|rule| rule.name)
+pub fn automatic_mail_rule(input: &PolicyInput<'_>) -> Option<&'static str> {
+    RULES.iter().find(|rule| (rule.forbids)(input)).map(|rule| rule.name)
 }
 
-/// What personas write is marked too. Between them the count of hops stands in for the mark, which would end every
-/// word after the first.
-fn auto_submitted(matter: &Matter<'_>) -> bool {
-    let token = matter.email.automatic.auto_submitted.as_deref();
-    token.is_some_and(|token| token != "no") && !matter.origin.is_a_personas()
+/// Mails of personas are marked too. Between personas the count of hops replaces the mark, which
+/// would end every exchange after the first mail.
+fn auto_submitted(input: &PolicyInput<'_>) -> bool {
+    let token = input.email.automatic.auto_submitted.as_deref();
+    token.is_some_and(|token| token != "no") && !input.origin.is_a_personas()
 }
 
-fn bulk_precedence(matter: &Matter<'_>) -> bool {
-    matter.email.automatic.precedence.as_deref().is_some_and(AutomaticSigns::is_bulk)
+fn bulk_precedence(input: &PolicyInput<'_>) -> bool {
+    input.email.automatic.precedence.as_deref().is_some_and(AutomaticSigns::is_bulk)
 }
 
-/// A personal responder answers only what names it: blind copies, forwarded and redirected mail were meant for others
-/// (RFC 3834 section 2). Who hands a letter in by `ingest --to` says for whom it is.
-fn is_addressed(matter: &Matter<'_>) -> bool {
-    let Matter { envelope, email, persona, personas, .. } = matter;
+/// A personal responder answers only letters that name it: blind copies, forwarded and redirected
+/// mail were meant for others (RFC 3834 section 2). `ingest --to` names the persona explicitly.
+fn is_addressed(input: &PolicyInput<'_>) -> bool {
+    let PolicyInput { envelope, email, persona, personas, .. } = input;
     if envelope.arrival.names_recipients {
         return true;
     }
@@ -162,24 +166,24 @@ fn is_addressed(matter: &Matter<'_>) -> bool {
     named.into_iter().any(|address| is(persona, personas, &address))
 }
 
-/// An answer to a forged sender goes to somebody who never wrote. Whom `access.allow` names is answered all the same,
-/// because somebody decided so.
-fn unauthenticated(matter: &Matter<'_>) -> bool {
-    let is_allowed = matter.email.sender().is_some_and(|sender| matter.access.allows(&sender));
-    !matter.identity.is_believable(is_allowed) && !matches!(matter.origin, Origin::Persona { .. })
+/// An answer to a forged sender reaches a person who never wrote. Senders in `access.allow` are
+/// answered all the same, by the operator's decision.
+fn unauthenticated(input: &PolicyInput<'_>) -> bool {
+    let is_allowed = input.email.sender().is_some_and(|sender| input.access.allows(&sender));
+    !input.identity.is_believable(is_allowed) && !matches!(input.origin, Origin::Persona { .. })
 }
 
-/// `DR`, `NDR`, `RN` and `NRN` speak of other kinds of answers (MS-OXCMAIL section 2.1.3.2.20).
-fn suppresses_replies(matter: &Matter<'_>) -> bool {
-    if matter.origin.is_a_personas() {
+/// `DR`, `NDR`, `RN` and `NRN` concern other kinds of answers (MS-OXCMAIL section 2.1.3.2.20).
+fn suppresses_replies(input: &PolicyInput<'_>) -> bool {
+    if input.origin.is_a_personas() {
         return false;
     }
-    let words = matter.email.automatic.auto_response_suppress.as_deref().unwrap_or_default();
+    let words = input.email.automatic.auto_response_suppress.as_deref().unwrap_or_default();
     let ours = |word: &str| ["all", "autoreply", "oof"].iter().any(|w| word.trim().eq_ignore_ascii_case(w));
     words.split([',', ';']).any(ours)
 }
 
-/// Whether a local part is one behind which nobody reads answers.
+/// Reports whether a local part is one whose mail is read by no person.
 fn is_robot(local: &str) -> bool {
     const NAMES: &[&str] = &[
         "mailer-daemon",
@@ -195,7 +199,8 @@ fn is_robot(local: &str) -> bool {
         "do.not.reply",
     ];
     let local = local.to_ascii_lowercase();
-    // `daemon+token`, `no-reply-7f3a`, `noreply.news`: the name stands at the start, cut off by a separator or digit.
+    // `daemon+token`, `no-reply-7f3a`, `noreply.news`: the name stands at the start, followed by a
+    // separator or digit.
     let ends_word = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphabetic());
     let starts_with_name = |name: &str| local.strip_prefix(name).is_some_and(ends_word);
     NAMES.iter().any(|name| starts_with_name(name))
@@ -208,18 +213,21 @@ fn is_robot(local: &str) -> bool {
         || local.starts_with("bounce")
 }
 
-/// Judges the sender of a letter whose header is known: `deny` wins over `allow` wins over the default.
+/// Judges the sender of a letter whose header is known: `deny` wins over `allow` wins over the
+/// default.
 ///
-/// Either address can be denied. Only the header's `From` can be allowed, because it is what the persona answers to;
-/// a letter without one strict `From` is welcome only where everybody is.
+/// Either address can be denied. Only the header's `From` can be allowed, because the persona
+/// answers it; a letter without one strict `From` is welcome only where the default admits every
+/// sender.
 pub fn access(access: &Access, from: Option<&Address>, envelope_from: Option<&Address>) -> SenderVerdict {
     let denied = [from, envelope_from].into_iter().flatten().any(|address| access.denies(address));
     let allowed = access.default_decision == Decision::Allow || from.is_some_and(|from| access.allows(from));
     if allowed && !denied { SenderVerdict::Welcome } else { SenderVerdict::Denied }
 }
 
-/// Judges an envelope sender before the header is known. Only `deny` speaks here: an allowed correspondent may come
-/// through a forwarder or a list that rewrites the envelope, and null senders must be listened to.
+/// Judges an envelope sender before the header is known. Only `deny` applies here: an allowed
+/// correspondent may use a forwarder or a list that rewrites the envelope, and null senders must be
+/// accepted.
 pub fn envelope_access(access: &Access, envelope_from: Option<&Address>) -> SenderVerdict {
     match envelope_from {
         Some(address) if access.denies(address) => SenderVerdict::Denied,
@@ -227,9 +235,9 @@ pub fn envelope_access(access: &Access, envelope_from: Option<&Address>) -> Send
     }
 }
 
-/// Finds the persona behind an address, or says whether the domain is ours at all.
+/// Finds the persona of an address, or reports whether the domain is ours.
 ///
-/// `postmaster` reaches whoever lists it as an alias; nobody does so by default.
+/// `postmaster` reaches a persona that lists it as an alias; none does so by default.
 pub fn recipient(personas: &Personas, address: &Address) -> RecipientVerdict {
     match personas.by_address(address) {
         Some(persona) => RecipientVerdict::Persona(persona.id.clone()),

@@ -1,10 +1,10 @@
-//! Mail in and mail out. Ingresses hand letters to the one door; outbound works off committed deliveries.
+//! Mail in and mail out. Ingresses pass letters to the intake; outbound sends committed deliveries.
 
-pub mod door;
+pub mod intake_contract;
 pub mod identity;
 pub mod ingress;
 pub mod judge;
 pub mod intake;
 pub mod notices;
 pub mod outbound;
-mod vouching;
+mod authentication;

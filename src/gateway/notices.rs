@@ -1,11 +1,12 @@
-//! Owner notices: committed facts become mails to the owners, one an hour for each cause at most.
+//! Owner notices: committed notices become mails to the owners, at most one an hour for each cause.
 //!
-//! A mail goes the way of all mail, through the outbox. It has the null envelope sender and says that it is automatic,
-//! so that nothing answers it (RFC 3834 section 2, RFC 5321 section 4.5.5); its own failure is logged and told to nobody.
-//! It is stored in a thread of its own for each cause: an owner who answers it talks to the persona about it. No persona
-//! finds it by itself.
+//! A mail goes through the outbox like all mail. It has the null envelope sender and is marked as
+//! automatic, so that no responder answers it (RFC 3834 section 2, RFC 5321 section 4.5.5); its own
+//! failure is only logged. It is stored in a separate thread for each cause: an owner's answer
+//! reaches the persona there. A persona's search does not find it.
 //!
-//! Absent on purpose: facts (they are raised where they happen, see `store::notices`), and anything that sends.
+//! Absent on purpose: the notices themselves (they are emitted where the events occur, see
+//! `store::notices`), and anything that sends.
 
 pub mod letter;
 
@@ -16,8 +17,8 @@ use crate::domain::{
 };
 use crate::mime::{self, Automatic, ComposeError, Outgoing, SignError};
 use crate::store::{
-    Content, DeliveryKind, NewDelivery, NewNotice, NoticeMail, Place, Result, Store, StoreError, Untold,
-    quoted,
+    Content, DeliveryKind, NewDelivery, NewNotice, NoticeMail, PendingNotices, Place, Result, Store,
+    StoreError, quoted,
 };
 use serde_json::json;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,31 +26,31 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// How often the table is looked at.
+/// Interval between two polls of the table.
 const POLL: Duration = Duration::from_secs(1);
-/// How often the outbox is searched for mail that waits too long, and the letters for those that were filed.
+/// Interval between two searches of the outbox for delayed mail, and of the letters for filed ones.
 const DELAY_SWEEP: Duration = Duration::from_secs(60);
-/// Who speaks; the address beside it is a persona's.
+/// Display name of the sender; the address is a persona's.
 const DISPLAY_NAME: &str = "Attaché";
 
-/// Tells the owners what the store has for them.
+/// Turns the store's pending notices into mails to the owners.
 pub struct Notices {
     store: Store,
     config: Arc<Config>,
-    /// Nobody is told anything while this is empty.
+    /// No mail is made while this is empty.
     owners: Vec<Address>,
-    /// Monotonic time of the last look for delays.
+    /// Monotonic time of the last search for delays.
     swept: Mutex<Option<Duration>>,
 }
 
 impl Notices {
-    /// Tells time by the store's clock.
+    /// Uses the store's clock.
     pub fn new(store: Store, config: Arc<Config>) -> Self {
         let owners = readers(&config);
         Self { store, config, owners, swept: Mutex::default() }
     }
 
-    /// Why nobody will be told anything by mail; `None` when somebody will.
+    /// Reason that prevents notices by mail; `None` when they are sent.
     pub fn silence(config: &Config) -> Option<&'static str> {
         if config.gateway.outbound.is_none() {
             Some("no outbound transport is configured")
@@ -62,24 +63,25 @@ impl Notices {
         }
     }
 
-    /// Notes what waits too long and queues the mails that are due now; how many.
+    /// Emits notices about delays and queues the mails that are due now; returns the number of
+    /// mails.
     ///
-    /// Errors: the store's; what was not told is told by a later call.
+    /// Errors: the store's; a later call retries notices that were not queued.
     pub async fn work_once(&self) -> Result<usize> {
         self.sweep().await?;
         if Self::silence(&self.config).is_some() {
             return Ok(0);
         }
-        let mut told = 0;
-        for untold in
-            self.store.untold_notices(self.config.gateway.notices.interval, letter::SPELLED_OUT).await?
+        let mut notified = 0;
+        for pending in
+            self.store.pending_notices(self.config.gateway.notices.interval, letter::LISTED_MAX).await?
         {
-            told += usize::from(self.tell(&untold).await?);
+            notified += usize::from(self.tell(&pending).await?);
         }
-        Ok(told)
+        Ok(notified)
     }
 
-    /// Works until `shutdown`; `mail_queued` is the hint for whoever sends.
+    /// Works until `shutdown`; `mail_queued` wakes the outbound worker.
     pub async fn run(&self, mail_queued: &Notify, shutdown: CancellationToken) {
         while !shutdown.is_cancelled() {
             match self.work_once().await {
@@ -94,7 +96,8 @@ impl Notices {
         }
     }
 
-    /// Old mail is looked for here, not at an attempt: while the transport rests there are none.
+    /// Delayed mail is searched for here, not at an attempt: while the transport is unavailable
+    /// there are no attempts.
     async fn sweep(&self) -> Result<()> {
         let now = self.store.clock().monotonic();
         let is_due =
@@ -103,17 +106,17 @@ impl Notices {
             return Ok(());
         }
         let notices = &self.config.gateway.notices;
-        self.store.raise_delays(notices.delayed_after).await?;
+        self.store.emit_delays(notices.delayed_after).await?;
         if !notices.filed_interval.is_zero() {
-            self.store.raise_filed(notices.filed_interval).await?;
+            self.store.emit_filed(notices.filed_interval).await?;
         }
         *self.swept.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
         Ok(())
     }
 
-    /// Notes which personas do not work, once a day for the same reasons.
+    /// Emits notices about personas out of service, once a day for unchanged reasons.
     pub async fn note_out_of_service(&self) -> Result<()> {
-        let (clock, mut told) = (self.store.clock(), 0);
+        let (clock, mut notified) = (self.store.clock(), 0);
         for out in self.config.personas.out_of_service() {
             let problems: Vec<String> = out.problems.iter().map(ToString::to_string).collect();
             let digest = sha256_hex(&[problems.join("\n").as_bytes()]);
@@ -138,30 +141,33 @@ impl Notices {
                 ),
                 hint: "put right what `attache config check` names, and start the engine again".to_owned(),
             };
-            told += usize::from(self.store.raise_notice(new).await?);
+            notified += usize::from(self.store.emit_notice(new).await?);
         }
-        if told > 0 {
-            tracing::error!(personas = told, "personas are out of service; `attache config check` says why");
+        if notified > 0 {
+            tracing::error!(
+                personas = notified,
+                "personas are out of service; `attache config check` says why"
+            );
         }
         Ok(())
     }
 
-    async fn tell(&self, untold: &Untold) -> Result<bool> {
-        let about = untold.newest.first().and_then(|fact| fact.persona.as_ref());
+    async fn tell(&self, pending: &PendingNotices) -> Result<bool> {
+        let about = pending.newest.first().and_then(|fact| fact.persona.as_ref());
         let Some(persona) = speaker(&self.config, about) else { return Ok(false) };
-        let mail = match self.compose(untold, persona) {
+        let mail = match self.compose(pending, persona) {
             Ok(mail) => mail,
-            // Owners and persona are checked addresses and the text is bounded, so this is a bug of ours: the facts stay
-            // listed, and the other causes are told.
+            // Owners and persona have checked addresses and the text is bounded, so this is a bug
+            // of ours: the notices stay listed, and the other causes are mailed.
             Err(error) => {
-                tracing::error!(cause = untold.cause, %error, "a notice cannot be made a mail");
+                tracing::error!(cause = pending.cause, %error, "a notice cannot be made a mail");
                 return Ok(false);
             }
         };
         let delivery = mail.delivery.id.clone();
-        match self.store.tell_notices(untold, mail).await {
+        match self.store.tell_notices(pending, mail).await {
             Ok(()) => {
-                tracing::warn!(%delivery, cause = untold.cause, facts = untold.count, "the owner is told");
+                tracing::warn!(%delivery, cause = pending.cause, facts = pending.count, "the owner is told");
                 Ok(true)
             }
             Err(StoreError::WrongState { .. }) => Ok(false),
@@ -169,11 +175,15 @@ impl Notices {
         }
     }
 
-    /// The mail with its frozen bytes, as it will be stored and sent.
-    fn compose(&self, untold: &Untold, persona: &Persona) -> std::result::Result<NoticeMail, Unmailable> {
+    /// Builds the mail with its final bytes, as it will be stored and sent.
+    fn compose(
+        &self,
+        pending: &PendingNotices,
+        persona: &Persona,
+    ) -> std::result::Result<NoticeMail, Unmailable> {
         let clock = self.store.clock();
         let id = MessageId::new(clock.new_id());
-        let before = untold.before.as_ref();
+        let before = pending.before.as_ref();
         let message_id = mime::new_message_id(id.as_str(), persona.address.domain());
         let key = self.config.loop_key.as_ref().unwrap_or(self.store.loop_key());
         let outgoing = Outgoing {
@@ -184,13 +194,13 @@ impl Notices {
             from: persona.address.clone(),
             to: self.owners.clone(),
             cc: Vec::new(),
-            subject: letter::subject(untold),
+            subject: letter::subject(pending),
             in_reply_to: before.map(|mail| mail.rfc_message_id.clone()),
             references: before.map_or_else(Vec::new, |mail| {
                 mime::reply_references(&mail.references, Some(&mail.rfc_message_id))
             }),
             automatic: Automatic::Generated,
-            body_markdown: letter::body(untold),
+            body_markdown: letter::body(pending),
             attachments: Vec::new(),
         };
         let bytes = mime::compose(&outgoing)?;
@@ -203,16 +213,16 @@ impl Notices {
             recipients: self.owners.iter().map(Address::to_string).collect(),
             bytes: self.config.gateway.signers.seal(bytes, &outgoing.from, outgoing.date)?,
         };
-        let place = self.place(untold, &outgoing);
+        let place = self.place(pending, &outgoing);
         Ok(NoticeMail { persona: persona.id.clone(), id, place, content: content(&outgoing), delivery })
     }
 
-    /// The thread of the cause, as long as nobody but the owners reads it: one whom an owner has copied in meanwhile
-    /// must not learn of other people's mail.
-    fn place(&self, untold: &Untold, outgoing: &Outgoing) -> Place {
+    /// The thread of the cause, as long as only owners participate: a participant whom an owner has
+    /// added meanwhile must not learn of other people's mail.
+    fn place(&self, pending: &PendingNotices, outgoing: &Outgoing) -> Place {
         let clock = self.store.clock();
         let owners: Vec<String> = self.owners.iter().map(Address::key).collect();
-        let is_private = untold
+        let is_private = pending
             .before
             .as_ref()
             .is_some_and(|mail| mail.readers.iter().all(|reader| owners.contains(reader)));
@@ -221,7 +231,7 @@ impl Notices {
             joins_as: owners.first().filter(|_| is_private).cloned(),
             participants: owners,
             joins_only: None,
-            vouched: true,
+            authenticated: true,
             replaces: None,
             new_conversation: ConversationId::new(clock.new_id()),
             new_thread: ThreadId::new(clock.new_id()),
@@ -229,7 +239,7 @@ impl Notices {
     }
 }
 
-/// Why a notice is not a mail.
+/// Error of composing the mail of a notice.
 #[derive(Debug, thiserror::Error)]
 enum Unmailable {
     #[error(transparent)]
@@ -250,7 +260,7 @@ fn readers(config: &Config) -> Vec<Address> {
     readers
 }
 
-/// In whose name a fact is told: the persona that it is about, else the one that is configured to speak for the engine,
+/// Persona that sends a notice: the one that it is about, else the one configured for the engine,
 /// else the first.
 fn speaker<'c>(config: &'c Config, about: Option<&crate::domain::PersonaId>) -> Option<&'c Persona> {
     let named = about.and_then(|id| config.personas.get(id));
@@ -258,7 +268,7 @@ fn speaker<'c>(config: &'c Config, about: Option<&crate::domain::PersonaId>) -> 
     named.or_else(configured).or_else(|| config.personas.iter().next())
 }
 
-/// The stored message is the mail that is sent.
+/// Content of the stored message, equal to the mail that is sent.
 fn content(outgoing: &Outgoing) -> Content {
     let to: Vec<String> = outgoing.to.iter().map(Address::to_string).collect();
     Content {

@@ -1,27 +1,29 @@
-//! Our tools for an agent: `attache mcp serve --run ID`, a server of the Model Context Protocol on stdin and stdout.
+//! Our tools for an agent: `attache mcp serve --run ID`, a server of the Model Context Protocol on
+//! stdin and stdout.
 //!
-//! It is a process of its own, which the agent starts and which works beside the engine on the same database. What it
-//! may do is what the engine's own loop may do for that run, through the same gate, and only for as long as the engine
-//! works on that run: every write is fenced by the run's state and the engine's epoch.
+//! It is a process of its own, which the agent starts and which shares the database with the
+//! engine. It has the permissions of the engine's own loop for that run, by the tool policy, and
+//! only while the engine works on that run: every write is fenced by the run's state and the
+//! engine's epoch.
 
 mod service;
 
 use crate::config::Config;
 use crate::domain::RunId;
-use crate::harness::desk::{Desk, DeskError, RunError};
+use crate::runs::deps::{DepsError, RunError, WorkerDeps};
 use crate::store::{Store, StoreError};
 use rmcp::service::ServerInitializeError;
 use service::Toolbox;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Why the tools of a run cannot be offered.
+/// Reason why the tools of a run cannot be offered.
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {
     #[error("cannot offer the tools of this run")]
     Store(#[from] StoreError),
     #[error("cannot offer the tools of this run")]
-    Desk(#[from] DeskError),
+    WorkerDeps(#[from] DepsError),
     #[error("cannot offer the tools of this run")]
     Run(#[source] RunError),
     #[error("the agent did not begin as the protocol says")]
@@ -32,20 +34,20 @@ pub enum McpError {
 
 /// Serves on stdin and stdout until the agent closes them.
 ///
-/// `store` is open beside the engine that works on the run. Errors: the run is not being worked on.
+/// `store` is shared with the engine that works on the run. Errors: the run is not being worked on.
 pub async fn serve(store: Store, config: Config, run: &RunId) -> Result<(), McpError> {
-    let desk = Desk::without_providers(store, Arc::new(config), Arc::default())?;
-    serve_over(rmcp::transport::stdio(), desk, run).await
+    let deps = WorkerDeps::without_providers(store, Arc::new(config), Arc::default())?;
+    serve_over(rmcp::transport::stdio(), deps, run).await
 }
 
-/// Serves the tools of `desk` over any pipes, as [`serve`] does.
-pub async fn serve_over<R, W>(pipes: (R, W), desk: Desk, run: &RunId) -> Result<(), McpError>
+/// Serves the tools of `deps` over any pipes, as [`serve`] does.
+pub async fn serve_over<R, W>(pipes: (R, W), deps: WorkerDeps, run: &RunId) -> Result<(), McpError>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let run = desk.store.running_run(run).await?;
-    let toolbox = Toolbox::open(desk, run).await.map_err(McpError::Run)?;
+    let run = deps.store.running_run(run).await?;
+    let toolbox = Toolbox::open(deps, run).await.map_err(McpError::Run)?;
     let server = match rmcp::serve_server(toolbox, pipes).await {
         Ok(server) => server,
         // Agents start servers that they then do not need.

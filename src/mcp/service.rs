@@ -1,15 +1,15 @@
-//! The tools of one run as MCP has them. A call is recorded before it is executed, its result with its effect.
+//! Tools of one run over MCP. A call is recorded before it is executed, its result with its effect.
 
 use crate::config::Persona;
+use crate::context::resolvers::Subject;
+use crate::context::resolvers::words::WordsRead;
 use crate::domain::ErrorClass;
-use crate::harness::desk::{Desk, RunError};
-use crate::harness::gate::{self, Asked, Gate, Verdict};
-use crate::harness::label::RunLabel;
-use crate::harness::providers::ToolArgs;
-use crate::harness::reply;
-use crate::harness::resolvers::Subject;
-use crate::harness::resolvers::words::WordsRead;
-use crate::harness::work::words_of_context;
+use crate::providers::ToolArgs;
+use crate::runs::deps::{RunError, WorkerDeps};
+use crate::runs::label::RunLabel;
+use crate::runs::reply;
+use crate::runs::tool_policy::{self, Asked, ToolCallContext, Verdict};
+use crate::runs::work::words_of_context;
 use crate::store::{ClaimedRun, Entry, Executor, NewCall, PersonaStore, RunKey, Step, StepKind, StoreError};
 use crate::tools::{Tool, ToolClass};
 use rmcp::model::{
@@ -22,94 +22,96 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// What one run may do.
+/// Tools and permissions of one run.
 pub struct Toolbox {
-    desk: Desk,
+    deps: WorkerDeps,
     run: ClaimedRun,
     key: RunKey,
     store: PersonaStore,
     persona: Persona,
     subject: Subject,
-    /// Of the run as its agent was asked.
+    /// Label of the run when its agent was asked.
     label: RunLabel,
     tools: Vec<&'static dyn Tool>,
     cancel: CancellationToken,
-    /// Agents call tools side by side; here one follows the other, as in the engine's own loop.
+    /// Agents call tools concurrently; here one call follows the other, as in the engine's own
+    /// loop.
     turn: Mutex<()>,
 }
 
 impl Toolbox {
-    /// Loads what the run is about.
-    pub async fn open(desk: Desk, run: ClaimedRun) -> Result<Self, RunError> {
-        let store = desk.store.persona(&run.persona);
-        let about = store.trigger_message(&run.trigger_message, &desk.config.gateway.owners).await?;
+    /// Loads the subject of the run.
+    pub async fn open(deps: WorkerDeps, run: ClaimedRun) -> Result<Self, RunError> {
+        let store = deps.store.persona(&run.persona);
+        let about = store.trigger_message(&run.trigger_message, &deps.config.gateway.owners).await?;
         let subject = Subject::of(run.trigger, about);
-        let persona = desk.persona(&run.persona)?;
-        let held_to = desk.terms_of(&run).await?;
+        let persona = deps.persona(&run.persona)?;
+        let run_options = deps.options_of(&run).await?;
         let first_request = store.journal_so_far(&run.id).await?.first_request_json;
         let words = first_request.map_or(Ok(WordsRead::default()), |json| words_of_context(&json))?;
         let label = RunLabel::of(&subject);
-        let (persona, tools) = (persona.clone(), desk.tools(persona, &held_to.run_terms, label));
+        let (persona, tools) = (persona.clone(), deps.tools(persona, &run_options.run_options, label));
         let key = RunKey { run: run.id.clone(), trigger_message: run.trigger_message.clone() };
         let cancel = CancellationToken::new();
         let label = label.having_read(words);
-        Ok(Self { desk, run, key, store, persona, subject, label, tools, cancel, turn: Mutex::new(()) })
+        Ok(Self { deps, run, key, store, persona, subject, label, tools, cancel, turn: Mutex::new(()) })
     }
 
-    /// Executes one call through the gate; gives its recorded result.
+    /// Executes one call through the tool policy; returns its recorded result.
     async fn call(&self, name: &str, args: JsonObject) -> Result<String, RunError> {
         let _alone = self.turn.lock().await;
         let args = ToolArgs::of(args);
         let (mails, replied) = self.store.mails_so_far(&self.run.id).await?;
         let label = self.label.after_all(&self.store.steps_of_run(&self.run.id).await?);
-        let gate = self.gate(label, mails as usize, replied);
-        let policy = reply::mail_policy(&gate).await?;
-        // A call that is cut off here is not taken up again, because the agent's loop is not ours; but what it would have left
-        // is written down, so that its owner is told and its file is known.
+        let ctx = self.ctx(label, mails as usize, replied);
+        let policy = reply::mail_policy(&ctx).await?;
+        // A call that is cut off here is not resumed, because the agent's loop is not ours; but its
+        // expected effects are recorded, so that its owner is notified and its file is known.
         let asked = Asked { id: "", name, args: &args, begun: None };
         let call = NewCall {
             executor: Executor::Engine,
             tool_name: name.to_owned(),
-            payload_json: gate::call_payload(&args, gate::begin(&gate, asked, &policy).await),
+            payload_json: tool_policy::call_payload(&args, tool_policy::begin(&ctx, asked, &policy).await),
         };
         let id = self.store.record_call(&self.key, call).await?;
         let verdict = match self.store.calls_so_far(&self.run.id).await? {
-            calls if calls > self.desk.config.inference.budget.tool_calls_max => gate::used_up(),
+            calls if calls > self.deps.config.inference.budget.tool_calls_max => tool_policy::used_up(),
             _ => {
                 let asked = Asked { id: &id, ..asked };
                 match self.tools.iter().find(|tool| tool.name() == name) {
-                    Some(tool) if self.asks_again(*tool, asked).await? => gate::not_again(),
-                    _ => gate::execute(&gate, asked, &policy).await?,
+                    Some(tool) if self.asks_again(*tool, asked).await? => tool_policy::not_again(),
+                    _ => tool_policy::execute(&ctx, asked, &policy).await?,
                 }
             }
         };
-        match self.conclude(&gate, name, &id, verdict).await {
-            // Another server of this run has sent the last one meanwhile.
+        match self.conclude(&ctx, name, &id, verdict).await {
+            // Another server of this run has sent the last permitted mail meanwhile.
             Err(RunError::Store(StoreError::MailsUsedUp { max })) => {
-                self.conclude(&gate, name, &id, gate::no_more_mails(max)).await
+                self.conclude(&ctx, name, &id, tool_policy::no_more_mails(max)).await
             }
             concluded => concluded,
         }
     }
 
-    /// Whether this asks for what may have happened already, of a tool that must not be run twice.
+    /// Reports whether this call repeats one with an unknown outcome, of a tool that must not be
+    /// run twice.
     async fn asks_again(&self, tool: &dyn Tool, asked: Asked<'_>) -> Result<bool, RunError> {
         if tool.class() != ToolClass::Once {
             return Ok(false);
         }
         let steps = self.store.steps_of_run(&self.run.id).await?;
-        Ok(gate::asks_again(tool, &steps, asked.name, asked.args))
+        Ok(tool_policy::asks_again(tool, &steps, asked.name, asked.args))
     }
 
     /// Commits a call's result with its effect, all or nothing.
     async fn conclude(
         &self,
-        gate: &Gate<'_>,
+        ctx: &ToolCallContext<'_>,
         name: &str,
         id: &str,
         verdict: Verdict,
     ) -> Result<String, RunError> {
-        let (payload, outcome, _ends_the_run) = gate::settle(verdict, name);
+        let (payload, outcome, _ends_the_run) = tool_policy::finish(verdict, name);
         let mut entries = vec![Entry::Step(Step {
             kind: StepKind::Result,
             executor: Executor::Engine,
@@ -118,15 +120,15 @@ impl Toolbox {
             payload_json: payload.clone(),
         })];
         if let Some(draft) = outcome.and_then(|outcome| outcome.mail) {
-            entries.push(Entry::Mail(Box::new(reply::outbound(gate, draft)?)));
+            entries.push(Entry::Mail(Box::new(reply::outbound(ctx, draft)?)));
         }
         self.store.journal(&self.key, entries).await?;
         Ok(payload)
     }
 
-    fn gate(&self, label: RunLabel, mails_sent: usize, replied: bool) -> Gate<'_> {
-        Gate {
-            desk: &self.desk,
+    fn ctx(&self, label: RunLabel, mails_sent: usize, replied: bool) -> ToolCallContext<'_> {
+        ToolCallContext {
+            deps: &self.deps,
             run: &self.run,
             persona: &self.persona,
             subject: &self.subject,
@@ -165,7 +167,7 @@ impl ServerHandler for Toolbox {
             not_done(&request.name, &error)
         });
         let content = vec![ContentBlock::text(payload.clone())];
-        let result = match gate::is_failure(&payload) {
+        let result = match tool_policy::is_failure(&payload) {
             true => CallToolResult::error(content),
             false => CallToolResult::success(content),
         };
@@ -182,7 +184,8 @@ fn described(tool: &dyn Tool) -> rmcp::model::Tool {
     rmcp::model::Tool::new(tool.name(), tool.description(), schema).with_annotations(hints)
 }
 
-/// For the agent: why nothing was done. What is wrong with our database is for our log only.
+/// Formats the reason for the agent why nothing was done. A failure of our database goes to our log
+/// only.
 fn not_done(name: &str, error: &RunError) -> String {
     let message = match error.class() {
         ErrorClass::Store => {
@@ -191,6 +194,6 @@ fn not_done(name: &str, error: &RunError) -> String {
         _ => "nothing was done: the call cannot be executed here",
     };
     let verdict = Verdict::Failed { code: "not_done", message: message.to_owned() };
-    let (payload, ..) = gate::settle(verdict, name);
+    let (payload, ..) = tool_policy::finish(verdict, name);
     payload
 }

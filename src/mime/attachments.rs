@@ -31,23 +31,24 @@ fn attachment(parts: &[Part<'_>], part: &Part<'_>, number: usize, names: &mut Na
     }
 }
 
-/// What the sender called it: the file name of the disposition, else the name of the type (RFC 2183 section 2.3).
+/// Returns the sender's name of a part: the file name of the disposition, else the name of the type
+/// (RFC 2183 section 2.3).
 pub(super) fn declared_name(part: &Part<'_>) -> String {
     let disposition = part.fields.content_type("content-disposition");
     let filename = disposition.as_ref().and_then(|d| d.attribute("filename"));
     filename.or_else(|| part.parameter("name")).unwrap_or_default().to_owned()
 }
 
-/// The forwarded message's subject as a file name; empty when it has none.
+/// Returns the forwarded message's subject as a file name; empty when it has none.
 fn subject_name(parts: &[Part<'_>], part: &Part<'_>) -> String {
     let inner = part.children.first().and_then(|child| parts.get(*child));
     let subject = inner.and_then(|inner| inner.fields.text("subject")).unwrap_or_default();
-    // A slash in a subject is no path.
+    // A slash in a subject is not a path separator.
     let subject = subject.replace(['/', '\\'], "-");
     if subject.trim().is_empty() { String::new() } else { format!("{}.eml", subject.trim()) }
 }
 
-/// For parts without a name: an extension that programs know, or `bin`.
+/// Returns the extension for a part without a name: one that programs know, or `bin`.
 fn extension(media: &str) -> &'static str {
     match media {
         "text/plain" => "txt",

@@ -1,4 +1,4 @@
-//! Which parts of a letter are its words, and how they read one after the other.
+//! Selects the parts of a letter that are its readable text, and joins them.
 
 use super::attachments::declared_name;
 use super::html::{self, Fidelity};
@@ -6,26 +6,26 @@ use super::limits::ParseLimits;
 use super::structure::{Kind, Part};
 use super::transfer;
 
-/// The words of a letter, and the parts that are none.
+/// The readable text of a letter, and its other parts.
 #[derive(Debug, Default)]
 pub(super) struct Body {
     /// Every inline `text/plain` part outside forwarded messages, joined.
     pub(super) plain: String,
     /// Every inline `text/html` part outside forwarded messages, joined.
     pub(super) html: Option<String>,
-    /// How the letter's own words read: of alternatives the plain one, of HTML its text.
+    /// Readable text of the letter itself: of alternatives the plain one, of HTML its text.
     pub(super) own: String,
-    /// Messages inside the letter, rendered with their own headers, in order.
+    /// Forwarded messages, rendered with their own headers, in order.
     pub(super) forwarded: Vec<String>,
     /// Indices of the letter's own attachments, in order.
     pub(super) attachments: Vec<usize>,
-    /// Indices of attachments of messages inside the letter.
+    /// Indices of attachments of forwarded messages.
     pub(super) inner_attachments: Vec<usize>,
     /// Some HTML was stripped of its tags without being understood.
     pub(super) html_stripped: bool,
 }
 
-/// Reads a letter that was taken apart.
+/// Reads the parts of a letter.
 pub(super) fn read(parts: &[Part<'_>], limits: &ParseLimits) -> Body {
     let mut reader = Reader { parts, limits, texts: Vec::new(), body: Body::default() };
     reader.texts = parts.iter().map(|part| is_inline_text(part).then(|| transfer::text(part))).collect();
@@ -35,10 +35,10 @@ pub(super) fn read(parts: &[Part<'_>], limits: &ParseLimits) -> Body {
     reader.body
 }
 
-/// Text that is shown where it stands, not offered as a file.
+/// Reports whether a part is text to be shown in place and not a file.
 fn is_inline_text(part: &Part<'_>) -> bool {
     let is_text = matches!(part.media.as_str(), "text/plain" | "text/html");
-    // A multipart without a single delimiter shows what it holds (RFC 2046 asks for nothing here).
+    // A multipart without a single delimiter is shown as text (RFC 2046 has no rule for it).
     let is_broken = part.kind == Kind::Multipart && part.children.is_empty();
     (is_text || is_broken) && !is_file(part)
 }
@@ -57,7 +57,8 @@ struct Reader<'p> {
 }
 
 impl Reader<'_> {
-    /// The text of a part and of what is inside it. Recursion is bounded by the depth limit of the walk.
+    /// Returns the text of a part and of its children. Recursion is bounded by the depth limit of
+    /// the walk.
     fn readable(&mut self, index: usize, is_own: bool) -> String {
         let Some(part) = self.parts.get(index) else { return String::new() };
         match part.kind {
@@ -94,8 +95,8 @@ impl Reader<'_> {
         readable
     }
 
-    /// The alternative to read: the first that has plain words, else the last that has any (RFC 2046 section 5.1.4
-    /// puts the richest last).
+    /// Returns the alternative to read: the first with plain text, else the last with any text (RFC
+    /// 2046 section 5.1.4 puts the richest last).
     fn best_alternative(&self, children: &[usize]) -> Option<usize> {
         let plain = children.iter().find(|child| self.has_words(**child, "text/plain"));
         let rich = || children.iter().rev().find(|child| self.has_words(**child, "text/html"));
@@ -109,7 +110,7 @@ impl Reader<'_> {
         says || part.children.iter().any(|child| self.has_words(*child, media))
     }
 
-    /// A message inside the letter: its headers, its text, the names of its files.
+    /// Renders a forwarded message: its headers, its text, the names of its files.
     fn forwarded(&mut self, index: usize) -> String {
         let child = self.parts.get(index).and_then(|part| part.children.first()).copied();
         let Some(inner) = child.and_then(|child| self.parts.get(child)) else { return String::new() };
@@ -149,7 +150,7 @@ impl Reader<'_> {
     }
 }
 
-/// Texts below each other, a blank line between them; blank ones and blank edges are left out.
+/// Joins texts with a blank line between them; blank texts and blank edges are left out.
 pub(super) fn joined(texts: impl IntoIterator<Item = String>) -> String {
     let blank_edges = |text: String| {
         let start = text.find(|c: char| !c.is_whitespace()).unwrap_or(text.len());

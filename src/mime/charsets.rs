@@ -1,14 +1,14 @@
-//! From bytes in a charset to text: what the label says, unless the bytes say that it cannot be.
+//! From bytes in a charset to text: by the label, unless the bytes contradict it.
 
 use mail_parser::decoders::charsets::map::charset_decoder;
 
-/// Decodes `bytes` by a charset's label. Without a usable label they are UTF-8 if they look like it, else Windows-1252,
-/// as mail readers guess.
+/// Decodes `bytes` by a charset's label. Without a usable label they are UTF-8 if they look like
+/// it, else Windows-1252, as mail readers guess.
 pub(super) fn decoded(label: &str, bytes: &[u8]) -> String {
     let label = label.trim().to_ascii_lowercase();
-    // Programs that never thought about charsets say ASCII, whatever they send.
+    // Programs without charset support write ASCII as the label of any bytes.
     let is_silent = matches!(label.as_str(), "us-ascii" | "ascii");
-    // A charset of seven bits has no such bytes: the program converted the text and left the label.
+    // A seven-bit charset has no such bytes: the program converted the text and left the label.
     let is_impossible = is_seven_bit(&label) && !bytes.is_ascii();
     let name = name_in_library(&label);
     match charset_decoder(name.as_bytes()).filter(|_| !is_silent && !is_impossible) {
@@ -20,8 +20,8 @@ pub(super) fn decoded(label: &str, bytes: &[u8]) -> String {
 
 const ISO_2022_JP: &str = "iso-2022-jp";
 
-/// Without escape sequences that switch to a set of which nothing follows. They are harmless and common, where texts were
-/// put together; the library takes them for an attack, as browsers do.
+/// Removes escape sequences that switch to a set from which no character follows. They are harmless
+/// and common where texts were put together; the library takes them for an attack, as browsers do.
 fn without_idle_escapes(bytes: &[u8]) -> Vec<u8> {
     const ESCAPE: u8 = 0x1b;
     let (mut kept, mut rest) = (Vec::with_capacity(bytes.len()), bytes);
@@ -37,14 +37,15 @@ fn without_idle_escapes(bytes: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// Charsets whose texts are switched by escape sequences of ASCII (RFC 1468, RFC 1557, RFC 1842, RFC 2152).
+/// Reports whether the charset switches by ASCII escape sequences (RFC 1468, RFC 1557, RFC 1842,
+/// RFC 2152).
 fn is_seven_bit(label: &str) -> bool {
     ["iso-2022-", "csiso2022", "hz-gb", "utf-7", "unicode-1-1-utf-7"]
         .iter()
         .any(|name| label.starts_with(name))
 }
 
-/// Extensions of ISO-2022-JP under the one name that the library knows.
+/// Maps the extensions of ISO-2022-JP to the one name that the library knows.
 fn name_in_library(label: &str) -> &str {
     const JAPANESE: [&str; 4] = [ISO_2022_JP, "cp50220", "cp50221", "cp50222"];
     if JAPANESE.iter().any(|name| label.starts_with(name)) { ISO_2022_JP } else { label }
@@ -55,8 +56,9 @@ fn guessed(bytes: &[u8]) -> String {
     decode.map_or_else(|| String::from_utf8_lossy(bytes).into_owned(), |decode| decode(bytes))
 }
 
-/// Whether more of the bytes beyond ASCII make characters of UTF-8 than do not: a byte that was damaged or cut on the
-/// way must not take the rest of the text along. In Windows-1252 such characters would be accidents like `Ã©`.
+/// Reports whether more of the bytes beyond ASCII form UTF-8 characters than do not: one byte that
+/// was damaged or cut in transit must not decide for the rest of the text. In Windows-1252 such
+/// characters would be accidents like `Ã©`.
 fn is_mostly_utf8(bytes: &[u8]) -> bool {
     let (mut characters, mut strays) = (0_usize, 0_usize);
     for chunk in bytes.utf8_chunks() {

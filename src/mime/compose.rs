@@ -1,8 +1,9 @@
 //! The frozen bytes of one mail of ours.
 //!
-//! Pure: Message-ID, Date and MIME boundaries come from the arguments, so a resend is byte for byte the first copy.
-//! lettre builds the MIME parts. The header is written here: lettre's builder asks the clock for a Date that it cannot
-//! read, leaves text that looks like an encoded word as it is, and passes a bare CR of the body through.
+//! Pure: Message-ID, Date and MIME boundaries come from the arguments, so a resend is byte for byte
+//! the first copy. lettre builds the MIME parts. The header is written here: lettre's builder asks
+//! the clock for a Date that it cannot read, leaves text that looks like an encoded word as it is,
+//! and passes a bare CR of the body through.
 
 use super::fields::one_line;
 use super::filename::Names;
@@ -13,23 +14,23 @@ use crate::domain::{Address, Timestamp, sha256_hex};
 use lettre::message::header::{ContentDisposition, ContentTransferEncoding, ContentType};
 use lettre::message::{Body, MultiPart, SinglePart};
 
-/// Why we write, in the words of RFC 3834 section 5. Every mail of the engine is one of the two.
+/// Kind of automatic mail by RFC 3834 section 5. Every mail of the engine is one of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Automatic {
-    /// An answer to somebody's mail.
+    /// An answer to a letter.
     Replied,
     /// Written on a schedule or on the engine's own initiative.
     Generated,
 }
 
-/// The field by which we know our own mail again, and how many personas had a hand in it (see [`crate::domain::LoopKey`]).
+/// Header field of every mail of ours, with its loop token (see [`crate::domain::LoopKey`]).
 pub const LOOP_FIELD: &str = "Attache-Loop";
 
-/// What recipients' servers are asked not to send back (MS-OXCMAIL section 2.1.3.2.20). `All` would include `NDR`, the
-/// bounces that tell us what became of a mail.
+/// Automatic responses that recipients' servers are asked to suppress (MS-OXCMAIL section
+/// 2.1.3.2.20). `All` would include `NDR`, the bounces by which a failed delivery is known.
 const SUPPRESSED: &str = "DR, RN, NRN, OOF, AutoReply";
 
-/// A file that goes with a mail. `message/*` and `multipart/*` are sent as `application/octet-stream`.
+/// A file attached to a mail. `message/*` and `multipart/*` are sent as `application/octet-stream`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutgoingAttachment {
     pub filename: String,
@@ -37,7 +38,8 @@ pub struct OutgoingAttachment {
     pub bytes: Vec<u8>,
 }
 
-/// One mail before it is bytes. There is no Bcc: blind recipients belong to the envelope only.
+/// Content of a mail before it is composed. There is no Bcc: blind recipients belong to the
+/// envelope only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
     /// Without angle brackets; see [`super::new_message_id`].
@@ -49,11 +51,12 @@ pub struct Outgoing {
     pub to: Vec<Address>,
     pub cc: Vec<Address>,
     pub subject: String,
-    /// Ids without brackets. Those that cannot stand in a header are left out: they came from a stranger's mail.
+    /// Ids without brackets. Ids that are not legal in a header are left out: they came from a
+    /// stranger's mail.
     pub in_reply_to: Option<String>,
     pub references: Vec<String>,
     pub automatic: Automatic,
-    /// A sealed note for ourselves, of [`LOOP_FIELD`].
+    /// Sealed loop token, the value of [`LOOP_FIELD`].
     pub loop_token: Option<String>,
     pub body_markdown: String,
     pub attachments: Vec<OutgoingAttachment>,
@@ -67,19 +70,19 @@ pub enum ComposeError {
     BadMessageId(String),
     #[error("the text has {bytes} bytes, the limit is {max}")]
     TextTooLarge { bytes: usize, max: usize },
-    /// A fault of ours: the bytes broke a rule of the wire and must not be sent.
+    /// A bug of ours: the bytes break a line rule and must not be sent.
     #[error("the composed bytes break the line rules of RFC 5322 section 2.1.1")]
     Malformed,
 }
 
-/// Longest text of one mail.
+/// Longest text of one mail, in bytes.
 const TEXT_BYTES_MAX: usize = 1024 * 1024;
 const SUBJECT_CHARS_MAX: usize = 900;
 const NAME_CHARS_MAX: usize = 200;
 const ID_CHARS_MAX: usize = 900;
 const LINE_BYTES_MAX: usize = 998;
 
-/// Writes a mail as it goes over the wire, before dot-stuffing.
+/// Composes the bytes of a mail as SMTP sends them, before dot-stuffing.
 pub fn compose(mail: &Outgoing) -> Result<Vec<u8>, ComposeError> {
     if mail.to.is_empty() && mail.cc.is_empty() {
         return Err(ComposeError::NoRecipient);
@@ -115,7 +118,7 @@ fn headers(mail: &Outgoing) -> Result<String, ComposeError> {
         ("Subject", wire::unstructured(&cut(&mail.subject, SUBJECT_CHARS_MAX), "Subject".len())),
         ("Message-ID", format!("<{}>", mail.message_id)),
         ("In-Reply-To", mail.in_reply_to.as_ref().and_then(bracketed).unwrap_or_default()),
-        // One id per line: no fold can fall into an id, no line can grow too long.
+        // One id per line: no fold falls into an id, no line grows too long.
         ("References", references.join("\r\n ")),
         ("Auto-Submitted", automatic.to_owned()),
         ("X-Auto-Response-Suppress", SUPPRESSED.to_owned()),
@@ -126,7 +129,7 @@ fn headers(mail: &Outgoing) -> Result<String, ComposeError> {
     Ok(written.map(|(name, value)| format!("{name}: {value}\r\n")).collect())
 }
 
-/// What can stand between angle brackets without ending them, the line or the header.
+/// Reports whether an id between angle brackets ends neither them, nor the line, nor the header.
 fn is_safe_id(id: &str) -> bool {
     !id.is_empty()
         && id.len() <= ID_CHARS_MAX
@@ -152,7 +155,8 @@ fn content(mail: &Outgoing) -> MultiPart {
     })
 }
 
-/// Depends on everything between the boundaries, so that no text can be written that contains its own.
+/// Returns a boundary derived from everything between the boundaries, so that no text can contain
+/// its own boundary.
 fn boundary(mail: &Outgoing) -> String {
     let written = [mail.message_id.as_bytes(), mail.body_markdown.as_bytes()];
     let files = mail.attachments.iter().map(|file| file.bytes.as_slice());
@@ -165,7 +169,8 @@ fn text_part(text: &str, content_type: ContentType) -> SinglePart {
     SinglePart::builder().header(content_type).body(quoted_printable(text))
 }
 
-/// Quoted-printable, whatever the text: pure ASCII of short lines even after relays that rewrap.
+/// Encodes as quoted-printable, whatever the text: pure ASCII of short lines even after relays that
+/// rewrap.
 fn quoted_printable(text: &str) -> Body {
     let encoding = ContentTransferEncoding::QuotedPrintable;
     let encoded = match Body::new_with_encoding(text.replace('\n', "\r\n"), encoding) {
@@ -173,7 +178,7 @@ fn quoted_printable(text: &str) -> Body {
         // lettre refuses only 7bit and 8bit, never this encoding.
         Err(unencoded) => unencoded,
     };
-    // A lone dot ends the data of a careless relay (RFC 5321 section 4.5.2).
+    // A lone dot ends the data at a relay without dot-stuffing (RFC 5321 section 4.5.2).
     let lines = encoded.split_inclusive(|b| *b == b'\n');
     let safe = lines.flat_map(|line| if line.trim_ascii_end() == b"." { &b"=2E\r\n"[..] } else { line });
     Body::dangerous_pre_encoded(safe.copied().collect(), encoding)
@@ -190,7 +195,8 @@ fn attachment_part(file: &OutgoingAttachment, filename: &str) -> SinglePart {
         .body(body)
 }
 
-/// RFC 2046 section 5.2.1 forbids base64 for messages, and a multipart would be taken apart.
+/// Returns the media type of an attachment: RFC 2046 section 5.2.1 forbids base64 for messages, and
+/// a receiver would parse a multipart.
 fn content_type(declared: &str) -> ContentType {
     let lower = declared.trim().to_ascii_lowercase();
     let is_plain = lower.len() <= 100 && lower.bytes().all(|b| b.is_ascii_graphic());
@@ -201,7 +207,8 @@ fn content_type(declared: &str) -> ContentType {
 
 const OCTETS: &str = "application/octet-stream";
 
-/// RFC 5322 sections 2.1.1 and 2.3: lines end in CRLF, CR and LF stand nowhere else, no line is longer than 998.
+/// Reports whether the bytes keep RFC 5322 sections 2.1.1 and 2.3: lines end in CRLF, CR and LF
+/// stand nowhere else, no line is longer than 998.
 fn keeps_line_rules(bytes: &[u8]) -> bool {
     let Some(all) = bytes.strip_suffix(b"\r\n") else { return false };
     let mut lines = all.split(|b| *b == b'\n').peekable();

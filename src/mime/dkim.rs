@@ -1,8 +1,10 @@
-//! DKIM signatures of our own mail (RFC 6376; Ed25519 by RFC 8463), made when a mail's bytes are frozen.
+//! DKIM signatures of our own mail (RFC 6376; Ed25519 by RFC 8463), made when a mail's bytes are
+//! frozen.
 //!
-//! mail-auth canonicalises, hashes and signs. Its own `sign` is not used: it asks the system's clock for `t=`, while
-//! frozen bytes follow from their arguments alone. Both algorithms are deterministic, so the same mail signed twice is
-//! the same bytes. Absent on purpose: key files (the configuration reads them), DNS, verification.
+//! mail-auth canonicalises, hashes and signs. Its own `sign` is not used: it asks the system's
+//! clock for `t=`, while frozen bytes follow from their arguments alone. Both algorithms are
+//! deterministic, so the same mail signed twice is the same bytes. Absent on purpose: key files
+//! (the configuration reads them), DNS, verification.
 
 use crate::domain::{Address, Timestamp};
 use base64::Engine;
@@ -16,8 +18,9 @@ use rustls::pki_types::pem::PemObject;
 use std::fmt;
 use std::sync::Arc;
 
-/// What is signed. A field that is there is named once more than it occurs, so that nobody can add another one; one
-/// that is absent is named once, for the same reason (RFC 6376 section 5.4.2).
+/// Fields that are signed. A field that is present is named once more than it occurs, so that no
+/// further one can be added; an absent field is named once, for the same reason (RFC 6376 section
+/// 5.4.2).
 const SIGNED: [&str; 14] = [
     "From",
     "To",
@@ -44,13 +47,13 @@ const RSA_ALGORITHM: [u8; 15] =
 #[derive(Debug, Clone, Default)]
 pub struct Signers(Arc<[Signer]>);
 
-/// One private key, and where its public half is published.
+/// A private key, and the DNS name of its public half.
 pub struct Signer {
-    /// Lower case.
+    /// Signing domain, lower case.
     domain: String,
     selector: String,
     key: DkimKey,
-    /// As in the `p=` tag, before base64.
+    /// Public key as in the `p=` tag, before base64.
     public: Vec<u8>,
 }
 
@@ -62,17 +65,17 @@ pub enum KeyError {
     Unusable,
 }
 
-/// A fault of ours: mail that was composed here can always be signed.
+/// A bug of ours: mail that was composed here can always be signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot sign: {0}")]
 pub struct SignError(String);
 
-/// The TXT record that lets others verify a [`Signer`].
+/// The TXT record by which verifiers find the public key of a [`Signer`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRecord {
-    /// Without the final dot.
+    /// DNS name without the final dot.
     pub name: String,
-    /// `v=DKIM1; …`; longer than one character string may be.
+    /// `v=DKIM1; …`; may be longer than one character string of a TXT record.
     pub text: String,
 }
 
@@ -86,13 +89,14 @@ impl Signers {
     pub fn iter(&self) -> impl Iterator<Item = &Signer> {
         self.0.iter()
     }
-    /// Whether mail from this domain (lower case) is signed.
+    /// Reports whether mail from this domain (lower case) is signed.
     pub fn covers(&self, domain: &str) -> bool {
         self.0.iter().any(|signer| signer.domain == domain)
     }
 
-    /// Puts one signature for every key of the sender's domain on top of a mail. Without such a key the mail stays as
-    /// it is: a signature of another domain would vouch for nothing (RFC 7489 section 3.1.1).
+    /// Prepends one signature for every key of the sender's domain to a mail. Without such a key
+    /// the mail stays as it is: a signature of another domain would authenticate nothing (RFC 7489
+    /// section 3.1.1).
     ///
     /// `bytes` is a whole mail with CRLF line ends, `at` becomes `t=` in whole seconds.
     pub fn seal(&self, bytes: Vec<u8>, from: &Address, at: Timestamp) -> Result<Vec<u8>, SignError> {
@@ -106,7 +110,8 @@ impl Signers {
 }
 
 impl Signer {
-    /// Reads an RSA key (PKCS #1 or #8) or an Ed25519 key (PKCS #8), as `openssl genpkey` writes them.
+    /// Parses an RSA key (PKCS #1 or #8) or an Ed25519 key (PKCS #8), as `openssl genpkey` writes
+    /// them.
     pub fn from_pem(domain: &str, selector: &str, pem: &[u8]) -> Result<Self, KeyError> {
         let der = PrivateKeyDer::from_pem_slice(pem).map_err(|_| KeyError::NotPem)?;
         let pkcs8 = match &der {
@@ -119,7 +124,7 @@ impl Signer {
                 (DkimKey::Rsa(rsa), public)
             }
             Err(_not_rsa) => {
-                // OpenSSL leaves the public half out, which only this reader allows.
+                // OpenSSL leaves the public key out, which only this parser accepts.
                 let read = pkcs8.map(|der| Ed25519Key::from_pkcs8_maybe_unchecked_der(&der));
                 let ed25519 = read.and_then(Result::ok).ok_or(KeyError::Unusable)?;
                 let public = ed25519.public_key();
@@ -136,7 +141,7 @@ impl Signer {
     pub fn selector(&self) -> &str {
         &self.selector
     }
-    /// As in the `k=` tag.
+    /// Value of the `k=` tag.
     pub fn algorithm(&self) -> &'static str {
         match self.key {
             DkimKey::Rsa(_) => "rsa",
@@ -172,15 +177,16 @@ impl Signer {
     }
 }
 
-/// The names of [`SIGNED`], twice where the mail has that field.
+/// Returns the names of [`SIGNED`], each once more than the mail has that field.
 fn signed_fields(bytes: &[u8]) -> Vec<String> {
     let there: Vec<&[u8]> = Fields(bytes).map(|(name, _)| name).collect();
     let times = |name: &str| 1 + there.iter().filter(|n| n.eq_ignore_ascii_case(name.as_bytes())).count();
     SIGNED.iter().flat_map(|name| std::iter::repeat_n((*name).to_owned(), times(name))).collect()
 }
 
-/// The fields of a mail that was composed here, so that every line ends with CRLF and every field has a colon. Name and
-/// value, the value with everything up to its line end; what is left is the body.
+/// Iterator over the fields of a mail that was composed here, so that every line ends with CRLF and
+/// every field has a colon. Yields name and value, the value up to and including its line end; the
+/// rest is the body.
 struct Fields<'x>(&'x [u8]);
 
 impl<'x> Iterator for Fields<'x> {
@@ -209,7 +215,8 @@ impl<'x> HeaderStream<'x> for Fields<'x> {
     }
 }
 
-/// What a signature covers (RFC 6376 section 3.7): the fields, then the signature's own without its value.
+/// Input of a signature (RFC 6376 section 3.7): the fields, then the signature's own field without
+/// its value.
 struct Signable<'a> {
     headers: CanonicalHeaders<'a>,
     signature: &'a Signature,
@@ -222,14 +229,15 @@ impl Writable for Signable<'_> {
     }
 }
 
-/// Wraps a PKCS #1 key as verifiers expect it in `p=` (RFC 6376 section 3.6.1 and every published key).
+/// Wraps a PKCS #1 key as verifiers expect it in `p=` (RFC 6376 section 3.6.1 and every published
+/// key).
 fn subject_public_key_info(pkcs1: &[u8]) -> Vec<u8> {
     let bits: Vec<u8> = std::iter::once(0).chain(pkcs1.iter().copied()).collect();
     let content = [RSA_ALGORITHM.as_slice(), &der(0x03, &bits)].concat();
     der(0x30, &content)
 }
 
-/// One DER element.
+/// Encodes one DER element.
 fn der(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = content.len().to_be_bytes();
     let length = &length[content.len().leading_zeros() as usize / 8..];
@@ -246,7 +254,7 @@ fn der(tag: u8, content: &[u8]) -> Vec<u8> {
 }
 
 impl KeyRecord {
-    /// As a line of a zone file, the text cut into character strings.
+    /// Formats the record as a line of a zone file, the text cut into character strings.
     pub fn zone_line(&self) -> String {
         let strings: Vec<String> = self
             .text

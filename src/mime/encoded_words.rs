@@ -1,33 +1,34 @@
 //! Encoded words of header fields (RFC 2047).
 //!
-//! Written by hand because mail-parser decodes each word by itself and sets a blank behind it: a character or a shift
-//! state that was cut between two words is lost, and punctuation behind a word is pushed away from it.
+//! Written by hand because mail-parser decodes each word by itself and adds a blank after it: a
+//! character or a shift state that was cut between two words is lost, and punctuation after a word
+//! is pushed away from it.
 
 use super::charsets;
 use super::transfer;
 use std::ops::Range;
 
-/// Longest name of a charset with its language.
+/// Longest name of a charset with its language, in bytes.
 const CHARSET_BYTES_MAX: usize = 100;
 
-/// A run of encoded words with nothing but blanks between them, which are no part of the text (section 6.2).
+/// Encoded words with only blanks between them; the blanks are not part of the text (section 6.2).
 pub(super) struct Run {
     pub(super) range: Range<usize>,
     pub(super) text: String,
 }
 
-/// One word, as it stands.
+/// One encoded word, not yet decoded.
 struct Word<'a> {
     charset: &'a str,
     content: Vec<u8>,
     end: usize,
 }
 
-/// The runs of a value without line ends, in their order.
+/// Returns the runs of an unfolded value, in order.
 pub(super) fn runs(value: &[u8]) -> Vec<Run> {
     let mut found = Vec::new();
     let mut at = 0;
-    // Behind the last end there is no word, and nothing is searched for it in vain: the cost is linear.
+    // No word begins after the last `?=`, and the search stops there: the cost is linear.
     let last_end = value.windows(2).rposition(|pair| pair == b"?=").unwrap_or(0);
     while at < last_end {
         match word(value, at) {
@@ -42,7 +43,7 @@ pub(super) fn runs(value: &[u8]) -> Vec<Run> {
     found
 }
 
-/// The value with its runs decoded.
+/// Returns the value with its runs decoded.
 pub(super) fn decoded(value: &[u8]) -> String {
     let (mut text, mut at) = (String::with_capacity(value.len()), 0);
     for run in runs(value) {
@@ -54,14 +55,14 @@ pub(super) fn decoded(value: &[u8]) -> String {
     text
 }
 
-/// A private-use character, a number and another one stand for a run, so that whoever reads the syntax of a field sees a
-/// plain word and no part of the text (section 7).
+/// Delimiters of a mask: private-use characters around a number stand for a run, so that a parser
+/// of the field's syntax reads a plain word and no part of the text (section 7).
 const MASK: (char, char) = ('\u{e010}', '\u{e011}');
 
 /// The texts behind the masks of a value.
 pub(super) struct Masked(Vec<String>);
 
-/// The value with a mask for every run.
+/// Returns the value with a mask in place of every run.
 pub(super) fn masked(value: &[u8]) -> (Vec<u8>, Masked) {
     let (mut out, mut texts, mut at) = (Vec::with_capacity(value.len()), Vec::new(), 0);
     for run in runs(value) {
@@ -75,12 +76,12 @@ pub(super) fn masked(value: &[u8]) -> (Vec<u8>, Masked) {
 }
 
 impl Masked {
-    /// Whether some mask stands in a text.
+    /// Reports whether a text contains a mask.
     pub(super) fn are_in(&self, text: &str) -> bool {
         text.contains(MASK.0)
     }
 
-    /// The text with what its masks stand for.
+    /// Returns the text with each mask replaced by its run.
     pub(super) fn revealed(&self, text: &str) -> String {
         let mut parts = text.split(MASK.0);
         let mut whole = parts.next().unwrap_or_default().to_owned();
@@ -94,8 +95,9 @@ impl Masked {
     }
 }
 
-/// The run that begins with `first`. Bytes of words in one charset are joined before they are decoded: mail programs
-/// cut characters in two, and leave a shift state to the next word (against section 5).
+/// Decodes the run that begins with `first`. Bytes of words in one charset are joined before they
+/// are decoded: mail programs cut characters in two, and leave a shift state to the next word
+/// (against section 5).
 fn run(value: &[u8], start: usize, first: Word<'_>) -> Run {
     let (mut text, mut end) = (String::new(), first.end);
     let (mut charset, mut content) = (first.charset, first.content);
@@ -114,7 +116,7 @@ fn run(value: &[u8], start: usize, first: Word<'_>) -> Run {
     Run { range: start..end, text }
 }
 
-/// `=?charset*language?encoding?content?=` at `start`.
+/// Parses `=?charset*language?encoding?content?=` at `start`.
 fn word(value: &[u8], start: usize) -> Option<Word<'_>> {
     let rest = value.get(start..)?.strip_prefix(b"=?")?;
     let length = rest.iter().take(CHARSET_BYTES_MAX).position(|byte| *byte == b'?')?;
@@ -134,7 +136,7 @@ fn word(value: &[u8], start: usize) -> Option<Word<'_>> {
     Some(Word { charset, content, end })
 }
 
-/// The `Q` encoding (section 4.2).
+/// Decodes the `Q` encoding (section 4.2).
 fn quoted(encoded: &[u8]) -> Vec<u8> {
     let blanks: Vec<u8> = encoded.iter().map(|byte| if *byte == b'_' { b' ' } else { *byte }).collect();
     let mut content = Vec::with_capacity(blanks.len());
@@ -156,12 +158,12 @@ mod tests {
             ("=?utf-8?q?a?= =?utf-8?q?b?=\t=?iso-8859-1?q?=E9?= c", "abé c"),
             ("=?utf-8*de?q?=C3=A4?=", "ä"),
             ("=?utf-8?q??=x", "x"),
-            // Cut within a character, and within a shift state.
+            // A character and a shift state that are cut between words.
             ("=?utf-8?q?M=C3?= =?utf-8?q?=BCnchen?=", "München"),
             ("=?utf-8?b?w5w=?= =?utf-8?b?4oI=?= =?UTF-8?b?rA==?=", "Ü€"),
             ("=?iso-2022-jp?b?GyRCRCs=?= =?iso-2022-jp?b?Pykb?= =?iso-2022-jp?b?KEI=?=", "朝食"),
             ("=?iso-2022-jp?b?GyRCRCsbKEI=?= =?iso-2022-jp?b?GyRCPykbKEI=?=", "朝食"),
-            // No words.
+            // Texts without an encoded word.
             ("=?utf-8?x?a?= =?q?= =? ?= =?utf-8?q?open", "=?utf-8?x?a?= =?q?= =? ?= =?utf-8?q?open"),
             ("1 =? 2", "1 =? 2"),
         ];

@@ -1,14 +1,17 @@
-//! Character references of HTML, and the stand-ins under which `&`, `<` and `>` travel through html5ever.
+//! Character references of HTML, and the stand-ins under which `&`, `<` and `>` travel through
+//! html5ever.
 //!
-//! html5ever 0.40 takes quadratic time for a run of ampersands, escaped or not. So references are decoded here, and the
-//! three characters that would have to be escaped again go through as private-use characters.
+//! html5ever 0.40 takes quadratic time for a run of ampersands, escaped or not. So references are
+//! decoded here, and the three characters that would have to be escaped again go through as
+//! private-use characters.
 
 use mail_parser::decoders::charsets::map::charset_decoder;
 use mail_parser::decoders::html::add_html_token;
 
-/// What stands for what; a sender's own private-use characters of this range are dropped.
+/// Pairs of character and stand-in; a sender's own private-use characters of this range are
+/// dropped.
 const STAND_INS: [(char, char); 3] = [('&', '\u{e000}'), ('<', '\u{e001}'), ('>', '\u{e002}')];
-/// Longest named reference: `&CounterClockwiseContourIntegral;`.
+/// Longest named reference, in bytes: `&CounterClockwiseContourIntegral;`.
 const REFERENCE_BYTES_MAX: usize = 34;
 
 /// Decodes the references of a text.
@@ -36,7 +39,7 @@ pub(super) fn decoded(text: &str) -> String {
 fn push_reference(out: &mut String, reference: &str) {
     let start = out.len();
     add_html_token(out, reference.as_bytes(), false);
-    // The HTML standard reads numbers of the C1 range as Windows-1252, because that is what people meant.
+    // The HTML standard reads numbers of the C1 range as Windows-1252, because writers meant that.
     let code = out[start..].chars().next().map_or(0, u32::from);
     if (0x80..0xa0).contains(&code)
         && let (Ok(byte), Some(decode)) = (u8::try_from(code), charset_decoder(b"windows-1252"))
@@ -46,7 +49,7 @@ fn push_reference(out: &mut String, reference: &str) {
     }
 }
 
-/// The text with stand-ins, so that nothing in it is markup.
+/// Replaces the three characters by their stand-ins, so that the text holds no markup.
 pub(super) fn disguised(text: &str) -> String {
     let stand_in = |c: char| match STAND_INS.iter().find(|(real, _)| *real == c) {
         Some((_, stand_in)) => Some(*stand_in),

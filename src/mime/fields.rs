@@ -1,6 +1,7 @@
-//! Header sections: where fields begin and end, and what their values say.
+//! Header sections: the borders of fields, and the values in them.
 //!
-//! The cutting is ours, so that it is linear and the same for every part; the grammar of a value is mail-parser's.
+//! Fields are cut here, so that the cost is linear and every part is cut alike; values are parsed
+//! by mail-parser.
 
 use super::encoded_words;
 use crate::domain::{Mailbox, Timestamp};
@@ -8,12 +9,12 @@ use mail_parser::parsers::MessageStream;
 use mail_parser::{ContentType, HeaderValue};
 use std::borrow::Cow;
 
-/// Longest structured value (`Content-Type`, `Content-Disposition`, an encoded subject) that is looked at: the
-/// parameter grammar of the library is quadratic in the number of parameters.
+/// Longest structured value (`Content-Type`, `Content-Disposition`, an encoded subject) that is
+/// parsed, in bytes: the parameter grammar of the library is quadratic in the number of parameters.
 const STRUCTURED_BYTES_MAX: usize = 16 * 1024;
-/// Longest address list that is looked at: several thousand recipients.
+/// Longest address list that is parsed, in bytes: several thousand recipients.
 const ADDRESSES_BYTES_MAX: usize = 256 * 1024;
-/// Longest Message-ID that is kept; RFC 5322 section 2.1.1 allows no longer line.
+/// Longest Message-ID that is kept, in bytes; RFC 5322 section 2.1.1 allows no longer line.
 const ID_BYTES_MAX: usize = 998;
 
 /// The fields of one header section in their order.
@@ -24,7 +25,8 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Cuts a header section off the front of `bytes`; returns it with the offset at which the body starts.
+    /// Cuts a header section off the front of `bytes`; returns it with the offset at which the body
+    /// starts.
     pub(super) fn cut(bytes: &'a [u8]) -> (Self, usize) {
         let mut fields = Self::default();
         let mut start = 0;
@@ -34,7 +36,7 @@ impl<'a> Fields<'a> {
             if line.is_empty() {
                 return (fields, end);
             }
-            // An mbox separator, wherever a mailbox program left it. `From : a@b.test` is none: it is a field.
+            // An mbox separator, wherever a mailbox program left it. `From : a@b.test` is a field.
             let is_mbox_line = line.starts_with(b"From ") || line.starts_with(b">From ");
             match field_name(line) {
                 None if is_mbox_line => start = end,
@@ -44,8 +46,9 @@ impl<'a> Fields<'a> {
                     fields.all.push((name, trim_line_end(&bytes[start + colon + 1..end])));
                     start = end;
                 }
-                // A stray line between fields: a line that was wrapped without a fold. What is neither a field nor
-                // followed by one belongs to the body already (the separator was lost).
+                // A stray line between fields: a line that was wrapped without a fold. A line that
+                // is neither a field nor followed by a field belongs to the body already (the
+                // separator was lost).
                 None if begins_known_field(&bytes[end..]) => start = end,
                 None => return (fields, start),
             }
@@ -68,7 +71,7 @@ impl<'a> Fields<'a> {
     pub(super) fn count(&self, name: &str) -> usize {
         self.names().filter(|n| *n == name).count()
     }
-    /// Values of every field of that (lower-case) name.
+    /// Returns the values of every field of that (lower-case) name.
     pub(super) fn values(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
         self.all.iter().filter(move |(n, _)| n == name).map(|(_, value)| *value)
     }
@@ -76,26 +79,28 @@ impl<'a> Fields<'a> {
         self.values(name).next()
     }
 
-    /// First field of that name: unfolded, encoded words decoded, control characters gone.
+    /// Returns the first field of that name: unfolded, encoded words decoded, control characters
+    /// replaced.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         self.first(name).map(unstructured)
     }
-    /// First field of that name as a lower-case token without comments or parameters.
+    /// Returns the first field of that name as a lower-case token without comments or parameters.
     pub(super) fn token(&self, name: &str) -> Option<String> {
         let text = self.text(name)?;
         let token = text.split([';', '(']).next().unwrap_or_default().trim().to_ascii_lowercase();
         (!token.is_empty()).then_some(token)
     }
-    /// Mailboxes of all fields of that name; groups are flattened. Entries without an address are kept, because what
-    /// stands in `From` beside an address makes it worth less.
+    /// Returns the mailboxes of all fields of that name; groups are flattened. Entries without an
+    /// address are kept, because further text beside the address in `From` lowers the trust.
     pub(super) fn mailboxes(&self, name: &str) -> Vec<Mailbox> {
         self.values(name).flat_map(mailboxes).collect()
     }
-    /// As [`Self::mailboxes`], without entries that have no address: empty groups, `undisclosed-recipients:;`.
+    /// Returns [`Self::mailboxes`] without entries that have no address: empty groups,
+    /// `undisclosed-recipients:;`.
     pub(super) fn recipients(&self, name: &str) -> Vec<Mailbox> {
         self.mailboxes(name).into_iter().filter(|m| !m.spec.is_empty()).collect()
     }
-    /// Ids of all fields of that name.
+    /// Returns the ids of all fields of that name.
     pub(super) fn ids(&self, name: &str) -> Vec<String> {
         self.values(name).flat_map(ids).collect()
     }
@@ -109,7 +114,7 @@ impl<'a> Fields<'a> {
     pub(super) fn date(&self, name: &str) -> Option<Timestamp> {
         date(self.first(name)?)
     }
-    /// The time in the uppermost `Received` field.
+    /// Returns the time in the uppermost `Received` field.
     pub(super) fn trace_date(&self) -> Option<Timestamp> {
         date(self.first("received")?.rsplit(|byte| *byte == b';').next()?)
     }
@@ -143,14 +148,16 @@ pub(super) fn trim_line_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Index of the colon, when the line begins a field (RFC 5322 section 2.2; section 4.5 allows blanks before it).
+/// Returns the index of the colon, when the line begins a field (RFC 5322 section 2.2; section 4.5
+/// allows blanks before it).
 fn field_name(line: &[u8]) -> Option<usize> {
     let colon = line.iter().position(|b| *b == b':')?;
     let name = line[..colon].trim_ascii_end();
     (!name.is_empty() && name.iter().all(u8::is_ascii_graphic)).then_some(colon)
 }
 
-/// Whether the first line begins a field that mail has; a word and a colon may also begin a sentence.
+/// Reports whether the first line begins a field that mail has; a word and a colon may also begin a
+/// sentence.
 pub(super) fn begins_known_field(bytes: &[u8]) -> bool {
     const SHORT: [&str; 8] = ["from", "to", "cc", "subject", "date", "received", "sender", "references"];
     let line = trim_line_end(&bytes[..line_end(bytes, 0)]);
@@ -169,12 +176,12 @@ fn field_end(bytes: &[u8], mut end: usize) -> usize {
     end
 }
 
-/// A copy without line ends that is no longer than `max`.
+/// Copies at most `max` bytes without line ends.
 fn unfolded(value: &[u8], max: usize) -> Vec<u8> {
     value.iter().take(max).filter(|b| !matches!(b, b'\r' | b'\n')).copied().collect()
 }
 
-/// An unfolded copy that ends in a line feed, as the library's field parsers want it.
+/// Copies an unfolded value and appends CRLF, as the library's field parsers expect.
 fn terminated(value: &[u8], max: usize) -> Vec<u8> {
     let mut copy = unfolded(value, max);
     copy.extend_from_slice(b"\r\n");
@@ -186,7 +193,7 @@ pub(super) fn unstructured(value: &[u8]) -> String {
     one_line(&encoded_words::decoded(&unfolded(value, STRUCTURED_BYTES_MAX)))
 }
 
-/// Control characters and line separators become blanks, ends are trimmed: what may stand on one line.
+/// Replaces control characters and line separators by blanks and trims the ends.
 pub(super) fn one_line(text: &str) -> String {
     let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
     let replaced: String = text.chars().map(|c| if breaks(c) { ' ' } else { c }).collect();
@@ -202,7 +209,8 @@ fn mailboxes(value: &[u8]) -> Vec<Mailbox> {
     };
     let mailbox = |addr: &mail_parser::Addr<'_>| {
         let (name, spec) = (addr.name().unwrap_or_default(), addr.address().unwrap_or_default());
-        // An address with an encoded word in it is none (RFC 2047 section 5): what it decodes to is somebody's name.
+        // An address with an encoded word in it is not an address (RFC 2047 section 5): it decodes
+        // to a display name.
         let (name, spec) = match words.are_in(spec) {
             true => (format!("{name} {spec}"), ""),
             false => (name.to_owned(), spec),
@@ -212,8 +220,9 @@ fn mailboxes(value: &[u8]) -> Vec<Mailbox> {
     parsed.iter().map(mailbox).filter(|m| !m.name.is_empty() || !m.spec.is_empty()).collect()
 }
 
-/// Message-IDs of one value: what stands between angle brackets, else every word (RFC 5322 section 3.6.4; the
-/// phrases and bare ids of the obsolete syntax are met in real mail). Case is kept, blanks inside brackets are folds.
+/// Returns the Message-IDs of one value: the texts between angle brackets, else every word (RFC
+/// 5322 section 3.6.4; the phrases and bare ids of the obsolete syntax are met in real mail). Case
+/// is kept, blanks inside brackets are folds.
 pub(super) fn ids(value: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(value);
     let mut found = Vec::new();
@@ -221,7 +230,7 @@ pub(super) fn ids(value: &[u8]) -> Vec<String> {
     while let Some(open) = rest.find('<') {
         let inside = &rest[open + 1..];
         let Some(close) = inside.find('>') else { break };
-        // `<a <b>`: the first bracket was noise.
+        // `<a <b>`: the first bracket is noise.
         let id = inside[..close].rsplit('<').next().unwrap_or_default();
         found.push(clean_id(id));
         rest = &inside[close + 1..];
@@ -236,7 +245,7 @@ pub(super) fn ids(value: &[u8]) -> Vec<String> {
     found
 }
 
-/// A stray bracket is noise, too: an id that kept it could not be written between brackets of ours.
+/// Removes stray brackets: an id with a bracket could not be written between brackets of ours.
 fn clean_id(id: &str) -> String {
     id.chars().filter(|c| !c.is_whitespace() && !c.is_control() && !matches!(c, '<' | '>')).collect()
 }

@@ -1,4 +1,5 @@
-//! File names that are safe to write, to show and to type, made from what a sender called an attachment.
+//! File names that are safe to write, to show and to type, made from what a sender called an
+//! attachment.
 
 use std::collections::HashSet;
 
@@ -9,10 +10,10 @@ const BYTES_MAX: usize = 240;
 /// Longest extension that is kept when a name is cut.
 const EXTENSION_CHARS_MAX: usize = 16;
 
-/// A harmless file name from a declared one; empty when nothing of it can be used.
+/// Returns a harmless file name for a declared one; empty when nothing of it can be used.
 ///
-/// No path, no control or direction characters, no `..`, no device name of Windows, at most 120 characters with the
-/// extension kept.
+/// No path, no control or direction characters, no `..`, no device name of Windows, at most 120
+/// characters with the extension kept.
 pub fn safe_filename(declared: &str) -> String {
     let last = declared.rsplit(['/', '\\']).find(|part| !part.trim().is_empty()).unwrap_or_default();
     let mut name = String::new();
@@ -33,14 +34,16 @@ pub fn safe_filename(declared: &str) -> String {
     shortened(&name, "")
 }
 
-/// Control characters, those that reorder text (`exe.fdp` shown as `pdf.exe`) and those that cannot be seen.
+/// Reports whether a character is a control character, reorders text (`exe.fdp` shown as `pdf.exe`)
+/// or is invisible.
 fn is_deceptive(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
         || matches!(c, '\u{ad}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Windows opens a device for these, whatever follows the first dot.
+/// Reports whether Windows opens a device for this name; a text after the first dot changes
+/// nothing.
 fn is_device(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or_default().trim_end().to_ascii_uppercase();
     let numbered = |prefix: &str| {
@@ -53,7 +56,7 @@ fn is_device(name: &str) -> bool {
         || numbered("LPT")
 }
 
-/// The name with `suffix` before its extension, its stem cut so that everything fits.
+/// Returns the name with `suffix` before its extension, its stem cut so that everything fits.
 fn shortened(name: &str, suffix: &str) -> String {
     let extension_at = name.rfind('.').filter(|at| {
         let length = name[at + 1..].chars().count();
@@ -72,14 +75,15 @@ fn shortened(name: &str, suffix: &str) -> String {
     format!("{}{suffix}{extension}", cut.trim_end_matches([' ', '.']))
 }
 
-/// Gives out names that differ from each other without regard to case.
+/// Issues names that differ from each other without regard to case.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     taken: HashSet<String>,
 }
 
 impl Names {
-    /// A safe name for `declared`, or for `fallback` (which is safe) when nothing of it can be used.
+    /// Returns a safe name for `declared`, or for `fallback` (which is safe) when nothing of it can
+    /// be used.
     pub(super) fn give(&mut self, declared: &str, fallback: &str) -> String {
         let safe = safe_filename(declared);
         let wanted = if safe.is_empty() { fallback.to_owned() } else { safe };

@@ -1,15 +1,16 @@
-//! A letter's own header by itself, for those who need an envelope before anything is parsed.
+//! A letter's own header by itself, for callers that need an envelope before the letter is parsed.
 
 use super::fields::{Fields, begins_known_field};
 use crate::domain::{Mailbox, Timestamp};
 
-/// A letter without what programs put before its first field: a byte-order mark, empty lines. Whoever reads a header reads
-/// it from here, so that nobody finds another letter in the same bytes.
+/// Returns the letter from its first field on: without a byte-order mark and empty lines before it.
+/// Every parser of a header starts here, so that all of them see the same header.
 pub fn from_first_field(letter: &[u8]) -> &[u8] {
     let letter = letter.strip_prefix(b"\xef\xbb\xbf").unwrap_or(letter);
     let blank = letter.split_inclusive(|byte| *byte == b'\n').take_while(|line| line.trim_ascii().is_empty());
     let rest = &letter[blank.map(<[u8]>::len).sum()..];
-    // A letter without a header begins with an empty line, too, and may say `Note: …` behind it.
+    // A letter without a header begins with an empty line, too, and may have a line `Note: …` after
+    // it.
     if begins_known_field(rest) { rest } else { letter }
 }
 
@@ -23,23 +24,25 @@ impl<'a> Header<'a> {
     pub fn read(letter: &'a [u8]) -> Self {
         Self { fields: Fields::cut(from_first_field(letter)).0 }
     }
-    /// Every field in its order: lower-case name, value with its folds.
+    /// Returns every field in order: lower-case name, value with its folds.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &'a [u8])> {
         self.fields.iter()
     }
-    /// Whether a field of that (lower-case) name is there.
+    /// Reports whether a field of that (lower-case) name is there.
     pub fn has(&self, name: &str) -> bool {
         self.fields.has(name)
     }
-    /// Mailboxes of all fields of that (lower-case) name, in order; groups are flattened.
+    /// Returns the mailboxes of all fields of that (lower-case) name, in order; groups are
+    /// flattened.
     pub fn mailboxes(&self, name: &str) -> Vec<Mailbox> {
         self.fields.mailboxes(name)
     }
-    /// When the last server had the letter, by its `Received` field (RFC 5321 section 4.4).
+    /// Returns the instant at which the last server received the letter, by its `Received` field
+    /// (RFC 5321 section 4.4).
     pub fn arrival(&self) -> Option<Timestamp> {
         self.fields.trace_date()
     }
-    /// When the letter says that it was written.
+    /// Returns the instant in the `Date` field.
     pub fn date(&self) -> Option<Timestamp> {
         self.fields.date("date")
     }

@@ -1,26 +1,26 @@
 //! HTML mail as text that reads well, in bounded time and memory.
 //!
-//! html5ever is quadratic in nesting depth and can be made to rebuild formatting elements without end, so it never
-//! sees what a stranger wrote: `tags` rewrites it first, in one pass, as shallow well-formed HTML of a dozen
-//! elements. ammonia stays behind it as a second fence.
+//! html5ever is quadratic in nesting depth and can be made to rebuild formatting elements without
+//! end, so it never sees the original markup: `tags` rewrites it first, in one pass, as shallow
+//! well-formed HTML of a dozen elements. ammonia sanitises the result a second time.
 
 use super::entities::revealed;
 use super::limits::ParseLimits;
 use super::tags::{self, TooDeep};
 use super::transfer::plain_lines;
 
-/// How much of the markup was understood.
+/// Fidelity of the rendering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fidelity {
     Rendered,
-    /// Too large or too deep: tags were cut out and nothing else.
+    /// The HTML is too large or too deep: its tags were removed, without parsing.
     Stripped,
 }
 
-/// No wrapping: the reader's width is not ours to choose.
+/// Columns of a line: no wrapping, because the reader's width is unknown.
 const WIDTH: usize = 1_000_000;
 
-/// HTML as readable text, within the default limits.
+/// Renders HTML as readable text, within the default limits.
 pub fn html_to_text(html: &str) -> String {
     to_text(html, &ParseLimits::default()).0
 }
@@ -45,7 +45,7 @@ fn rendered(html: &str, depth_max: usize) -> Option<String> {
     Some(tidy_lines(&revealed(&text)))
 }
 
-/// No blanks at line ends, at most one blank line in a row, none at the edges.
+/// Removes blanks at line ends and edges; keeps at most one blank line in a row.
 fn tidy_lines(text: &str) -> String {
     let text = plain_lines(text);
     let mut out = String::with_capacity(text.len());

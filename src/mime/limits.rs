@@ -1,6 +1,7 @@
-//! The bounds that a letter is parsed within.
+//! The bounds of parsing a letter.
 
-/// Bounds of [`super::parse`]. The first four refuse the letter, the others make it lose something and say so.
+/// Bounds of [`super::parse`]. A letter beyond one of the first four is refused; beyond the others
+/// it loses content, which is recorded as a defect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParseLimits {
     /// Levels of multiparts and messages inside each other.
@@ -11,9 +12,9 @@ pub struct ParseLimits {
     pub header_bytes_max: usize,
     /// `Received` fields of the letter.
     pub received_max: usize,
-    /// Bytes of one HTML part; a larger one is stripped of its tags without being understood.
+    /// Bytes of one HTML part; of a larger one the tags are removed without parsing.
     pub html_bytes_max: usize,
-    /// Elements inside each other; deeper HTML is stripped likewise.
+    /// Nesting depth of HTML elements; deeper HTML loses its tags likewise.
     pub html_depth_max: usize,
     /// Ids kept of one `References` field: the first one and the last ones.
     pub references_max: usize,

@@ -1,7 +1,7 @@
-//! Whether a link leads where its text says.
+//! Compares the target of a link with its text.
 
-/// The place that a link leads to, when its text names another: a host, or for `mailto:` an address. `None` when the text
-/// names no place, or only that one.
+/// Returns the place that a link leads to, when its text names another: a host, or for `mailto:` an
+/// address. `None` when the text names no place, or only that one.
 pub(super) fn hidden_place(text: &str, target: &str) -> Option<String> {
     let place = place_of(target)?;
     let named: Vec<String> = text.split(is_between_words).filter_map(named_place).collect();
@@ -15,7 +15,7 @@ fn is_between_words(c: char) -> bool {
     c.is_whitespace() || matches!(c, '<' | '>' | '(' | ')' | '"' | '\'' | ',')
 }
 
-/// Host or address that a target leads to, lower case.
+/// Returns the host or address of a target, lower case.
 fn place_of(target: &str) -> Option<String> {
     let lower = target.trim().to_lowercase();
     if let Some(address) = lower.strip_prefix("mailto:") {
@@ -23,12 +23,13 @@ fn place_of(target: &str) -> Option<String> {
     }
     match lower.split_once("://") {
         Some((_, rest)) => Some(host(rest).to_owned()),
-        // `<m@x.test>` has its address for a target.
+        // The target of `<m@x.test>` is its address.
         None => Some(lower),
     }
 }
 
-/// The host of what follows `://`, as browsers read it: a backslash ends it too (URL standard, authority state).
+/// Returns the host of the text after `://`, as browsers read it: a backslash ends it too (URL
+/// standard, authority state).
 fn host(rest: &str) -> &str {
     let authority = rest.split(['/', '\\', '?', '#']).next().unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();
@@ -39,7 +40,7 @@ fn host(rest: &str) -> &str {
         .trim_end_matches('.')
 }
 
-/// A place that a reader may take a word for: an address of the web, a host name, a mail address.
+/// Returns the place that a reader may see in a word: a URL, a host name, a mail address.
 fn named_place(word: &str) -> Option<String> {
     let word = word.to_lowercase();
     if let Some((_, rest)) = word.split_once("://") {
@@ -54,7 +55,7 @@ fn named_place(word: &str) -> Option<String> {
     is_name(host).then(|| host.to_owned())
 }
 
-/// Two labels or more, the last of letters.
+/// Reports whether a text has two labels or more, the last of letters.
 fn is_name(text: &str) -> bool {
     let text = text.trim_end_matches(['.', '!', ':', ';']);
     let is_label =

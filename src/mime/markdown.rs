@@ -1,12 +1,14 @@
 //! The Markdown of an answer as the HTML alternative of a mail.
 //!
-//! Raw HTML is shown as it was typed, images become links, and links lead only to `http`, `https` and `mailto`: what a
-//! model writes can neither run nor fetch anything in the reader's mail program. Nor can a link pretend to lead elsewhere.
+//! Raw HTML is shown as it was typed, images become links, and links lead only to `http`, `https`
+//! and `mailto`: the text of a model can neither run nor fetch anything in the reader's mail
+//! program. Nor can a link pretend to lead elsewhere.
 
 use super::links;
 use pulldown_cmark::{CowStr, Event, LinkType, Options, Parser, Tag, TagEnd, html};
 
-/// Renders Markdown as a whole HTML document. Its direction is that of its first letter: an Arabic answer begins right.
+/// Renders Markdown as a whole HTML document. Its direction is that of its first letter: an Arabic
+/// answer begins at the right.
 pub(super) fn to_html(markdown: &str) -> String {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut harmless = Harmless::default();
@@ -20,16 +22,16 @@ pub(super) fn to_html(markdown: &str) -> String {
     )
 }
 
-/// What may be sent of the events so far.
+/// Events so far, without those that may not be sent.
 #[derive(Default)]
 struct Harmless<'e> {
     events: Vec<Event<'e>>,
     open: Vec<Link<'e>>,
 }
 
-/// A link or an image that has begun.
+/// An open link or image.
 struct Link<'e> {
-    /// Where its start was written; `None` when it may not be one, or stands in another.
+    /// Index of its start event; `None` when it is not allowed, or is inside another link.
     start: Option<usize>,
     target: CowStr<'e>,
     text: String,
@@ -39,7 +41,7 @@ impl<'e> Harmless<'e> {
     fn take(&mut self, event: Event<'e>) {
         match event {
             Event::Html(text) | Event::InlineHtml(text) => self.write(Event::Text(text)),
-            // People press Enter where they want a new line; Markdown would join "Best," and the name.
+            // Writers press Enter for a new line; Markdown would join "Best," and the name.
             Event::SoftBreak => self.write(Event::HardBreak),
             Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
                 self.begin(link_type, dest_url, title, id);
@@ -74,7 +76,8 @@ impl<'e> Harmless<'e> {
     fn end(&mut self) {
         let Some(Link { start: Some(start), target, text }) = self.open.pop() else { return };
         if text.trim().is_empty() {
-            // Nobody could see where it leads, and programs that look into links follow it all the same.
+            // A link without visible text hides its target, while programs that scan links follow
+            // it all the same.
             self.events[start] = Event::Text(CowStr::Borrowed(""));
             return;
         }

@@ -1,10 +1,10 @@
 //! Letters to emails, emails to letter bytes.
 //!
-//! In: [`parse`] walks the MIME structure itself, within limits, and lets mail-parser read fields and
-//! charsets. Out: [`compose`] writes the bytes of one mail and [`Signers`] sign them; the same arguments give
-//! the same bytes.
+//! In: [`parse`] walks the MIME structure itself, within limits, and lets mail-parser read fields
+//! and charsets. Out: [`compose`] writes the bytes of one mail and [`Signers`] sign them; the same
+//! arguments give the same bytes.
 //!
-//! Absent on purpose: sockets, clocks, configuration files, and every judgement about who may write.
+//! Absent on purpose: sockets, clocks, configuration files, and every decision about a sender.
 
 mod attachments;
 mod automatic;

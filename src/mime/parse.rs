@@ -7,29 +7,30 @@ use super::structure::{self, Part};
 use super::{attachments, automatic, body, quotes, threading};
 use crate::domain::Email;
 
-/// Why a letter did not become an email.
+/// Reason why a letter did not become an email.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// Built to hurt a reader, or passed on in circles: refuse it (554 5.6.0).
+    /// The letter is an attack on the parser, or loops: refuse it (554 5.6.0).
     #[error("{0}")]
     Hostile(&'static str),
-    /// Not mail at all: keep the bytes, run nothing.
+    /// The bytes are no mail: keep them, run nothing.
     #[error("{0}")]
     NotAnEmail(&'static str),
 }
 
-/// An email with what its bodies were before they were made readable.
+/// An email, with its bodies before rendering.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParsedLetter {
     pub email: Email,
-    /// All inline `text/plain` parts of the letter itself, joined; no HTML, nothing of forwarded messages.
+    /// All inline `text/plain` parts of the letter itself, joined; no HTML, nothing of forwarded
+    /// messages.
     pub plain: String,
-    /// How many of the email's attachments, counted from the first, are the letter's own; the others belong to
-    /// messages inside it.
+    /// Number of the email's attachments, counted from the first, that are the letter's own; the
+    /// others belong to forwarded messages.
     pub own_attachments: usize,
 }
 
-/// Longest readable text; the rest stays in the raw letter.
+/// Longest readable text, in bytes; the rest stays in the raw letter.
 const TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Parses a letter. Linear in its size for a given depth limit; never panics.
@@ -67,7 +68,7 @@ pub fn parse_letter(bytes: &[u8], limits: &ParseLimits) -> Result<ParsedLetter, 
     Ok(ParsedLetter { email, plain: read.plain, own_attachments: read.attachments.len() })
 }
 
-/// The fields of the letter's own header.
+/// Reads the fields of the letter's own header.
 fn headers(letter: &Part<'_>, limits: &ParseLimits) -> Email {
     let fields = &letter.fields;
     let capped =
@@ -88,7 +89,8 @@ fn headers(letter: &Part<'_>, limits: &ParseLimits) -> Email {
     }
 }
 
-/// RFC 5322 section 3.6 says how often a field may occur.
+/// Returns the defects of the header: fields that occur more often than RFC 5322 section 3.6
+/// allows, and a missing From or Message-ID.
 fn defects(fields: &Fields<'_>) -> Vec<String> {
     const ONCE: [(&str, &str); 8] = [
         ("from", "From"),

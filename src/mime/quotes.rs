@@ -1,9 +1,10 @@
-//! Tells what somebody wrote from what they quoted.
+//! Separates the writer's own text from quoted text.
 //!
-//! Only history is cut: attributions (`On … wrote:`), the quotes below them, and the copies of earlier mail that
-//! Outlook and its kin append. Quotes that are answered line by line stay, shortened, because the answer means nothing
-//! without them; forwarded mail stays, because it is what the letter is about; signatures stay, they are the writer's,
-//! except below the history, where they cannot be told from it.
+//! Only history is cut: attributions (`On … wrote:`), the quotes below them, and the copies of
+//! earlier mail that Outlook and its kin append. Quotes that are answered line by line stay,
+//! shortened, because the answer means nothing without them; forwarded mail stays, because it is
+//! the subject of the letter; signatures stay, because they are the writer's, except below the
+//! history, where they cannot be told from it.
 
 use super::body::joined;
 use super::threading::is_forward_subject;
@@ -11,13 +12,15 @@ use super::threading::is_forward_subject;
 /// An answered quote longer than this is shortened to its last lines.
 const QUOTE_LINES_MAX: usize = 8;
 const QUOTE_LINES_KEPT: usize = 4;
-/// Mail programs wrap an attribution over this many lines at most.
+/// Most lines of an attribution that a mail program wrapped.
 const ATTRIBUTION_LINES_MAX: usize = 6;
 const ATTRIBUTION_CHARS_MAX: usize = 400;
 
-/// `text` without quoted history; `text` itself when nothing is quoted, or when nothing but quotes was sent.
+/// Returns `text` without quoted history; `text` itself when nothing is quoted, or when it holds
+/// only quotes.
 ///
-/// Empty only when nobody says anything at any depth of quoting. A subject that says the mail was forwarded keeps everything.
+/// Empty only when there is no text at any depth of quoting. A subject that says the mail was
+/// forwarded keeps everything.
 pub fn fresh_text(text: &str, subject: &str) -> String {
     if is_forward_subject(subject) {
         return text.to_owned();
@@ -32,7 +35,7 @@ pub fn fresh_text(text: &str, subject: &str) -> String {
     if fresh.is_empty() && holds_words(&lines) { text.to_owned() } else { fresh }
 }
 
-/// Whether anything is said at any depth of quoting; a pile of attributions says nothing.
+/// Reports whether there is text at any depth of quoting; attributions do not count.
 fn holds_words(lines: &[&str]) -> bool {
     let inner = |line: &&str| line.trim_start_matches(|c: char| c == '>' || c.is_whitespace()).to_owned();
     lines.iter().map(inner).any(|line| !line.is_empty() && !is_attribution(&line))
@@ -44,10 +47,10 @@ struct Cutter<'t> {
     has_cut: bool,
 }
 
-/// What begins at a line.
+/// Kind of the block that begins at a line.
 enum Found {
     Own,
-    /// Lines up to this one say who wrote what follows.
+    /// An attribution up to this line; the quote follows.
     Attribution(usize),
     /// A copy of an earlier mail follows, to the end.
     Copy,
@@ -115,14 +118,15 @@ impl<'t> Cutter<'t> {
         self.lines.len()
     }
 
-    /// After an attribution comes a quote with marks, or, below own words, an unmarked copy to the end.
+    /// Handles an attribution: a quote with marks follows, or, below own words, an unmarked copy to
+    /// the end.
     fn attribution(&mut self, end: usize) -> usize {
         self.has_cut = true;
         let next = self.lines[end..].iter().find(|line| !line.trim().is_empty());
         if self.has_own() && !next.is_some_and(|line| is_quoted(line)) { self.cut_rest() } else { end }
     }
 
-    /// A quote at the end is history, a quote above own words is what they answer.
+    /// Handles a quote: at the end it is history, above own words it is the text that they answer.
     fn quote(&mut self, at: usize, end: usize) -> usize {
         let is_answered = self.lines.get(end).is_some_and(|line| !is_signature_mark(line));
         if !is_answered && self.has_own() {
@@ -150,17 +154,18 @@ fn is_quoted(line: &str) -> bool {
     line.trim_start().starts_with('>')
 }
 
-/// RFC 3676 section 4.3, and the dash that web mailers use.
+/// Reports whether a line is the mark of RFC 3676 section 4.3, or the dash that web mailers use.
 fn is_signature_mark(line: &str) -> bool {
     matches!(line.trim(), "--" | "—" | "__")
 }
 
-/// Blank, or drawn with one of the characters that mail programs draw rulers with.
+/// Reports whether a line is blank, or drawn with one of the characters that mail programs draw
+/// rulers with.
 fn is_ruler(line: &str) -> bool {
     line.chars().all(|c| c.is_whitespace() || "-_=*".contains(c))
 }
 
-/// The line without the decoration around it, lower case; `None` when it has none.
+/// Returns the line without the decoration around it, lower case; `None` when it has none.
 fn undecorated(line: &str) -> Option<String> {
     let trimmed = line.trim();
     let inner = trimmed.trim_matches(|c: char| c.is_whitespace() || "-_*=".contains(c));
@@ -208,7 +213,7 @@ fn is_original_marker(line: &str) -> bool {
     undecorated(line).is_some_and(|inner| MARKERS.contains(&inner.as_str()))
 }
 
-/// What mail programs of the world call the sender in the header block of a copy.
+/// Labels of the sender in the header block of a copy, in the languages of mail programs.
 const SENDER_LABELS: [&str; 14] = [
     "from",
     "von",
@@ -226,7 +231,7 @@ const SENDER_LABELS: [&str; 14] = [
     "보낸 사람",
 ];
 
-/// And the other lines of such a block.
+/// Labels of the other lines of such a block.
 const OTHER_LABELS: [&str; 48] = [
     "sent",
     "date",
@@ -278,7 +283,8 @@ const OTHER_LABELS: [&str; 48] = [
     "送信日時",
 ];
 
-/// `From: …` with at least two more header lines below it, as Outlook writes them.
+/// Reports whether the lines begin with `From: …` and at least two more header lines, as Outlook
+/// writes them.
 fn is_header_block(lines: &[&str]) -> bool {
     let label = |line: &str| {
         let bare = line.trim_start_matches(|c: char| c.is_whitespace() || c == '*');
@@ -290,7 +296,7 @@ fn is_header_block(lines: &[&str]) -> bool {
     is_sender && below().filter(|l| label(l).is_some_and(|l| OTHER_LABELS.contains(&l.as_str()))).count() >= 2
 }
 
-/// How many lines from the first one say who wrote what follows.
+/// Returns the number of lines, from the first one on, that form an attribution.
 fn attribution_lines(lines: &[&str]) -> Option<usize> {
     let mut text = String::new();
     for (index, line) in lines.iter().take(ATTRIBUTION_LINES_MAX).enumerate() {
@@ -312,7 +318,8 @@ fn attribution_lines(lines: &[&str]) -> Option<usize> {
     None
 }
 
-/// Begins with a date, or with the word that a date follows in some language.
+/// Reports whether a text begins with a date, or with the word that a date follows in some
+/// language.
 fn begins_like_attribution(text: &str) -> bool {
     const LEADS: [&str; 19] = [
         "on", "am", "le", "el", "il", "op", "den", "em", "dnia", "w", "dne", "på", "tir", "pada", "vào",
@@ -368,7 +375,8 @@ fn is_attribution(text: &str) -> bool {
     (ends && has_verb && says_who && is_lead) || is_dated_sender(inner)
 }
 
-/// `2016-03-03 17:21 GMT+01:00 Some One <one@a.test>:`, as Gmail wrote it in languages without a verb.
+/// Recognises `2016-03-03 17:21 GMT+01:00 Some One <one@a.test>:`, as Gmail wrote it in languages
+/// without a verb.
 fn is_dated_sender(text: &str) -> bool {
     let date = text.split_whitespace().next().unwrap_or_default();
     let is_iso = date.len() >= 8

@@ -1,7 +1,7 @@
-//! Letters that report on other letters: delivery status notifications (RFC 3464), complaints (RFC 5965), disposition
-//! notifications (RFC 8098), and the many bounces that are in no standard form.
+//! Letters that report on other letters: delivery status notifications (RFC 3464), complaints (RFC
+//! 5965), disposition notifications (RFC 8098), and the many bounces that are in no standard form.
 //!
-//! Facts only: whether a report is to be believed, and what it changes, is decided elsewhere. Everything is bounded:
+//! Facts only: the trust in a report, and its effect, are decided elsewhere. Everything is bounded:
 //! the structure by the limits of the walk, recipients and texts by the constants here.
 
 mod codes;
@@ -20,14 +20,14 @@ use crate::domain::{DIAGNOSTIC_CHARS_MAX, Report, ReportAction, ReportKind, Repo
 use codes::{Status, find_code, find_status};
 use reason::Evidence;
 
-/// Recipients of one report that are read.
+/// Most recipients of one report that are read.
 const RECIPIENTS_MAX: usize = 100;
-/// Characters of a reporter's name, and of the kind of complaint.
+/// Most characters of a reporter's name, and of the kind of complaint.
 const WORDS_CHARS_MAX: usize = 200;
-/// Bytes of explanation that are looked at; the returned message is not part of it.
+/// Most bytes of explanation that are read; the returned message is not part of it.
 const EXPLANATION_BYTES_MAX: usize = 32 * 1024;
 
-/// Reads a letter as a report on another letter; `None` when it is none.
+/// Reads a letter as a report on another letter; `None` when it is not a report.
 pub fn read_report(bytes: &[u8], limits: &ParseLimits) -> Option<Report> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let parts = structure::walk(bytes, limits).ok()?;
@@ -38,23 +38,24 @@ pub fn read_report(bytes: &[u8], limits: &ParseLimits) -> Option<Report> {
     (report.kind == ReportKind::Feedback || !report.recipients.is_empty()).then_some(report)
 }
 
-/// A letter taken apart, as far as a report needs it.
+/// The parts of a letter that a report is read from.
 struct Letter<'a> {
-    /// Parts of the letter itself: those of the returned message are left out. The first one has its header.
+    /// Parts of the letter itself, without those of the returned message. The first part has the
+    /// letter's header.
     own: Vec<&'a Part<'a>>,
-    /// What the reporter wrote for a person, without the returned message.
+    /// Text of the reporter for a person, without the returned message.
     explanation: String,
     returned: Returned,
 }
 
-/// What came back with the report.
+/// The message that was returned with the report.
 #[derive(Debug, Default)]
 struct Returned {
     message_id: Option<String>,
     to: Vec<String>,
 }
 
-/// What one kind of report says, before it is judged.
+/// Content of a report of one kind, before it is classified.
 struct Read {
     kind: ReportKind,
     is_standard: bool,
@@ -64,12 +65,12 @@ struct Read {
     recipients: Vec<Mention>,
 }
 
-/// What a report says of one recipient, in its own words.
+/// Status of one recipient in the words of the report.
 struct Mention {
     address: String,
     original: Option<String>,
     action: ReportAction,
-    /// The `Status` field, and the comment behind it.
+    /// The `Status` field, and the comment after it.
     status: Option<Status>,
     comment: String,
     diagnostic: String,
@@ -98,7 +99,7 @@ impl<'a> Letter<'a> {
         &self.own[0].fields
     }
 
-    /// The first own part with one of these media types.
+    /// Returns the first own part with one of these media types.
     fn part(&self, media: &[&str]) -> Option<&'a Part<'a>> {
         self.own.iter().copied().find(|part| media.contains(&part.media.as_str()))
     }
@@ -130,7 +131,7 @@ impl<'a> Letter<'a> {
         let field = mention.status;
         let status = field.filter(|status| status.detail != 0).or(found).or(field);
         let code = find_code(&mention.diagnostic);
-        // What is written for a person speaks of all recipients together.
+        // A text for a person describes all recipients together.
         let is_shared = !is_only && !mention.diagnostic.is_empty();
         let explanation = if is_shared { "" } else { self.explanation.as_str() };
         let context = one_line(&format!("{} {explanation}", mention.comment)).to_lowercase();
@@ -157,7 +158,7 @@ impl<'a> Letter<'a> {
 }
 
 impl Returned {
-    /// The message that came back, or its header, as a part of its own.
+    /// Finds the returned message, or its header, in a part of its own.
     fn find(parts: &[Part<'_>], own: &[&Part<'_>]) -> Option<Self> {
         const HEADERS: [&str; 3] = ["text/rfc822-headers", "message/rfc822-headers", "text/rfc822"];
         own.iter().skip(1).find_map(|part| match part.kind {
@@ -167,13 +168,13 @@ impl Returned {
             _ if HEADERS.contains(&part.media.as_str()) => {
                 Some(Self::of(&Fields::cut(&transfer::content(part)).0))
             }
-            // Some reporters forget that a message inside a letter has a header of its own.
+            // Some reporters put the header of the returned message in place of the part's own.
             _ if part.fields.has("received") && part.fields.has("message-id") => Some(Self::of(&part.fields)),
             _ => None,
         })
     }
 
-    /// The returned message below an explanation.
+    /// Reads the returned message below an explanation.
     fn in_text(tail: &str) -> Self {
         let start = tail.lines().take(20).position(|line| fields::named(line).is_some());
         let lines: Vec<&str> = tail.lines().skip(start.unwrap_or(0)).take(500).collect();
@@ -192,7 +193,7 @@ fn short(text: String) -> String {
     text.chars().take(WORDS_CHARS_MAX).collect()
 }
 
-/// Folds and runs of blanks become one blank.
+/// Replaces folds and runs of blanks by one blank.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

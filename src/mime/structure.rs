@@ -1,8 +1,9 @@
 //! The MIME structure of a letter as a flat list of parts, built within limits.
 //!
-//! Written by hand because mail-parser 0.11 nests messages as boxed values whose drop overflows the stack at a few
-//! thousand levels, and because it finds `Content-Type` under spellings that no pre-scan would count. Here nothing
-//! recurses, every level costs one pass over its own lines, and a limit ends the walk at once.
+//! Written by hand because mail-parser 0.11 nests messages as boxed values whose drop overflows the
+//! stack at a few thousand levels, and because it finds `Content-Type` under spellings that no
+//! pre-scan would count. Here nothing recurses, every level costs one pass over its own lines, and
+//! a limit ends the walk at once.
 
 use super::fields::{Fields, trim_line_end};
 use super::limits::ParseLimits;
@@ -22,18 +23,19 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(super) struct Part<'a> {
     pub(super) fields: Fields<'a>,
-    /// Lower-case media type with its subtype, for example `text/plain`; the default when none or a bad one was given.
+    /// Lower-case media type with its subtype, for example `text/plain`; the default when none or a
+    /// bad one was given.
     pub(super) media: String,
     pub(super) content_type: Option<ContentType<'static>>,
-    /// What follows the header section, not decoded.
+    /// Content after the header section, not decoded.
     pub(super) body: &'a [u8],
     pub(super) kind: Kind,
-    /// Indices into the list, in order.
+    /// Indices of the children, in order.
     pub(super) children: Vec<usize>,
 }
 
 impl Part<'_> {
-    /// A parameter of `Content-Type`, decoded.
+    /// Returns a parameter of `Content-Type`, decoded.
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         self.content_type.as_ref().and_then(|c| c.attribute(name))
     }
@@ -50,7 +52,8 @@ struct Pending<'a> {
     default_media: &'static str,
 }
 
-/// Takes a letter apart. The first part is the letter itself; parts stand before what is inside them.
+/// Splits a letter into parts. The first part is the letter itself; a part stands before its
+/// children.
 pub(super) fn walk<'a>(letter: &'a [u8], limits: &ParseLimits) -> Result<Vec<Part<'a>>, ParseError> {
     let mut parts: Vec<Part<'a>> = Vec::new();
     let mut pending = vec![Pending { bytes: letter, parent: None, depth: 0, default_media: TEXT }];
@@ -90,7 +93,8 @@ fn part<'a>(fields: Fields<'a>, body: &'a [u8], default_media: &str) -> Part<'a>
         None => c.ctype().to_owned(),
     });
     let media = match declared {
-        // RFC 2045 section 5.2: nonsense is treated as text, an unknown type with a subtype is content of its own.
+        // RFC 2045 section 5.2: a malformed type is treated as text, an unknown type with a subtype
+        // is content of its own.
         Some(media) if media.contains('/') => media.to_ascii_lowercase(),
         Some(media) if media.eq_ignore_ascii_case("text") => TEXT.to_owned(),
         Some(_) if fields.has("content-disposition") => "application/octet-stream".to_owned(),
@@ -106,7 +110,7 @@ fn part<'a>(fields: Fields<'a>, body: &'a [u8], default_media: &str) -> Part<'a>
     Part { fields, media, content_type, body, kind, children: Vec::new() }
 }
 
-/// The byte ranges of what is directly inside a part.
+/// Returns the byte ranges of the direct children of a part.
 fn inside<'a>(part: &Part<'a>, room: usize) -> Result<Vec<&'a [u8]>, ParseError> {
     match (part.kind, part.parameter("boundary")) {
         (Kind::Message, _) => Ok(vec![part.body]),
@@ -117,8 +121,8 @@ fn inside<'a>(part: &Part<'a>, room: usize) -> Result<Vec<&'a [u8]>, ParseError>
     }
 }
 
-/// What stands between delimiter lines (RFC 2046 section 5.1.1). The line end before a delimiter is part of it; an
-/// end of the body stands in for a missing close delimiter.
+/// Returns the ranges between delimiter lines (RFC 2046 section 5.1.1). The line end before a
+/// delimiter belongs to the delimiter; an end of the body stands in for a missing close delimiter.
 fn between_boundaries<'a>(body: &'a [u8], boundary: &[u8], room: usize) -> Result<Vec<&'a [u8]>, ParseError> {
     let mut found = Vec::new();
     let mut open: Option<usize> = None;
@@ -145,7 +149,7 @@ fn between_boundaries<'a>(body: &'a [u8], boundary: &[u8], room: usize) -> Resul
     Ok(found)
 }
 
-/// Whether a line is a delimiter, and if so, whether it is the closing one.
+/// Parses a delimiter line: `None` when the line is none, `Some(true)` for the closing one.
 fn delimiter(line: &[u8], boundary: &[u8]) -> Option<bool> {
     let rest = line.strip_prefix(b"--")?.strip_prefix(boundary)?.trim_ascii_end();
     match rest {

@@ -1,18 +1,20 @@
-//! A one-pass rewriter of HTML: from whatever was sent to shallow, well-formed HTML of a few elements.
+//! A one-pass rewriter of HTML: from arbitrary markup to shallow, well-formed HTML of a few
+//! elements.
 //!
-//! What comes out holds paragraphs, lists, quotes and preformatted text. Tables become rows of cells, links become
-//! `text <address>`, images their alternative text. What a person could not have seen (`hidden`, `display:none`,
-//! zero-size text) is left out, because a model would obey it where its owner never read it. Colour tricks pass.
+//! The output holds paragraphs, lists, quotes and preformatted text. Tables become rows of cells,
+//! links become `text <address>`, images their alternative text. Text that is invisible to a person
+//! (`hidden`, `display:none`, zero-size text) is left out, because a model would obey it although
+//! its owner never read it. Hidden text by colour is not detected.
 
 use super::entities::{decoded, disguised};
 
-/// More elements inside each other than the limit.
+/// Error: the elements are nested deeper than the limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooDeep;
 
-/// Elements that may be inside each other in what comes out.
+/// Greatest nesting depth of the output.
 const EMITTED_DEPTH_MAX: usize = 64;
-/// Longest link target that is shown.
+/// Longest link target that is shown, in characters.
 const LINK_CHARS_MAX: usize = 2000;
 
 enum Token<'a> {
@@ -21,7 +23,8 @@ enum Token<'a> {
     Close { name: String },
 }
 
-/// Cuts HTML into text and tags; comments, declarations and the content of scripts and styles are left out.
+/// Cuts HTML into text and tags; comments, declarations and the content of scripts and styles are
+/// left out.
 struct Tokens<'a> {
     rest: &'a str,
 }
@@ -56,7 +59,7 @@ impl<'a> Tokens<'a> {
         taken
     }
 
-    /// Everything up to the next `<` that begins a tag, a comment or a declaration.
+    /// Takes everything up to the next `<` that begins a tag, a comment or a declaration.
     fn take_text(&mut self) -> &'a str {
         let bytes = self.rest.as_bytes();
         let begins = |at: usize| match (bytes.get(at), bytes.get(at + 1), bytes.get(at + 2)) {
@@ -120,7 +123,8 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// Offset after the `>` of the tag at the start of `rest`; quotes count only as attribute values.
+/// Returns the offset after the `>` of the tag at the start of `rest`; quotes count only as
+/// attribute values.
 fn tag_end(rest: &str) -> usize {
     let mut quote: Option<u8> = None;
     let mut last = b' ';
@@ -139,7 +143,7 @@ fn tag_end(rest: &str) -> usize {
     rest.len()
 }
 
-/// The raw value of an attribute, entities not decoded.
+/// Returns the raw value of an attribute, entities not decoded.
 fn attribute<'a>(attributes: &'a str, wanted: &str) -> Option<&'a str> {
     let mut rest = attributes;
     loop {
@@ -147,7 +151,8 @@ fn attribute<'a>(attributes: &'a str, wanted: &str) -> Option<&'a str> {
         if rest.is_empty() {
             return None;
         }
-        // The first character belongs to the name even if it is `=` (HTML standard, attribute name state).
+        // The first character belongs to the name even if it is `=` (HTML standard, attribute name
+        // state).
         let first = rest.chars().next().map_or(0, char::len_utf8);
         let ends = |c: char| c.is_ascii_whitespace() || matches!(c, '=' | '/');
         let name_end = rest[first..].find(ends).map_or(rest.len(), |at| first + at);
@@ -173,15 +178,15 @@ fn attribute_value(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| c.is_ascii_whitespace()).unwrap_or(text.len()))
 }
 
-/// What an element becomes.
+/// Handling of an element in the output.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// Comes out under this name.
+    /// The element is emitted under this name.
     Block(&'static str),
     Row,
     Cell,
     Link,
-    /// Matters only for what is inside it.
+    /// The element is dropped and its content kept.
     Inline,
 }
 
@@ -210,16 +215,16 @@ fn role(name: &str) -> Option<Role> {
 struct Open {
     name: String,
     role: Role,
-    /// What was written, when something was.
+    /// Name of the emitted element; `None` when nothing was emitted.
     emitted: Option<&'static str>,
-    /// Target of a link, still with its entities.
+    /// Target of a link, entities not decoded.
     href: Option<String>,
-    /// Where the output stood at the start.
+    /// Offset in the output at the start of the element.
     start: usize,
     hides: bool,
 }
 
-/// A table row that is being written.
+/// An open table row.
 #[derive(Default)]
 struct RowState {
     has_text: bool,
@@ -254,7 +259,7 @@ pub(super) fn rewrite(html: &str, depth_max: usize) -> Result<String, TooDeep> {
     Ok(writer.out)
 }
 
-/// The text of HTML without its tags, for what is too large or too deep to be understood.
+/// Returns the text of HTML without its tags, for HTML that is too large or too deep to be parsed.
 pub(super) fn strip(html: &str) -> String {
     let mut out = String::new();
     for token in (Tokens { rest: html }) {
@@ -318,7 +323,8 @@ impl Writer {
         self.open.push(Open { name: name.to_owned(), role, emitted, href, start: self.out.len(), hides });
     }
 
-    /// Closes what the HTML standard closes before this element: items by items, cells by cells, paragraphs by blocks.
+    /// Closes what the HTML standard closes before this element: items by items, cells by cells,
+    /// paragraphs by blocks.
     fn close_implied(&mut self, name: &str, role: Role) {
         let (closes, stops): (&[&str], &[&str]) = match name {
             "li" => (&["li"], &["ul", "ol", "menu", "dir", "table"]),
@@ -383,7 +389,7 @@ impl Writer {
         }
     }
 
-    /// Writes ` <target>` after a link's text, unless the text says as much.
+    /// Writes ` <target>` after a link's text, unless the text says the same.
     fn link_target(&mut self, href: &str, start: usize) {
         let href = decoded(href);
         let href = href.trim();
@@ -415,7 +421,7 @@ impl Writer {
     }
 }
 
-/// Whether a browser would show nothing of the element.
+/// Reports whether a browser would show nothing of the element.
 fn is_hidden(attributes: &str) -> bool {
     let style = attribute(attributes, "style").unwrap_or_default().to_ascii_lowercase();
     let hides = |declaration: &str| {

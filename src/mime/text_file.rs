@@ -1,19 +1,20 @@
-//! Bytes of a file -> text: what a persona's folder holds was typed by people, with whatever program they have.
+//! Bytes of a file -> text: the files of a persona's folder come from arbitrary programs.
 //!
-//! Absent on purpose: a guess among all charsets. UTF-8 and UTF-16 say what they are, Western European text can be told from
-//! the rest with care, and whatever is left is refused by name, because text in a wrong charset says something else.
+//! Absent on purpose: a guess among all charsets. UTF-8 and UTF-16 are self-describing, Western
+//! European text can be told from the rest with care, and every other charset is refused by name,
+//! because text in a wrong charset says something else.
 
 use mail_parser::decoders::charsets::map::charset_decoder;
 
-/// Text of a file, and how it was read where that was not as UTF-8.
+/// Text of a file, and its charset where that is not UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileText {
     pub text: String,
-    /// For people; `None`: it is UTF-8.
+    /// Charset for display; `None`: UTF-8.
     pub charset: Option<&'static str>,
 }
 
-/// Why a file has no text; for people and models.
+/// Reason why a file has no text; for people and models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotText {
     #[error("not a text file")]
@@ -22,9 +23,10 @@ pub enum NotText {
     UnknownCharset,
 }
 
-/// The first bytes of formats that are no text, some of which have no zero byte for a long while.
+/// First bytes of binary formats, some of which have no zero byte for a long while.
 const SIGNATURES: [&[u8]; 6] = [b"%PDF-", b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"PK\x03\x04", b"\x1f\x8b"];
-/// Of a Western European text at most one letter in so many is beyond ASCII; of others nearly all are.
+/// In a Western European text at most one letter in this many is beyond ASCII; in others nearly all
+/// are.
 const BEYOND_ASCII_SHARE: usize = 2;
 
 /// Reads the bytes of a file as text, without a byte-order mark.
@@ -52,14 +54,15 @@ pub fn file_text(bytes: &[u8]) -> Result<FileText, NotText> {
     if is_western(&western.text) { Ok(western) } else { Err(NotText::UnknownCharset) }
 }
 
-/// Whether this reads like a Western European text: its letters are mostly ASCII, none of its signs stands in the middle of
-/// a word, as the letters of other charsets do when they are read so, and nothing in it is a control character.
+/// Reports whether a text reads like Western European text: its letters are mostly ASCII, none of
+/// its signs stands in the middle of a word, as the letters of other charsets do when they are
+/// decoded so, and it holds no control character.
 fn is_western(text: &str) -> bool {
     let chars: Vec<char> = text.chars().collect();
     let letters = chars.iter().filter(|c| c.is_alphabetic());
     let beyond = letters.clone().filter(|c| !c.is_ascii()).count();
     let is_sign_in_word = |trio: &[char]| {
-        // An apostrophe, the dot of Catalan and a soft hyphen do stand there.
+        // An apostrophe, the dot of Catalan and a soft hyphen are legal there.
         let is_sign =
             !trio[1].is_ascii() && !trio[1].is_alphabetic() && !"\u{2019}\u{b7}\u{ad}".contains(trio[1]);
         is_sign && trio[0].is_alphabetic() && trio[2].is_alphabetic()
@@ -75,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_charset_is_named_by_a_mark_or_told_with_care() {
+    fn a_charset_is_named_by_a_mark_or_guessed_with_care() {
         let read = |bytes: &[u8]| file_text(bytes).map(|read| (read.text, read.charset));
         type Case = (&'static [u8], Result<(&'static str, Option<&'static str>), NotText>);
         let cases: [Case; 9] = [

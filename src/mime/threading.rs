@@ -1,11 +1,11 @@
-//! The fields that tie a reply to what it answers, and Message-IDs of our own.
+//! The fields that link a reply to its original, and Message-IDs of our own.
 
 use std::collections::HashSet;
 
 /// Ids kept in a `References` field: RFC 5322 sets no bound, mail systems choke on long ones.
 const REFERENCES_MAX: usize = 100;
 
-/// Prefixes that mail programs of the world put before the subject of an answer.
+/// Prefixes that mail programs of the world put before the subject of a reply.
 const REPLY_PREFIXES: [&str; 16] = [
     "re", "aw", "antw", "antwort", "sv", "vs", "odp", "ynt", "rif", "res", "ref", "回复", "答复", "返信",
     "отв", "απ",
@@ -15,9 +15,10 @@ const REPLY_PREFIXES: [&str; 16] = [
 const FORWARD_PREFIXES: [&str; 13] =
     ["fw", "fwd", "wg", "tr", "rv", "enc", "pd", "vl", "doorst", "i", "转发", "轉寄", "πρθ"];
 
-/// The subject of an answer: one `Re:`, whatever reply prefix the original had.
+/// Returns the subject of a reply: one `Re:`, whatever reply prefix the original had.
 ///
-/// An original that has a reply prefix in any language keeps it, so that clients that compare subjects see one thread.
+/// An original that has a reply prefix in any language keeps it, so that clients that compare
+/// subjects see one thread.
 pub fn reply_subject(original: &str) -> String {
     let subject = super::fields::one_line(original);
     if starts_with_prefix(&subject, &REPLY_PREFIXES) {
@@ -27,12 +28,13 @@ pub fn reply_subject(original: &str) -> String {
     }
 }
 
-/// Whether a subject says that the mail was forwarded.
+/// Reports whether a subject says that the mail was forwarded.
 pub(super) fn is_forward_subject(subject: &str) -> bool {
     starts_with_prefix(subject.trim(), &FORWARD_PREFIXES)
 }
 
-/// Whether the text before the first colon is one of the prefixes, with an optional counter: `Re[2]:`, `AW(3):`.
+/// Reports whether the text before the first colon is one of the prefixes, with an optional
+/// counter: `Re[2]:`, `AW(3):`.
 fn starts_with_prefix(subject: &str, prefixes: &[&str]) -> bool {
     let Some((before, _)) = subject.split_once([':', '：']) else { return false };
     let word = before.trim_end().trim_end_matches(|c: char| c.is_ascii_digit() || "[]()^ ".contains(c));
@@ -40,9 +42,11 @@ fn starts_with_prefix(subject: &str, prefixes: &[&str]) -> bool {
     prefixes.contains(&word.as_str())
 }
 
-/// `References` of an answer: those of the original, then its id (RFC 5322 section 3.6.4).
+/// Returns the `References` of a reply: those of the original, then its id (RFC 5322 section
+/// 3.6.4).
 ///
-/// Bounded by keeping the first id, which names the conversation, and the last ones; without repeats.
+/// Bounded by keeping the first id, which names the conversation, and the last ones; without
+/// repeats.
 pub fn reply_references(original_refs: &[String], original_id: Option<&str>) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for id in original_refs.iter().map(String::as_str).chain(original_id) {
@@ -53,14 +57,15 @@ pub fn reply_references(original_refs: &[String], original_id: Option<&str>) -> 
     keep_first_and_last(all, REFERENCES_MAX)
 }
 
-/// Each id where it first stands: programs write the field twice, or the list twice into one field.
+/// Keeps the first occurrence of each id: programs write the field twice, or the list twice into
+/// one field.
 pub(super) fn unrepeated(mut ids: Vec<String>) -> Vec<String> {
     let mut seen = HashSet::new();
     ids.retain(|id| seen.insert(id.clone()));
     ids
 }
 
-/// At most `max` ids: the first one and the last ones.
+/// Keeps at most `max` ids: the first one and the last ones.
 pub(super) fn keep_first_and_last(mut ids: Vec<String>, max: usize) -> Vec<String> {
     let max = max.max(1);
     if ids.len() > max {
@@ -70,7 +75,8 @@ pub(super) fn keep_first_and_last(mut ids: Vec<String>, max: usize) -> Vec<Strin
     ids
 }
 
-/// A Message-ID without brackets from a unique id and our mail domain; characters that an id may not hold are dropped.
+/// Returns a Message-ID without brackets from a unique id and our mail domain; characters that an
+/// id may not hold are dropped.
 pub fn new_message_id(id: &str, domain: &str) -> String {
     let legal = |c: &char| c.is_ascii_alphanumeric() || "-._+".contains(*c);
     let left: String = id.chars().filter(legal).collect();

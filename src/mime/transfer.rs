@@ -5,7 +5,8 @@ use super::structure::Part;
 use mail_parser::decoders::base64::base64_decode;
 use std::borrow::Cow;
 
-/// The decoded content of a part; what cannot be decoded is kept as far as it can.
+/// Returns the decoded content of a part; content that cannot be decoded is kept as far as
+/// possible.
 pub(super) fn content<'a>(part: &Part<'a>) -> Cow<'a, [u8]> {
     match part.fields.token("content-transfer-encoding").as_deref() {
         Some("base64") => Cow::Owned(base64_decode(part.body).unwrap_or_else(|| lenient_base64(part.body))),
@@ -14,7 +15,8 @@ pub(super) fn content<'a>(part: &Part<'a>) -> Cow<'a, [u8]> {
     }
 }
 
-/// RFC 2045 section 6.8: characters outside the alphabet are ignored, the first padding ends the data.
+/// Decodes base64 by RFC 2045 section 6.8: characters outside the alphabet are ignored, the first
+/// padding ends the data.
 pub(super) fn lenient_base64(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len() / 4 * 3);
     let (mut bits, mut count) = (0_u32, 0_u32);
@@ -38,7 +40,8 @@ pub(super) fn lenient_base64(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// RFC 2045 section 6.7; a `=` that begins no escape stands for itself, as every mail reader shows it.
+/// Decodes quoted-printable by RFC 2045 section 6.7; a `=` that begins no escape stands for itself,
+/// as every mail reader shows it.
 fn quoted_printable(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     for line in bytes.split_inclusive(|b| *b == b'\n') {
@@ -47,7 +50,7 @@ fn quoted_printable(bytes: &[u8]) -> Vec<u8> {
             [text @ .., b'\n'] => (text, &b"\n"[..]),
             text => (text, &b""[..]),
         };
-        // Blanks at the end of an encoded line were added on the way.
+        // Blanks at the end of an encoded line were added in transit.
         let text = text.trim_ascii_end();
         let (text, end) = match text.strip_suffix(b"=") {
             Some(text) => (text, &b""[..]),
@@ -59,7 +62,7 @@ fn quoted_printable(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `=XX` in a text without line ends.
+/// Decodes `=XX` in a text without line ends.
 pub(super) fn decode_escapes(mut text: &[u8], out: &mut Vec<u8>) {
     let digit = |b: &u8| char::from(*b).to_digit(16);
     while let Some((first, rest)) = text.split_first() {
@@ -75,13 +78,14 @@ pub(super) fn decode_escapes(mut text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Text of a part by its declared charset.
+/// Returns the text of a part by its declared charset.
 pub(super) fn text(part: &Part<'_>) -> String {
     plain_lines(&charsets::decoded(part.parameter("charset").unwrap_or_default(), &content(part)))
 }
 
-/// Line ends become `\n`; control characters other than tab and line feed go. So does the byte-order mark wherever it
-/// stands: it is invisible, and what is stripped before it would otherwise decide whether it stays.
+/// Replaces line ends by `\n` and removes control characters other than tab and line feed. The
+/// byte-order mark is removed wherever it stands: it is invisible, and text that is stripped before
+/// it would otherwise decide whether it stays.
 pub(super) fn plain_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();

@@ -1,20 +1,21 @@
-//! Header values as they stand on the wire: folded, encoded, and free of everything that could end them.
+//! Header values in their final form: folded, encoded, and free of everything that could end them.
 
 use super::fields::one_line;
 use crate::domain::Address;
 
-/// Column after which a value goes on in the next line (RFC 5322 section 2.1.1 recommends 78).
+/// Column after which a value is folded (RFC 5322 section 2.1.1 recommends 78).
 const FOLD_COLUMN: usize = 76;
-/// Content of one encoded word: with its frame it stays below 75 characters (RFC 2047 section 2).
+/// Bytes of content in one encoded word: with its frame it stays below 75 characters (RFC 2047
+/// section 2).
 const WORD_BYTES_MAX: usize = 42;
 
-/// Unstructured text, for example a subject, after a field name of `name_len` characters.
+/// Encodes unstructured text, for example a subject, after a field name of `name_len` characters.
 pub(super) fn unstructured(text: &str, name_len: usize) -> String {
     let text = one_line(text);
     if is_plain(&text) { folded(&text, name_len + 2) } else { encoded_words(&text) }
 }
 
-/// `name <address>`, or the address alone.
+/// Formats `name <address>`, or the address alone.
 pub(super) fn mailbox(name: &str, address: &Address) -> String {
     let name = one_line(name);
     if name.is_empty() {
@@ -27,20 +28,21 @@ pub(super) fn mailbox(name: &str, address: &Address) -> String {
     format!("\"{escaped}\" <{address}>")
 }
 
-/// Addresses, one per line after the first.
+/// Formats addresses, one per line after the first.
 pub(super) fn addresses(all: &[Address]) -> String {
     let all: Vec<String> = all.iter().map(Address::to_string).collect();
     all.join(",\r\n ")
 }
 
-/// Printable ASCII that no reader would decode, and whose words fit on a line.
+/// Reports whether a text is printable ASCII that no reader would decode, and whose words fit on a
+/// line.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|b| b == b' ' || b.is_ascii_graphic())
         && !text.contains("=?")
         && text.split(' ').all(|word| word.len() <= 200)
 }
 
-/// Folds before words; the blank that is folded at begins the next line and is read back as itself.
+/// Folds before words; the blank at the fold begins the next line and is read back as itself.
 fn folded(text: &str, first_column: usize) -> String {
     let mut out = String::with_capacity(text.len());
     let mut column = first_column;
@@ -60,7 +62,8 @@ fn folded(text: &str, first_column: usize) -> String {
     out
 }
 
-/// RFC 2047 section 5, base64 of UTF-8; blanks between encoded words do not count, so the text comes back exactly.
+/// Encodes by RFC 2047 section 5, base64 of UTF-8; blanks between encoded words do not count, so
+/// the text comes back exactly.
 fn encoded_words(text: &str) -> String {
     let mut words = Vec::new();
     let mut rest = text;

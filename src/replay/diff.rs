@@ -1,7 +1,8 @@
-//! Two runs side by side: the first thing in which they went apart, then everything else, stage by stage. Pure.
+//! Comparison of two runs: the first difference, then all others, stage by stage. Pure.
 //!
-//! What must differ between two runs (ids, instants, how long something took) is taken out first, unless everything counts
-//! (`exact`). The order of the stages is the order of causes: a request can only differ because something before it did.
+//! What must differ between two runs (ids, instants, durations) is removed first, unless everything
+//! counts (`exact`). The order of the stages is the order of causes: a request can only differ
+//! because something before it did.
 
 mod normal;
 
@@ -13,68 +14,68 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// Characters of a difference that are shown of each side.
 const EXCERPT_CHARS: usize = 160;
-/// Characters before the first that differs.
+/// Characters before the first difference that are shown.
 const LEAD_CHARS: usize = 40;
 
-/// How two runs compare.
+/// Comparison of two runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Comparison {
     pub same: bool,
-    /// The first stage that differs, and what in it.
+    /// First difference, with its stage.
     pub first: Option<Difference>,
     /// Every stage of either run, in order.
-    pub stages: Vec<Stage>,
+    pub pairs: Vec<StepPair>,
 }
 
-/// One step of both runs.
+/// One stage of both runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Stage {
-    /// `letter`, `terms`, `context`, `turn 1 request`, `turn 1 answer`, `turn 1 call c1_0`, `turn 1 result c1_0`, `mail 1`,
-    /// `output`, `end`
+pub struct StepPair {
+    /// Name: `letter`, `options`, `context`, `turn 1 request`, `turn 1 answer`, `turn 1 call c1_0`,
+    /// `turn 1 result c1_0`, `mail 1`, `output`, `end`.
     pub name: String,
-    /// What differs; empty when nothing does.
+    /// Differences; empty when both are equal.
     pub differences: Vec<Difference>,
 }
 
-/// One value that is not the same.
+/// One differing value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// The stage.
-    pub stage: String,
-    /// The place in it: a resolver, or a path of JSON such as `messages[2].content`.
+    /// Stage.
+    pub pair: String,
+    /// Place in the stage: a resolver, or a path of JSON such as `messages[2].content`.
     pub place: String,
-    /// Around the first character that differs; `None` where that run has nothing there.
+    /// Text around the first difference; `None` where that run has no value there.
     pub a: Option<String>,
     pub b: Option<String>,
 }
 
-/// Compares two runs. `exact`: ids, instants and spans count too.
+/// Compares two runs. `exact`: ids, instants and durations count too.
 pub fn compare(a: &RunRecord, b: &RunRecord, exact: bool) -> Comparison {
     let (mut of_a, mut of_b) = (Normal::of(a, exact), Normal::of(b, exact));
-    let mut sheet = Sheet { stages: Vec::new() };
-    sheet.values("letter", Some(of_a.value(letter(a))), Some(of_b.value(letter(b))));
-    let terms = |record: &RunRecord| record.slot.is_some().then(|| terms(record));
+    let mut view = DiffView { pairs: Vec::new() };
+    view.values("letter", Some(of_a.value(letter(a))), Some(of_b.value(letter(b))));
+    let options = |record: &RunRecord| record.slot.is_some().then(|| options(record));
     if a.slot.is_some() || b.slot.is_some() {
-        sheet.values("terms", terms(a).map(|v| of_a.value(v)), terms(b).map(|v| of_b.value(v)));
+        view.values("terms", options(a).map(|v| of_a.value(v)), options(b).map(|v| of_b.value(v)));
     }
-    sheet.context(a, b, &mut of_a, &mut of_b);
+    view.context(a, b, &mut of_a, &mut of_b);
     let indices =
         |record: &RunRecord| record.turns.iter().map(|turn| turn.turn_index).collect::<BTreeSet<_>>();
     for index in indices(a).union(&indices(b)) {
-        sheet.turn(*index, (a, &mut of_a), (b, &mut of_b));
+        view.turn(*index, (a, &mut of_a), (b, &mut of_b));
     }
     let mails = matched(mails(a, &mut of_a), mails(b, &mut of_b));
     for (position, (mail_a, mail_b)) in mails.into_iter().enumerate() {
-        sheet.values(&format!("mail {}", position + 1), mail_a, mail_b);
+        view.values(&format!("mail {}", position + 1), mail_a, mail_b);
     }
     let output = |record: &RunRecord| record.output.as_ref().map(|output| output.value.clone());
     if a.output.is_some() || b.output.is_some() {
         let (output_a, output_b) = (output(a), output(b));
-        sheet.values("output", output_a.map(|v| of_a.value(v)), output_b.map(|v| of_b.value(v)));
+        view.values("output", output_a.map(|v| of_a.value(v)), output_b.map(|v| of_b.value(v)));
     }
-    sheet.values("end", Some(of_a.value(end(a))), Some(of_b.value(end(b))));
-    let first = sheet.stages.iter().find_map(|stage| stage.differences.first()).cloned();
-    Comparison { same: first.is_none(), first, stages: sheet.stages }
+    view.values("end", Some(of_a.value(end(a))), Some(of_b.value(end(b))));
+    let first = view.pairs.iter().find_map(|pair| pair.differences.first()).cloned();
+    Comparison { same: first.is_none(), first, pairs: view.pairs }
 }
 
 fn mails(record: &RunRecord, of: &mut Normal) -> VecDeque<Value> {
@@ -82,13 +83,13 @@ fn mails(record: &RunRecord, of: &mut Normal) -> VecDeque<Value> {
         let message = &mail.message;
         of.value(json!({
             "text": message.text, "subject": message.subject, "recipients": message.recipients,
-            "sender": message.sender, "disposition": fate(&message.disposition),
+            "sender": message.sender, "disposition": outcome(&message.disposition),
         }))
     };
     record.mails.iter().map(mail).collect()
 }
 
-/// Two lists beside each other: what both have stands side by side although one has more before it.
+/// Aligns two lists: equal items are paired although one list has more items before them.
 fn matched(mut a: VecDeque<Value>, mut b: VecDeque<Value>) -> Vec<(Option<Value>, Option<Value>)> {
     let mut rows = Vec::new();
     while !(a.is_empty() && b.is_empty()) {
@@ -112,8 +113,8 @@ fn letter(record: &RunRecord) -> Value {
     })
 }
 
-/// What the run is held to; which slot it came of does not matter.
-fn terms(record: &RunRecord) -> Value {
+/// Returns the options of a run; its slot does not count.
+fn options(record: &RunRecord) -> Value {
     let slot = record.slot.as_ref();
     json!({
         "profile": record.run.profile, "provider": slot.map(|slot| &slot.provider), "model": slot.map(|slot| &slot.model),
@@ -128,30 +129,30 @@ fn end(record: &RunRecord) -> Value {
     json!({ "state": run.state, "stop_reason": run.stop_reason, "error": class })
 }
 
-/// A fork writes drafts where its run sent mails.
-fn fate(disposition: &str) -> &str {
+/// Returns the comparable outcome: a fork has drafts where its run sent mails.
+fn outcome(disposition: &str) -> &str {
     if disposition == "draft" { "sent" } else { disposition }
 }
 
-/// Places of two lists beside each other.
+/// Pairs the indices of two lists.
 fn pairs(a: usize, b: usize) -> impl Iterator<Item = (Option<usize>, Option<usize>)> {
     (0..a.max(b)).map(move |index| ((index < a).then_some(index), (index < b).then_some(index)))
 }
 
-struct Sheet {
-    stages: Vec<Stage>,
+struct DiffView {
+    pairs: Vec<StepPair>,
 }
 
-impl Sheet {
-    fn values(&mut self, stage: &str, a: Option<Value>, b: Option<Value>) {
+impl DiffView {
+    fn values(&mut self, pair: &str, a: Option<Value>, b: Option<Value>) {
         let mut differences = Vec::new();
-        differ(stage, "", a.as_ref(), b.as_ref(), &mut differences);
-        self.stages.push(Stage { name: stage.to_owned(), differences });
+        differ(pair, "", a.as_ref(), b.as_ref(), &mut differences);
+        self.pairs.push(StepPair { name: pair.to_owned(), differences });
     }
 
-    /// What each resolver contributed, by its place in the profile.
+    /// Compares the contributions of the resolvers, by their position in the profile.
     fn context(&mut self, a: &RunRecord, b: &RunRecord, of_a: &mut Normal, of_b: &mut Normal) {
-        let stage = "context";
+        let pair = "context";
         let entries = |record: &RunRecord| {
             record.context.as_ref().map(|context| context.entries.clone()).unwrap_or_default()
         };
@@ -161,12 +162,12 @@ impl Sheet {
             let (entry_a, entry_b) = (at_a.map(|at| &in_a[at]), at_b.map(|at| &in_b[at]));
             let name = entry_a.or(entry_b).map(|entry| entry.resolver.clone()).unwrap_or_default();
             let (said_a, said_b) =
-                (entry_a.map(|e| of_a.text(&told(e))), entry_b.map(|e| of_b.text(&told(e))));
+                (entry_a.map(|e| of_a.text(&entry_text(e))), entry_b.map(|e| of_b.text(&entry_text(e))));
             if said_a != said_b {
-                differences.push(Difference { stage: stage.into(), place: name, a: said_a, b: said_b });
+                differences.push(Difference { pair: pair.into(), place: name, a: said_a, b: said_b });
             }
         }
-        self.stages.push(Stage { name: stage.into(), differences });
+        self.pairs.push(StepPair { name: pair.into(), differences });
     }
 
     fn turn(
@@ -210,7 +211,8 @@ impl Sheet {
     }
 }
 
-/// What the model asked for. What a tool that can be checked after a crash noted before its work is the engine's own.
+/// Returns the model's part of a call; the expected effects that a verifiable tool recorded are the
+/// engine's own.
 fn asked_for(call: &CallRecord) -> Value {
     let mut asked = call.call.clone();
     if let Some(members) = asked.as_object_mut() {
@@ -219,17 +221,19 @@ fn asked_for(call: &CallRecord) -> Value {
     asked
 }
 
-/// A resolver's line in the report; sizes follow from ids and dates too, so only a change of what was done counts there.
-fn told(entry: &ContextEntry) -> String {
+/// Formats a resolver's line of the report; sizes depend on ids and dates too, so only a changed
+/// outcome counts there.
+fn entry_text(entry: &ContextEntry) -> String {
     let ContextEntry { resolver, source, bytes, outcome, why, .. } = entry;
     let why = why.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
-    // These two give a file as it is; in the others' texts are ids and days.
+    // These two return a file as it is; the other texts contain ids and days.
     let is_as_it_is = ["persona", "active-memory"].contains(&resolver.as_str());
     let text = entry.sha256.as_deref().filter(|_| is_as_it_is).map(|text| format!(", text {text:.8}"));
     format!("{resolver} {source}: {bytes} bytes{}, {outcome}{why}", text.unwrap_or_default())
 }
 
-/// The answered try of a turn, or its last one. Failed tries before an answer are weather, not a difference.
+/// Returns the answered attempt of a turn, or its last one. Failed attempts before an answer are no
+/// difference.
 fn last_try(record: &RunRecord, index: u32) -> Option<&TurnRecord> {
     let tries = || record.turns.iter().filter(|turn| turn.turn_index == index);
     tries().find(|turn| turn.state == "answered").or_else(|| tries().next_back())
@@ -239,36 +243,36 @@ fn calls(record: &RunRecord, index: u32) -> Vec<&CallRecord> {
     record.calls.iter().filter(|call| call.turn_index == Some(index)).collect()
 }
 
-/// Every leaf of JSON that differs, in order.
-fn differ(stage: &str, place: &str, a: Option<&Value>, b: Option<&Value>, found: &mut Vec<Difference>) {
+/// Collects every leaf of JSON that differs, in order.
+fn differ(pair: &str, place: &str, a: Option<&Value>, b: Option<&Value>, found: &mut Vec<Difference>) {
     match (a, b) {
         (Some(Value::Object(of_a)), Some(Value::Object(of_b))) => {
             let only_b = of_b.keys().filter(|key| !of_a.contains_key(*key));
             for key in of_a.keys().chain(only_b) {
                 let place = if place.is_empty() { key.clone() } else { format!("{place}.{key}") };
-                differ(stage, &place, of_a.get(key), of_b.get(key), found);
+                differ(pair, &place, of_a.get(key), of_b.get(key), found);
             }
         }
         (Some(Value::Array(of_a)), Some(Value::Array(of_b))) => {
             for index in 0..of_a.len().max(of_b.len()) {
-                differ(stage, &format!("{place}[{index}]"), of_a.get(index), of_b.get(index), found);
+                differ(pair, &format!("{place}[{index}]"), of_a.get(index), of_b.get(index), found);
             }
         }
         (a, b) if a == b => {}
         (a, b) => {
-            let (a, b) = (a.map(spelled), b.map(spelled));
+            let (a, b) = (a.map(formatted), b.map(formatted));
             let start = match (&a, &b) {
                 (Some(a), Some(b)) => a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count(),
                 _ => 0,
             };
-            let (stage, place) = (stage.to_owned(), place.to_owned());
+            let (pair, place) = (pair.to_owned(), place.to_owned());
             let [a, b] = [a, b].map(|text| text.map(|text| excerpt(&text, start)));
-            found.push(Difference { stage, place, a, b });
+            found.push(Difference { pair, place, a, b });
         }
     }
 }
 
-fn spelled(value: &Value) -> String {
+fn formatted(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

@@ -1,33 +1,35 @@
-//! A run that goes on otherwise from one of its turns: another model, another result of a call, another persona text.
+//! Fork of a run: continues it differently from one of its turns, with another model, another
+//! result of a call, or another persona text.
 //!
-//! It is the loop itself (`harness/execute.rs`) that works on it, as on a run that is taken up after a crash: its ledger
-//! answers the past from the record, up to the turn at which it forks, and then the provider is asked. Nothing that it does
-//! reaches anybody: its tools work in a copy of the persona's folder, its mails are drafts in its own record, and its journal is
-//! a document of its own (`store/forks.rs`). Only its money is real.
+//! The loop itself (`harness/execute.rs`) works on it, as on a run that is resumed after a crash:
+//! its run store answers from the record up to the fork's turn, and then the provider is asked. Its
+//! effects stay inside: its tools work in a copy of the persona's folder, its mails are drafts in
+//! its own record, and its journal is a document of its own (`store/forks.rs`). Only its cost is
+//! real.
 
-mod ledger;
+mod run_store;
 mod sandbox;
-mod sheet;
+mod view;
 
 pub use sandbox::sweep;
 
 use super::{ContextEntry, RunRecord, load_run};
 use crate::config::{Config, Persona, Personas};
-use crate::domain::{RunId, RunTerms, ThreadBudget, Timestamp, sha256_hex};
-use crate::harness::as_of::AsOf;
-use crate::harness::desk::{self, Bench, RunError};
-use crate::harness::execute::execute;
-use crate::harness::providers::{LoopOwner, Provider, ProviderError};
-use crate::harness::resolvers::estimate_tokens;
-use crate::harness::resolvers::reads::Place;
-use crate::harness::route::Spares;
-use crate::harness::standings::Standings;
-use crate::harness::workshop::Workshop;
+use crate::context::resolvers::estimate_tokens;
+use crate::context::resolvers::reads::Place;
+use crate::domain::{RunId, RunOptions, ThreadBudget, Timestamp, sha256_hex};
+use crate::providers::{LoopOwner, Provider, ProviderError};
+use crate::runs::as_of::AsOf;
+use crate::runs::breakers::CircuitBreakers;
+use crate::runs::deps::{self, RunDeps, RunError};
+use crate::runs::execute::execute;
+use crate::runs::live_env::LiveEnv;
+use crate::runs::route::LazyProviders;
 use crate::store::{
     ClaimedRun, Executor, JournalSoFar, NewFork, NewOutbound, Step, StepKind, Store, StoreError,
 };
 use crate::tools::TOOLS;
-use ledger::ForkLedger;
+use run_store::ForkEnv;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,26 +37,26 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// What is other than in the run.
+/// Changes of a fork.
 #[derive(Debug, Clone, Default)]
 pub struct Change {
     pub provider: Option<String>,
     pub model: Option<String>,
-    /// The id of a call, and the payload that its result has instead: `{"ok": …}`.
+    /// Id of a call, and the payload that replaces its result: `{"ok": …}`.
     pub result: Option<(String, Value)>,
-    /// Instead of `PERSONA.md`; the context is assembled anew, and the fork begins at turn 0.
+    /// Text in place of `PERSONA.md`; the context is assembled anew, and the fork begins at turn 0.
     pub persona_text: Option<String>,
 }
 
-/// Why there is no fork.
+/// Reason why there is no fork.
 #[derive(Debug, thiserror::Error)]
 pub enum ForkError {
     #[error("the run has not ended")]
     NotEnded,
     #[error("the run did not come to turn {0}")]
     NoTurn(u32),
-    /// When.
-    #[error("requests and answers of the run were thrown away on {0} (`attache gc`)")]
+    /// Pruned at this time.
+    #[error("requests and answers of the run were pruned on {0} (`attache gc`)")]
     Collected(String),
     #[error("the run has no result of a call `{id}`")]
     NoResult { id: String, there: Vec<String> },
@@ -87,11 +89,12 @@ pub enum ForkError {
 /// A fork that has ended.
 pub struct Forked {
     pub record: RunRecord,
-    /// Its final reply, as it would have been sent.
+    /// Final reply, as it would have been sent.
     pub reply: Option<NewOutbound>,
 }
 
-/// Forks a run at a turn and works on it until it ends. A failure of the model's is the end of the fork, not an error.
+/// Forks a run at a turn and executes it to its end. A failure of the model is the end of the fork,
+/// not an error.
 pub async fn fork(
     store: &Store,
     mut config: Config,
@@ -104,7 +107,7 @@ pub async fn fork(
     if record.run.finished_at.is_none() {
         return Err(ForkError::NotEnded);
     }
-    if let Some(at) = record.thrown_away_at() {
+    if let Some(at) = record.pruned_at() {
         return Err(ForkError::Collected(at.to_owned()));
     }
     let read = read_of(store, run, &record).await;
@@ -116,12 +119,12 @@ pub async fn fork(
     }
     let clock = store.clock().clone();
     let id = clock.new_id();
-    let begun = sheet::begin(&record, &id, at_turn, &past, &clock.now().to_string());
+    let begun = view::begin(&record, &id, at_turn, &past, &clock.now().to_string());
     let claimed = claimed(&record, &id, store, clock.now()).await?;
-    let mut held_to = rows.terms_of_run(run).await?;
-    choose(&mut config, &claimed, change, &mut held_to.run_terms)?;
+    let mut run_options = rows.options_of_run(run).await?;
+    choose(&mut config, &claimed, change, &mut run_options.run_options)?;
     let config = Arc::new(config);
-    let providers = providers(&config, &claimed, &held_to.run_terms)?;
+    let providers = providers(&config, &claimed, &run_options.run_options)?;
     let persona_dir = sandbox::copy(&config.workspace, record.run.persona.as_str(), &id, &read)?;
     store
         .begin_fork(NewFork {
@@ -129,32 +132,32 @@ pub async fn fork(
             run: run.clone(),
             persona: claimed.persona.clone(),
             at_turn,
-            change_json: told(change).to_string(),
+            change_json: change_json(change).to_string(),
             record_json: serde_json::to_string(&begun).map_err(ForkError::Unreadable)?,
         })
         .await?;
-    let ledger = ForkLedger::new(store.clone(), held_to, id, past, begun);
-    let hands = Workshop::in_sandbox(store.clone(), persona_dir);
-    let bench = Bench {
+    let run_store = ForkEnv::new(store.clone(), run_options, id, past, begun);
+    let env = LiveEnv::in_sandbox(store.clone(), persona_dir);
+    let run_deps = RunDeps {
         config,
         clock: clock.clone(),
         providers,
-        ledger: Box::new(ledger.clone()),
-        hands: Box::new(hands),
-        circumstances: Box::new(Standings::new(clock)),
+        run_store: Box::new(run_store.clone()),
+        env: Box::new(env),
+        provider_health: Box::new(CircuitBreakers::new(clock)),
         tools: TOOLS.to_vec(),
         loop_key: store.loop_key().clone(),
         mail_queued: Arc::new(Notify::new()),
         given_back: Notify::new(),
-        spares: Spares::default(),
+        lazy_providers: LazyProviders::default(),
     };
-    if let Err(error) = execute(&bench, &claimed, cancel).await {
-        ledger.give_up(&error).await?;
+    if let Err(error) = execute(&run_deps, &claimed, cancel).await {
+        run_store.give_up(&error).await?;
     }
-    Ok(ledger.finished())
+    Ok(run_store.finished())
 }
 
-/// What the run had done before the turn, with what is changed of it.
+/// Returns the journal of the run before the turn, with the fork's changes.
 fn past_of(
     record: &RunRecord,
     mut whole: JournalSoFar,
@@ -200,7 +203,8 @@ fn past_of(
     }
 }
 
-/// Whether another turn would have followed the last answer: its calls all have results, and nothing came after them.
+/// Reports whether another turn would have followed the last answer: its calls all have results,
+/// and nothing came after them.
 fn has_open_end(record: &RunRecord, answered: u32) -> bool {
     let mut last = record.calls.iter().filter(|call| call.turn_index == answered.checked_sub(1)).peekable();
     last.peek().is_some() && last.all(|call| call.result.is_some())
@@ -225,14 +229,15 @@ fn change_result(
     }
 }
 
-/// The calls whose results a fork can change.
+/// Returns the calls whose results a fork can change.
 pub fn results_of(record: &RunRecord) -> Vec<String> {
     let engine = Executor::Engine.as_str();
     let changeable = record.calls.iter().filter(|call| call.result.is_some() && call.executor == engine);
     changeable.map(|call| call.id.clone()).collect()
 }
 
-/// The files of the persona's folder that the run read, as they were; none where that was not written down.
+/// Returns the files of the persona's folder as the run read them; empty where the reads were not
+/// recorded.
 async fn read_of(store: &Store, run: &RunId, record: &RunRecord) -> Vec<(String, Arc<str>)> {
     let contexts = AsOf::of_run(store, run).await.unwrap_or_default();
     let own = format!("personas/{}/", record.run.persona);
@@ -246,8 +251,9 @@ async fn read_of(store: &Store, run: &RunId, record: &RunRecord) -> Vec<(String,
     contexts.last().map(|context| context.reads.files().filter_map(below).collect()).unwrap_or_default()
 }
 
-/// Puts another persona text into the first request. Every resolver's text is a part of its own there, and the report says
-/// which was the persona's; everything else stays as it was assembled then. The fork's report says what it is told now.
+/// Puts another persona text into the first request. Every resolver's text is a part of its own
+/// there, and the report tells which was the persona's; all other parts stay as recorded. The
+/// fork's report describes the new context.
 fn change_persona(
     past: &mut JournalSoFar,
     record: &mut RunRecord,
@@ -262,10 +268,10 @@ fn change_persona(
     let mut kept: Value = serde_json::from_str(first).map_err(ForkError::Unreadable)?;
     let is_it = |part: &str| match &entry.sha256 {
         Some(digest) => sha256_hex(&[part.as_bytes()]) == *digest,
-        // Of a run from before reports had digests.
+        // A run from before reports had digests.
         None => part.len() as u64 == entry.bytes,
     };
-    // Where an export masked the text, it did so in the request and in the file alike.
+    // An export masks the text in the request and in the file alike.
     let file = read.iter().find(|(path, _)| path == "PERSONA.md").map(|(_, text)| text.trim_end());
     let parts = kept["system"].as_array_mut().into_iter().flatten();
     let mut parts: Vec<&mut Value> = parts.filter(|part| part.is_string()).collect();
@@ -286,7 +292,8 @@ fn change_persona(
     Ok(())
 }
 
-/// The fork as the loop knows it: a run of its own, with the bounds of the one that it comes from.
+/// Returns the fork as a claimed run for the loop: a run of its own, with the bounds of its
+/// original.
 async fn claimed(
     record: &RunRecord,
     id: &str,
@@ -309,18 +316,18 @@ async fn claimed(
         created_at: now,
         is_retried: true,
         budget_micros: store.budget_of_run(&run).await?,
-        attempts_max: None, // how often it is tried is the worker's affair
+        attempts_max: None, // the worker counts attempts
         thread_budget,
     })
 }
 
-/// Sets what the fork is asked of. A model that is chosen has nobody to stand in for it: the answer is to be its own.
-/// The terms of the run leave it to the persona, which says so.
+/// Sets the fork's model. A chosen model has no fallback: the answer is to be its own. The options
+/// of the run leave the choice to the persona, whose choice it becomes.
 fn choose(
     config: &mut Config,
     run: &ClaimedRun,
     change: &Change,
-    terms: &mut RunTerms,
+    options: &mut RunOptions,
 ) -> Result<(), ForkError> {
     if change.provider.is_none() && change.model.is_none() {
         return Ok(());
@@ -330,7 +337,7 @@ fn choose(
         return Err(ForkError::NoProvider { name: name.clone(), there: known.keys().cloned().collect() });
     }
     let Config { personas, inference, .. } = config;
-    let (provider, model) = (terms.provider.take(), terms.model.take());
+    let (provider, model) = (options.provider.take(), options.model.take());
     let changed = personas.iter().cloned().map(|mut persona: Persona| {
         if persona.id == run.persona {
             let model = model.clone().or(persona.model).unwrap_or_else(|| inference.model.clone());
@@ -340,23 +347,23 @@ fn choose(
         }
         persona
     });
-    // They were all here before, with the addresses that they had.
+    // They were all valid before, with these addresses.
     if let Ok(changed) = Personas::new(changed.collect()) {
         *personas = changed;
     }
     Ok(())
 }
 
-/// The adapters that the fork may ask. Agents are none: they act by themselves.
+/// Builds the adapters that the fork may ask. No agents: they act by themselves.
 fn providers(
     config: &Config,
     run: &ClaimedRun,
-    terms: &RunTerms,
+    options: &RunOptions,
 ) -> Result<BTreeMap<String, Box<dyn Provider>>, ForkError> {
     let mut providers = BTreeMap::new();
     let persona = config.personas.get(&run.persona).into_iter();
-    for choice in persona.flat_map(|persona| config.inference.choices_under(terms, persona)) {
-        let built = desk::build_provider(config, &choice.provider);
+    for choice in persona.flat_map(|persona| config.inference.choices_under(options, persona)) {
+        let built = deps::build_provider(config, &choice.provider);
         let provider = built.map_err(|source| ForkError::Provider {
             provider: choice.provider.clone(),
             source: Box::new(source),
@@ -369,8 +376,8 @@ fn providers(
     Ok(providers)
 }
 
-/// The change as it is kept.
-fn told(change: &Change) -> Value {
+/// Returns the stored form of the change.
+fn change_json(change: &Change) -> Value {
     let Change { provider, model, result, persona_text } = change;
     let result = result.as_ref().map(|(id, payload)| json!({ "call": id, "payload": payload }));
     json!({ "provider": provider, "model": model, "result": result, "persona_text": persona_text })

@@ -1,11 +1,12 @@
-//! A record as one page of HTML that opens anywhere: no script, no reference to anything outside, one style.
+//! A record as one page of HTML that opens offline: no script, no external reference, one style.
 //!
-//! Text of mails and models is hostile. It reaches the page through [`write::Html::text`] only, which escapes it; the
-//! names of elements and attributes are `&'static str`, so that no letter can make one. Pure.
+//! Text of mails and models is hostile. It reaches the page through [`write::Html::text`] only,
+//! which escapes it; the names of elements and attributes are `&'static str`, so that no letter can
+//! make one. Pure.
 
 mod write;
 
-use super::timeline::{fate_of, offset, people, plural, span_between, tokens, word};
+use super::timeline::{offset, outcome_of, people, plural, span_between, tokens, word};
 use super::{
     CallRecord, ContextRecord, MailRecord, MessageRecord, OutputRecord, RunRecord, SlotRecord, ThreadRecord,
     TurnRecord,
@@ -13,14 +14,15 @@ use super::{
 use serde_json::Value;
 use write::Html;
 
-/// The page of a run. `full` shows long values whole.
+/// Renders the page of a run. `full` shows long values whole.
 pub fn run(record: &RunRecord, full: bool) -> String {
     let mut page = Html::new(&format!("Run {}", record.run.id), full);
     write_run(&mut page, record, true);
     page.finish()
 }
 
-/// The page of a thread: its messages in order, each followed by the runs that it set off.
+/// Renders the page of a thread: its messages in order, each followed by the runs that it
+/// triggered.
 pub fn thread(record: &ThreadRecord, full: bool) -> String {
     let mut page = Html::new(&format!("Thread {}", record.id), full);
     page.block("h1", "", &format!("Thread {}", record.id));
@@ -57,7 +59,7 @@ fn write_run(page: &mut Html, record: &RunRecord, with_trigger: bool) {
         ("persona", &run.persona),
         ("trigger", &format!("{}, profile {}", run.trigger, run.profile)),
         ("slot", &record.slot.as_ref().map(SlotRecord::named).unwrap_or_default()),
-        ("terms", &record.slot.as_ref().map(SlotRecord::terms).unwrap_or_default()),
+        ("terms", &record.slot.as_ref().map(SlotRecord::options).unwrap_or_default()),
         ("model", if model == "/" { "" } else { &model }),
         ("used", &tokens(&run.usage)),
         ("attempt", &run.attempt.to_string()),
@@ -95,9 +97,9 @@ fn write_message(page: &mut Html, time: &str, message: &MessageRecord, mail: Opt
         "outbound" => "mail",
         _ => "prompt",
     };
-    let fate = message.disposition.split_once(':');
-    let fate = fate.map(|(verb, rule)| format!("{verb}: {}", fate_of(rule))).unwrap_or_default();
-    page.section(what, time, &message.subject, &fate);
+    let outcome = message.disposition.split_once(':');
+    let outcome = outcome.map(|(verb, rule)| format!("{verb}: {}", outcome_of(rule))).unwrap_or_default();
+    page.section(what, time, &message.subject, &outcome);
     page.fields(&[
         ("from", &message.sender),
         ("to", &people(&message.recipients, "to")),

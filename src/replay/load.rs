@@ -1,8 +1,8 @@
-//! Gathers the record of a run or of a thread from the store. Reads only.
+//! Loads the record of a run or of a thread from the store. Reads only.
 
 use super::{
     AttachmentRecord, CallRecord, DeliveryRecord, ErrorRecord, MailRecord, MessageRecord, OutputRecord,
-    RecipientRecord, RunFacts, RunRecord, ThreadRecord, TurnRecord, UsageRecord,
+    RecipientRecord, RunRecord, RunRow, ThreadRecord, TurnRecord, UsageRecord,
 };
 use crate::domain::{RunId, ThreadId, Timestamp, Usage};
 use crate::store::{
@@ -11,7 +11,7 @@ use crate::store::{
 };
 use serde_json::Value;
 
-/// Everything about one run. Errors: [`StoreError::Missing`].
+/// Loads everything about one run. Errors: [`StoreError::Missing`].
 pub async fn load_run(store: &Store, id: &RunId) -> Result<RunRecord> {
     let summary = store.run_summary(id).await?;
     let persona = store.persona(&summary.persona);
@@ -34,7 +34,7 @@ pub async fn load_run(store: &Store, id: &RunId) -> Result<RunRecord> {
         mails.push(MailRecord { message: message(mail, attachments), delivery });
     }
     Ok(RunRecord {
-        run: facts(&summary),
+        run: run_record(&summary),
         slot: persona.slot_of_run(id).await?.map(Into::into),
         trigger: message(trigger, attachments),
         context,
@@ -56,7 +56,8 @@ fn output(stored: StoredOutput) -> Result<OutputRecord> {
     })
 }
 
-/// A thread with its last `messages_max` messages and last `runs_max` runs. Errors: [`StoreError::Missing`].
+/// Loads a thread with its last `messages_max` messages and last `runs_max` runs. Errors:
+/// [`StoreError::Missing`].
 pub async fn load_thread(
     store: &Store,
     id: &ThreadId,
@@ -81,8 +82,8 @@ pub async fn load_thread(
     })
 }
 
-fn facts(run: &RunSummary) -> RunFacts {
-    RunFacts {
+fn run_record(run: &RunSummary) -> RunRow {
+    RunRow {
         id: run.id.to_string(),
         persona: run.persona.to_string(),
         thread: run.thread.to_string(),
@@ -161,7 +162,7 @@ fn turn(turn: StoredTurn) -> TurnRecord {
     }
 }
 
-/// Calls with their results, in the order of the calls.
+/// Pairs calls with their results, in the order of the calls.
 fn pair(steps: Vec<(Step, Timestamp)>, turns: &[TurnRecord]) -> Vec<CallRecord> {
     let mut calls: Vec<CallRecord> = Vec::new();
     for (step, at) in steps {
@@ -188,9 +189,10 @@ fn pair(steps: Vec<(Step, Timestamp)>, turns: &[TurnRecord]) -> Vec<CallRecord> 
     calls
 }
 
-/// The turn whose answer has the call; for a call of an agent's, which no answer has, the one during which it was made.
+/// Returns the turn whose answer has the call; for a call of an agent's, which no answer has, the
+/// turn during which it was made.
 fn asking_turn(turns: &[TurnRecord], call_id: &str, at: &str) -> Option<u32> {
-    // Instants are written in one form, so that their texts sort as they do.
+    // Instants have one format, so their texts sort as they do.
     let during = |turn: &&TurnRecord| {
         turn.started_at.as_str() <= at && turn.finished_at.as_deref().is_some_and(|end| at <= end)
     };
@@ -243,14 +245,14 @@ fn text(at: Option<Timestamp>) -> Option<String> {
     at.map(|at| at.to_string())
 }
 
-/// The value of a text, and the text where the value alone would not bring it back.
+/// Parses a text as JSON; returns the text too where the value alone would not restore it.
 fn exactly(text: String) -> (Value, Option<String>) {
     let value = json(&text);
     let written = value.to_string();
     (value, (written != text).then_some(text))
 }
 
-/// Stored text that should be JSON; as a JSON string when it is not, so that nothing is lost.
+/// Parses stored JSON; invalid JSON becomes a JSON string, so that nothing is lost.
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }

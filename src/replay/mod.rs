@@ -1,12 +1,13 @@
-//! A run as data: everything that happened in it, as values that can be stored, compared, and shown.
+//! A run as data: everything that happened in it, as values that can be stored, compared, and
+//! shown.
 //!
-//! [`load_run`] and [`load_thread`] gather what the store has; [`timeline`] makes it readable. A record is complete
-//! in itself: its JSON form reads back as the same record.
+//! [`load_run`] and [`load_thread`] load it from the store; [`timeline`] makes it readable. A
+//! record is complete in itself: its JSON form reads back as an equal record.
 
 mod load;
 mod slot;
 pub mod diff;
-pub mod parcel;
+pub mod bundle;
 pub mod fork;
 pub mod select;
 pub mod timeline;
@@ -25,28 +26,28 @@ use serde_json::Value;
 /// A run and everything that happened in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
-    pub run: RunFacts,
-    /// Of a run of a responsibility.
+    pub run: RunRow,
+    /// Slot of a responsibility's run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<SlotRecord>,
-    /// The message that the run answers.
+    /// Message that the run answers.
     pub trigger: MessageRecord,
-    /// What its resolvers contributed; `None` before its first turn.
+    /// Contributions of its resolvers; `None` before its first turn.
     pub context: Option<ContextRecord>,
-    /// Every provider call, failed tries included, in order.
+    /// Provider calls, failed attempts included, in order.
     pub turns: Vec<TurnRecord>,
-    /// Every tool call with its result, in order.
+    /// Tool calls with their results, in order.
     pub calls: Vec<CallRecord>,
-    /// The messages that it wrote, withheld ones included, in order.
+    /// Messages that it wrote, withheld ones included, in order.
     pub mails: Vec<MailRecord>,
-    /// Its answer in the form that was asked for, when it had one.
+    /// Structured answer, when it had one.
     #[serde(default)]
     pub output: Option<OutputRecord>,
 }
 
 impl RunRecord {
-    /// When `attache gc` threw away what its turns said, if it did.
-    pub fn thrown_away_at(&self) -> Option<&str> {
+    /// Returns the time when `attache gc` pruned the texts of its turns, if it did.
+    pub fn pruned_at(&self) -> Option<&str> {
         self.turns.iter().find_map(|turn| turn.pruned_at.as_deref())
     }
 }
@@ -56,7 +57,7 @@ impl RunRecord {
 pub struct OutputRecord {
     pub value: Value,
     pub schema_sha256: String,
-    /// Times that the model was asked again.
+    /// Number of repairs.
     pub repairs: u32,
     pub created_at: String,
 }
@@ -73,9 +74,9 @@ pub struct ThreadRecord {
     pub runs: Vec<RunRecord>,
 }
 
-/// The row of a run. Times are RFC 3339 in UTC.
+/// Row of a run. Times are RFC 3339 in UTC.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RunFacts {
+pub struct RunRow {
     pub id: String,
     pub persona: String,
     pub thread: String,
@@ -90,9 +91,10 @@ pub struct RunFacts {
     pub model: Option<String>,
     pub stop_reason: Option<String>,
     pub error: Option<ErrorRecord>,
-    /// Summed over its turns.
+    /// Usage of all its turns.
     pub usage: UsageRecord,
-    /// The bounds on tokens and money that it began with, each with where it was said; `None` before its first turn.
+    /// Bounds on tokens and money that it began with, each with its origin; `None` before its first
+    /// turn.
     #[serde(default)]
     pub limits: Option<Value>,
     pub created_at: String,
@@ -113,7 +115,7 @@ pub struct UsageRecord {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ErrorRecord {
-    /// A word of [`crate::domain::ErrorClass`].
+    /// Name of a [`crate::domain::ErrorClass`].
     pub class: String,
     pub message: String,
 }
@@ -127,9 +129,9 @@ pub struct MessageRecord {
     /// RFC Message-ID without brackets.
     pub rfc_message_id: String,
     pub in_reply_to: Option<String>,
-    /// As typed by its writer.
+    /// Sender as written in the letter.
     pub sender: String,
-    /// `{"to": […], "cc": […], "reply_to": […]}`
+    /// Recipients: `{"to": […], "cc": […], "reply_to": […]}`.
     pub recipients: Value,
     pub subject: String,
     pub text: String,
@@ -137,21 +139,22 @@ pub struct MessageRecord {
     pub fresh_text: Option<String>,
     pub received_at: String,
     pub trust: String,
-    /// By what the trust was given, or why it was not; inbound letters only.
+    /// Reason why the trust was given, or was not; inbound letters only.
     #[serde(default)]
     pub trust_basis: Option<String>,
-    /// What was checked, as RFC 8601 writes it; inbound letters only.
+    /// Authentication results in the format of RFC 8601; inbound letters only.
     #[serde(default)]
     pub authentication_results: Option<String>,
     /// `run`, `sent`, `filed:RULE` or `withheld:RULE`.
     pub disposition: String,
-    /// The run that wrote it.
+    /// Id of the run that wrote it.
     pub run: Option<String>,
     pub attachments: Vec<AttachmentRecord>,
 }
 
 impl MessageRecord {
-    /// Why a letter has no run, and what its owner can do about it; `None` for one that has, and for mail out.
+    /// Returns the reason why a letter has no run, with advice to its owner; `None` for a letter
+    /// that has one, and for outbound mail.
     pub fn filed(&self) -> Option<(&'static str, String)> {
         let rule = filed::rule_of(&self.disposition)?;
         let sender = filed::address_in(&self.sender);
@@ -166,13 +169,13 @@ pub struct AttachmentRecord {
     pub size_bytes: u64,
 }
 
-/// What was assembled for the first turn; the shape of `runs.context_report_json`.
+/// Context of the first turn; the shape of `runs.context_report_json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ContextRecord {
     pub profile: String,
     pub budget_tokens: u64,
     pub used_tokens: u64,
-    /// Why it is shorter than it would be.
+    /// Reason why it was shortened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     pub entries: Vec<ContextEntry>,
@@ -183,13 +186,13 @@ pub struct ContextEntry {
     pub resolver: String,
     pub source: String,
     pub bytes: u64,
-    /// Estimated.
+    /// Estimated tokens.
     pub tokens: u64,
     /// `used`, `trimmed`, `dropped` or `empty`.
     pub outcome: String,
     #[serde(default)]
     pub why: Option<String>,
-    /// Digest of what was sent of it.
+    /// Digest of the part that was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
 }
@@ -198,61 +201,61 @@ pub struct ContextEntry {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnRecord {
     pub turn_index: u32,
-    /// Tries of this turn, counted from 1.
+    /// Number of the attempt of this turn, counted from 1.
     pub attempt: u32,
     /// `started`, `answered` or `failed`.
     pub state: String,
     pub provider: String,
-    /// The model that was asked for.
+    /// Requested model.
     pub model: String,
     pub usage: UsageRecord,
     pub error: Option<ErrorRecord>,
     pub started_at: String,
     pub finished_at: Option<String>,
     pub request_sha256: String,
-    /// The body that was sent.
+    /// Body that was sent.
     pub request: Value,
-    /// Its exact text, where `request` written compactly would be another.
+    /// Exact text of the request, where `request` in compact form would differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_text: Option<String>,
-    /// The normalised response, as it was committed before its first call started.
+    /// Normalised response, as it was committed before its first call started.
     pub response: Option<Value>,
-    /// Its exact text, where `response` written compactly would be another.
+    /// Exact text of the response, where `response` in compact form would differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_text: Option<String>,
-    /// Since when request and response are gone: `attache gc` threw them away, and nothing can be re-executed.
+    /// Time when `attache gc` pruned request and response; after it the turn cannot be re-executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pruned_at: Option<String>,
 }
 
 impl TurnRecord {
-    /// The body that was sent, byte by byte.
+    /// Returns the body that was sent, byte by byte.
     pub fn request_sent(&self) -> String {
         self.request_text.clone().unwrap_or_else(|| self.request.to_string())
     }
 
-    /// The response as it was committed, byte by byte; `None` when there was none.
+    /// Returns the response as it was committed, byte by byte; `None` when there was none.
     pub fn response_kept(&self) -> Option<String> {
         let response = self.response.as_ref()?;
         Some(self.response_text.clone().unwrap_or_else(|| response.to_string()))
     }
 }
 
-/// One tool call and its one result.
+/// One tool call and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CallRecord {
-    /// Unique in the run.
+    /// Id, unique in the run.
     pub id: String,
     pub tool: String,
     /// `engine`, or `agent` for a tool of a command-line agent's own.
     #[serde(default = "engine")]
     pub executor: String,
-    /// The turn that asked for it, or during which it was made.
+    /// Turn that requested it, or during which it was made.
     pub turn_index: Option<u32>,
-    /// `{"args": {…}}`, or `{"malformed": text, "error": why}`
+    /// Arguments: `{"args": {…}}`, or `{"malformed": text, "error": why}`.
     pub call: Value,
-    /// `{"ok": true, "result": …}` or `{"ok": false, "error": {"code", "message"}}`; `None` when the run stopped in
-    /// the middle.
+    /// Result: `{"ok": true, "result": …}` or `{"ok": false, "error": {"code", "message"}}`; `None`
+    /// when the run stopped in the middle.
     pub result: Option<Value>,
     pub called_at: String,
     pub finished_at: Option<String>,
@@ -263,17 +266,17 @@ fn engine() -> String {
 }
 
 impl CallRecord {
-    /// Whether it has a result that says so.
+    /// Reports whether its result is a success.
     pub fn succeeded(&self) -> bool {
         self.result.as_ref().is_some_and(|result| result["ok"] == true)
     }
 }
 
-/// A message that the run wrote, and its way out.
+/// A message that the run wrote, and its delivery.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MailRecord {
     pub message: MessageRecord,
-    /// `None` when it was withheld.
+    /// Delivery; `None` when it was withheld.
     pub delivery: Option<DeliveryRecord>,
 }
 
@@ -283,9 +286,9 @@ pub struct DeliveryRecord {
     pub state: String,
     pub attempts: u32,
     pub next_attempt_at: Option<String>,
-    /// A recipient may have the mail twice.
+    /// `true`: a recipient may have the mail twice.
     pub possible_duplicate: bool,
-    /// Empty is the null reverse-path.
+    /// Envelope sender; empty is the null reverse-path.
     pub envelope_from: String,
     pub size_bytes: u64,
     pub recipients: Vec<RecipientRecord>,

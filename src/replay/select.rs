@@ -1,30 +1,30 @@
-//! The part of a run that somebody asked for: one turn, one tool, what went wrong, a span of time. Pure.
+//! Selection of a part of a run: one turn, one tool, the failures, a time span. Pure.
 
 use super::{CallRecord, MailRecord, RunRecord, ThreadRecord, TurnRecord};
 use crate::domain::Timestamp;
 use std::collections::BTreeSet;
 
-/// What is asked for; everything that is given must hold.
+/// Criteria; all that are given must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     pub turn: Option<u32>,
-    /// Calls of one of these, and the turns that asked for them; empty is every tool.
+    /// Names of tools whose calls, and the turns that made them, are selected; empty: every tool.
     pub tools: Vec<String>,
-    /// Only what failed, was withheld, or has no result.
+    /// `true`: only what failed, was withheld, or has no result.
     pub errors: bool,
-    /// Only what began at or after it.
+    /// Only what began at or after this instant.
     pub since: Option<Timestamp>,
-    /// Only what began before it.
+    /// Only what began before this instant.
     pub until: Option<Timestamp>,
 }
 
 impl Selection {
-    /// Whether it leaves a record whole.
+    /// Reports whether it selects everything.
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The turns, calls and mails of a run that were asked for; the rest of the record stays.
+    /// Returns the run with its selected turns, calls and mails; the rest of the record stays.
     pub fn of_run(&self, record: &RunRecord) -> RunRecord {
         let calls: Vec<CallRecord> =
             record.calls.iter().filter(|call| self.has_call(call)).cloned().collect();
@@ -36,7 +36,8 @@ impl Selection {
         RunRecord { turns, calls, mails, output, ..record.clone() }
     }
 
-    /// The messages and runs of a thread that were asked for; runs in which there is nothing of it are left out.
+    /// Returns the thread with its selected messages and runs; runs without a selected part are
+    /// left out.
     pub fn of_thread(&self, record: &ThreadRecord) -> ThreadRecord {
         let is_something = |run: &RunRecord| {
             let has_part = !(run.turns.is_empty() && run.calls.is_empty() && run.mails.is_empty());

@@ -1,6 +1,7 @@
-//! A record as a timeline that a person reads: the message, the context, every turn and call, the answer's way out.
+//! A record as a readable timeline: the message, the context, every turn and call, the delivery of
+//! the answer.
 //!
-//! Pure: values in, lines out. Escape sequences are the printer's affair.
+//! Pure: values in, lines out. Absent on purpose: escape sequences, which the printer adds.
 
 mod page;
 mod sides;
@@ -10,7 +11,7 @@ pub use page::{Line, Span, Tone};
 pub use sides::comparison;
 
 use super::{
-    CallRecord, ContextRecord, DeliveryRecord, MailRecord, MessageRecord, RunFacts, RunRecord, ThreadRecord,
+    CallRecord, ContextRecord, DeliveryRecord, MailRecord, MessageRecord, RunRecord, RunRow, ThreadRecord,
     TurnRecord, UsageRecord,
 };
 use crate::domain::Timestamp;
@@ -20,14 +21,14 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::time::Duration;
 
-/// The timeline of a run. `full` shows long values whole.
+/// Renders the timeline of a run. `full` shows long values whole.
 pub fn run(record: &RunRecord, full: bool) -> Vec<Line> {
     let mut page = Page::new(full);
     write_run(&mut page, record, true);
     page.into_lines()
 }
 
-/// The part of a run that was asked for: its head, what was selected, and how much was left out.
+/// Renders a selected part of a run: its head, the selection, and how much was left out.
 pub fn part(record: &RunRecord, part: &RunRecord, full: bool) -> Vec<Line> {
     let mut page = Page::new(full);
     write_head(&mut page, record);
@@ -43,7 +44,7 @@ pub fn part(record: &RunRecord, part: &RunRecord, full: bool) -> Vec<Line> {
     page.into_lines()
 }
 
-/// What the resolvers of a run contributed, with how much of the budget each took.
+/// Renders the contributions of the resolvers, each with its share of the budget.
 pub fn context(record: &RunRecord) -> Vec<Line> {
     let mut page = Page::new(true);
     write_head(&mut page, record);
@@ -54,7 +55,8 @@ pub fn context(record: &RunRecord) -> Vec<Line> {
     page.into_lines()
 }
 
-/// The timeline of a thread: its messages in order, each followed by the runs that it set off.
+/// Renders the timeline of a thread: its messages in order, each followed by the runs that it
+/// triggered.
 pub fn thread(record: &ThreadRecord, full: bool) -> Vec<Line> {
     let mut page = Page::new(full);
     page.line(vec![span(Tone::Title, format!("thread {}", record.id)), count_of(record)]);
@@ -62,7 +64,7 @@ pub fn thread(record: &ThreadRecord, full: bool) -> Vec<Line> {
     page.line(vec![span(Tone::Faint, page.short(&record.participants.join(", "), 400))]);
     let is_known_run = |id: &Option<String>| record.runs.iter().any(|run| Some(&run.run.id) == id.as_ref());
     for message in &record.messages {
-        // What a run wrote is shown where the run is.
+        // A message of a known run is shown with the run.
         if is_known_run(&message.run) {
             continue;
         }
@@ -81,7 +83,7 @@ pub fn thread(record: &ThreadRecord, full: bool) -> Vec<Line> {
     page.into_lines()
 }
 
-/// Lines without tones, each with its end.
+/// Returns the lines without tones, each with its end.
 pub fn plain(lines: &[Line]) -> String {
     lines.iter().map(|line| line.plain() + "\n").collect()
 }
@@ -105,7 +107,7 @@ fn write_run(page: &mut Page, record: &RunRecord, with_trigger: bool) {
     write_end(page, record);
 }
 
-/// Turns with their calls, mails, and the output.
+/// Writes turns with their calls, mails, and the output.
 fn write_work(page: &mut Page, record: &RunRecord) {
     let since = |at: &str| offset(&record.run.created_at, at);
     for turn in &record.turns {
@@ -116,10 +118,10 @@ fn write_work(page: &mut Page, record: &RunRecord) {
             }
         }
     }
-    let is_told = |call: &&CallRecord| {
+    let is_listed = |call: &&CallRecord| {
         record.turns.iter().any(|turn| turn.state == "answered" && call.turn_index == Some(turn.turn_index))
     };
-    for call in record.calls.iter().filter(|call| !is_told(call)) {
+    for call in record.calls.iter().filter(|call| !is_listed(call)) {
         write_call(page, &since(&call.called_at), call);
     }
     for mail in &record.mails {
@@ -127,7 +129,7 @@ fn write_work(page: &mut Page, record: &RunRecord) {
     }
     if let Some(output) = &record.output {
         let repairs = format!("  fits its schema, {}", plural(output.repairs as usize, "repair"));
-        page.stage(&since(&output.created_at), "output", vec![span(Tone::Good, repairs)]);
+        page.pair(&since(&output.created_at), "output", vec![span(Tone::Good, repairs)]);
         page.json(&output.value);
     }
 }
@@ -146,9 +148,9 @@ fn write_head(page: &mut Page, record: &RunRecord) {
         Tone::Plain,
         inline(&format!("persona {persona}, trigger {trigger}, profile {profile}{model}")),
     )]);
-    for told in record.slot.iter().flat_map(|slot| [format!("slot {}", slot.named()), slot.terms()]) {
-        if !told.is_empty() {
-            page.line(vec![span(Tone::Plain, inline(&told))]);
+    for shown in record.slot.iter().flat_map(|slot| [format!("slot {}", slot.named()), slot.options()]) {
+        if !shown.is_empty() {
+            page.line(vec![span(Tone::Plain, inline(&shown))]);
         }
     }
     let failed = record.calls.iter().filter(|call| call.result.is_some() && !call.succeeded()).count();
@@ -164,7 +166,7 @@ fn write_head(page: &mut Page, record: &RunRecord) {
     page.line(vec![span(Tone::Faint, format!("thread {}, queued {}", run.thread, run.created_at))]);
 }
 
-/// Turns, and how many tries of them failed.
+/// Formats the number of turns and of failed attempts.
 fn turns_of(record: &RunRecord) -> String {
     let turns = record.turns.iter().map(|turn| turn.turn_index).collect::<BTreeSet<_>>().len();
     let failed = record.turns.iter().filter(|turn| turn.state == "failed").count();
@@ -175,8 +177,8 @@ fn turns_of(record: &RunRecord) -> String {
     }
 }
 
-/// The state, and why it stopped where that says more.
-fn ending(run: &RunFacts) -> Vec<Span> {
+/// Formats the state, and the stop reason where that tells more.
+fn ending(run: &RunRow) -> Vec<Span> {
     let mut spans = vec![span(state_tone(&run.state), run.state.clone())];
     if let Some(stop) = run.stop_reason.as_ref().filter(|stop| **stop != run.state) {
         spans.push(span(Tone::Plain, format!(" ({stop})")));
@@ -190,11 +192,11 @@ fn write_message(page: &mut Page, time: &str, message: &MessageRecord) {
         "outbound" => "mail",
         _ => "prompt",
     };
-    let fate = match message.disposition.split_once(':') {
-        Some((verb, rule)) => vec![span(Tone::Bad, format!("  {verb}: {}", fate_of(rule)))],
+    let outcome = match message.disposition.split_once(':') {
+        Some((verb, rule)) => vec![span(Tone::Bad, format!("  {verb}: {}", outcome_of(rule)))],
         None => Vec::new(),
     };
-    page.stage(time, what, fate);
+    page.pair(time, what, outcome);
     page.field("from", &message.sender);
     for label in ["to", "cc"] {
         page.field(label, &people(&message.recipients, label));
@@ -220,7 +222,7 @@ fn write_context(page: &mut Page, time: &str, context: &ContextRecord) {
         context.used_tokens,
         context.budget_tokens
     );
-    page.stage(time, "context", vec![span(Tone::Plain, used)]);
+    page.pair(time, "context", vec![span(Tone::Plain, used)]);
     if let Some(note) = &context.note {
         page.inside(vec![span(Tone::Bad, inline(note))]);
     }
@@ -236,7 +238,7 @@ fn write_context(page: &mut Page, time: &str, context: &ContextRecord) {
 fn write_shares(page: &mut Page, context: &ContextRecord) {
     let ContextRecord { profile, used_tokens, budget_tokens, .. } = context;
     let of = format!("  profile {}, about {used_tokens} of {budget_tokens} tokens", inline(profile));
-    page.stage("", "context", vec![span(Tone::Plain, of)]);
+    page.pair("", "context", vec![span(Tone::Plain, of)]);
     if let Some(note) = &context.note {
         page.inside(vec![span(Tone::Bad, inline(note))]);
     }
@@ -279,17 +281,17 @@ fn write_turn(page: &mut Page, record: &RunRecord, turn: &TurnRecord) {
         ("answered", _) => {
             let stop = turn.response.as_ref().map(|response| word(&response["stop"])).unwrap_or_default();
             let said = format!("{asked}: {}{took}, {stop}", tokens(&turn.usage));
-            page.stage(&time, &name, vec![span(Tone::Plain, said)]);
+            page.pair(&time, &name, vec![span(Tone::Plain, said)]);
             write_said(page, record, turn);
         }
         ("failed", error) => {
-            page.stage(&time, &name, vec![span(Tone::Plain, format!("{asked}{took}"))]);
+            page.pair(&time, &name, vec![span(Tone::Plain, format!("{asked}{took}"))]);
             let error = error.as_ref();
             let why = error.map_or(String::new(), |e| format!("{}: {}", e.class, inline(&e.message)));
             page.inside(vec![span(Tone::Bad, format!("failed  {why}"))]);
         }
         _ => {
-            page.stage(&time, &name, vec![span(Tone::Plain, asked)]);
+            page.pair(&time, &name, vec![span(Tone::Plain, asked)]);
             page.inside(vec![span(
                 Tone::Bad,
                 "no answer was recorded: it is under way, or the engine stopped",
@@ -298,7 +300,7 @@ fn write_turn(page: &mut Page, record: &RunRecord, turn: &TurnRecord) {
     }
 }
 
-/// What the model said in a turn, unless it is shown below as the reply.
+/// Writes the model's text of a turn, unless it is shown below as the reply.
 fn write_said(page: &mut Page, record: &RunRecord, turn: &TurnRecord) {
     let Some(response) = &turn.response else { return };
     let blocks = response["blocks"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -325,7 +327,7 @@ fn write_call(page: &mut Page, time: &str, call: &CallRecord) {
         span(Tone::Plain, format!("  {}{whose}", inline(&call.tool))),
         span(Tone::Faint, format!("  {took}")),
     ];
-    page.stage(time, "call", rest);
+    page.pair(time, "call", rest);
     match call.call.get("args") {
         Some(args) => page.json(args),
         None => {
@@ -378,7 +380,7 @@ fn write_end(page: &mut Page, record: &RunRecord) {
     let time = run.finished_at.as_deref().map(|at| offset(&run.created_at, at)).unwrap_or_default();
     let mut rest = vec![span(Tone::Plain, "  ")];
     rest.extend(ending(run));
-    page.stage(&time, if run.finished_at.is_some() { "end" } else { "now" }, rest);
+    page.pair(&time, if run.finished_at.is_some() { "end" } else { "now" }, rest);
     if let Some(error) = &run.error {
         page.inside(vec![span(Tone::Bad, format!("{}: {}", error.class, inline(&error.message)))]);
     }
@@ -388,8 +390,8 @@ fn write_end(page: &mut Page, record: &RunRecord) {
     }
 }
 
-/// Why a message was filed or withheld, in words.
-pub(super) fn fate_of(rule: &str) -> String {
+/// Describes the rule by which a message was filed or withheld.
+pub(super) fn outcome_of(rule: &str) -> String {
     let words = match rule {
         "already_replied" => "the run had replied by `send_email` before",
         "tool_only" => "this persona writes by `send_email` only",
@@ -427,13 +429,13 @@ pub(super) fn tokens(usage: &UsageRecord) -> String {
     format!("{} tokens in{cached}, {} out{cost}", usage.input_tokens, usage.output_tokens)
 }
 
-/// `1 run`, `2 runs`.
+/// Formats a count: `1 run`, `2 runs`.
 pub fn plural(count: impl TryInto<u64> + Copy + Display, noun: &str) -> String {
     let is_one = count.try_into().is_ok_and(|count| count == 1);
     format!("{count} {noun}{}", if is_one { "" } else { "s" })
 }
 
-/// A word of JSON: a string as it is, the first key of an object.
+/// Formats a short JSON value: a string as it is, the first key of an object.
 pub(super) fn word(value: &Value) -> String {
     match value {
         Value::String(word) => inline(word),
@@ -444,20 +446,20 @@ pub(super) fn word(value: &Value) -> String {
     }
 }
 
-/// `+12 ms` from the start of the run.
+/// Formats `+12 ms` from the start of the run.
 pub(super) fn offset(start: &str, at: &str) -> String {
     format!("+{}", span_between(start, at))
 }
 
 pub(super) fn span_between(start: &str, end: &str) -> String {
     match (Timestamp::parse(start), Timestamp::parse(end)) {
-        (Some(start), Some(end)) => spelled(end.since(start)),
+        (Some(start), Some(end)) => formatted(end.since(start)),
         _ => String::new(),
     }
 }
 
-/// A span in the unit that a person would choose.
-fn spelled(span: Duration) -> String {
+/// Formats a duration in its most readable unit.
+fn formatted(span: Duration) -> String {
     let ms = span.as_millis();
     match ms {
         0..10_000 => format!("{ms} ms"),

@@ -1,41 +1,43 @@
-//! Runs executed once more, over their records: the real loop, with the provider's answers, the results of tools and the
-//! time from the record. Every request must be the recorded one, byte for byte.
+//! Verification: runs are executed again over their records: the real loop, with the provider's
+//! answers, the results of tools and the time from the record. Every request must be the recorded
+//! one, byte for byte.
 //!
-//! Nothing can happen here, by what there is to do it with: the loop gets a [`tape`] that has values and no store, no
-//! folder, no clock, and of each adapter its [`Wire`](crate::harness::providers::Wire) alone, which cannot send. The
+//! It can have no effects: the loop gets a [`recorded_env`] that has values and no store, no
+//! folder, no clock, and of each adapter its
+//! [`RequestEncoder`](crate::harness::providers::RequestEncoder) alone, which cannot send. The
 //! database is read before, by connections that cannot write.
 
 mod difference;
 mod record;
-mod tape;
+mod recorded_env;
 
 pub use difference::{Difference, Place};
 
-use crate::config::{Config, Vocabulary};
+use crate::config::{Config, NameCatalog};
 use crate::domain::{RunId, RunState, StopReason, Timestamp};
-use crate::harness::as_of::{AsOfError, Configs};
-use crate::harness::circumstances::RULES;
-use crate::harness::desk::{Bench, RunError};
-use crate::harness::execute::execute;
-use crate::harness::providers::{self, Provider, ProviderError, Wire};
-use crate::harness::route::Spares;
-use crate::replay::parcel::Header;
+use crate::providers::{self, Provider, ProviderError, RequestEncoder};
+use crate::replay::bundle::Header;
+use crate::runs::as_of::{AsOfError, Configs};
+use crate::runs::call_record::RULES;
+use crate::runs::deps::{RunDeps, RunError};
+use crate::runs::execute::execute;
+use crate::runs::route::LazyProviders;
 use crate::store::{Store, StoreError};
 use crate::tools::TOOLS;
 use record::{Attempt, Record};
+use recorded_env::{Recorded, RecordedEnv};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use tape::{Recorded, Tape};
 use tokio::sync::{Notify, OnceCell};
 use tokio_util::sync::CancellationToken;
 
-/// What became of one run.
+/// Result of verifying one run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Verified {
     pub run: String,
-    /// Where the run stands.
+    /// State of the run.
     pub state: String,
     #[serde(flatten)]
     pub outcome: Outcome,
@@ -44,22 +46,22 @@ pub struct Verified {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Outcome {
-    /// As recorded.
+    /// Equal to the record.
     Identical {
         requests: usize,
         attempts: usize,
     },
     Differs(Box<Difference>),
-    /// What it was told is not here: whoever exported it took secrets out of it, or gave people other names.
+    /// The texts are not the original ones: the export removed secrets, or replaced names.
     Masked {
         reason: String,
     },
-    /// Nothing can be said about it.
+    /// The run cannot be verified.
     NotVerifiable {
         reason: String,
     },
-    /// Its requests and answers went by age (`attache gc`).
-    ThrownAway {
+    /// Requests and answers were pruned by age (`attache gc`).
+    Pruned {
         at: String,
     },
     /// A row of its record cannot be read.
@@ -70,28 +72,28 @@ pub enum Outcome {
     NothingAsked,
 }
 
-/// Verifies runs of one workspace; what they have in common is made once.
+/// Verifier of the runs of one workspace; shared parts are built once.
 pub struct Verifier {
     store: Store,
     configs: Configs,
-    /// Instead of what the configuration names.
-    given: BTreeMap<String, Arc<dyn Wire>>,
-    /// By configuration, provider and program.
-    wires: Mutex<HashMap<WireKey, Arc<dyn Wire>>>,
-    /// What was done to the texts of an archive when they were exported; asked once.
+    /// Encoders by provider that replace the configured ones.
+    given: BTreeMap<String, Arc<dyn RequestEncoder>>,
+    /// Encoders by configuration, provider and program.
+    encoders: Mutex<HashMap<EncoderKey, Arc<dyn RequestEncoder>>>,
+    /// Changes that an archive's export made to the texts; asked once.
     masks: OnceCell<Option<&'static str>>,
 }
 
 /// Digest of the configuration, provider, program.
-type WireKey = (String, String, PathBuf);
+type EncoderKey = (String, String, PathBuf);
 
-/// Why a run was not executed again.
+/// Reason why a run was not executed again.
 pub enum Fault {
     Store(StoreError),
-    ThrownAway(Timestamp),
-    /// For people.
+    Pruned(Timestamp),
+    /// Reason for an operator.
     Unverifiable(String),
-    /// Texts are not those that their digests name.
+    /// Texts that do not match their digests.
     Changed(String),
 }
 
@@ -112,15 +114,15 @@ impl From<AsOfError> for Fault {
 }
 
 impl Verifier {
-    pub fn new(store: Store, workspace: PathBuf, vocabulary: Vocabulary) -> Self {
-        let configs = Configs::new(workspace, vocabulary);
-        Self { store, configs, given: BTreeMap::new(), wires: Mutex::default(), masks: OnceCell::new() }
+    pub fn new(store: Store, workspace: PathBuf, names: NameCatalog) -> Self {
+        let configs = Configs::new(workspace, names);
+        Self { store, configs, given: BTreeMap::new(), encoders: Mutex::default(), masks: OnceCell::new() }
     }
 
-    /// The same, with an adapter of one's own for a provider.
+    /// Replaces the encoder of a provider.
     #[must_use]
-    pub fn with(mut self, provider: &str, wire: Arc<dyn Wire>) -> Self {
-        self.given.insert(provider.to_owned(), wire);
+    pub fn with(mut self, provider: &str, encoder: Arc<dyn RequestEncoder>) -> Self {
+        self.given.insert(provider.to_owned(), encoder);
         self
     }
 
@@ -145,13 +147,13 @@ impl Verifier {
         };
         let outcome = match outcome {
             Ok(outcome) => outcome,
-            Err(Fault::ThrownAway(at)) => Outcome::ThrownAway { at: at.to_string() },
+            Err(Fault::Pruned(at)) => Outcome::Pruned { at: at.to_string() },
             Err(Fault::Unverifiable(reason)) => Outcome::NotVerifiable { reason },
             Err(Fault::Changed(reason)) => match self.masks().await? {
                 Some(masked) => Outcome::Masked { reason: masked.to_owned() },
                 None => Outcome::NotVerifiable { reason },
             },
-            // A row that is wrong is one run's, and the others are looked at all the same.
+            // A broken row concerns one run; the others are still verified.
             Err(Fault::Store(error)) if error.is_of_one_row() => {
                 Outcome::Unreadable { reason: error.to_string() }
             }
@@ -180,7 +182,7 @@ impl Verifier {
         Ok(Outcome::Identical { requests: record.calls.len(), attempts: attempts.len() })
     }
 
-    /// Why texts here need not be those of then; `None`: they must be.
+    /// Returns the reason why texts may differ from the original ones; `None`: they may not.
     async fn masks(&self) -> Result<Option<&'static str>, StoreError> {
         let ask = || async {
             let header = self.store.archive_header().await?;
@@ -190,7 +192,7 @@ impl Verifier {
         self.masks.get_or_try_init(ask).await.copied()
     }
 
-    /// One attempt from its claim to where its record ends.
+    /// Replays one attempt from its claim to the end of its record.
     async fn replay_attempt(
         &self,
         record: &Arc<Record>,
@@ -199,80 +201,86 @@ impl Verifier {
         let digest = &record.calls[attempt.calls.start].begun.config;
         let persona = self.store.persona(&record.run.persona);
         let config = record.in_its_place(self.configs.get(&persona, digest).await?);
-        let tape = Arc::new(Tape::new(record.clone(), attempt.clone()));
-        let bench = self.bench(&config, digest, &tape)?;
+        let recorded_env = Arc::new(RecordedEnv::new(record.clone(), attempt.clone()));
+        let run_deps = self.run_deps(&config, digest, &recorded_env)?;
         let claim = record.claim(attempt);
-        let worked = execute(&bench, &claim, &CancellationToken::new()).await;
-        match tape.difference() {
+        let worked = execute(&run_deps, &claim, &CancellationToken::new()).await;
+        match recorded_env.difference() {
             Some(difference) => Ok(Some(difference.explained(record, &config).await?)),
-            None => Ok(unfinished(record, attempt, &tape, worked)),
+            None => Ok(unfinished(record, attempt, &recorded_env, worked)),
         }
     }
 
-    fn bench(&self, config: &Arc<Config>, digest: &str, tape: &Arc<Tape>) -> Result<Bench, Fault> {
-        let record = tape.record();
+    fn run_deps(
+        &self,
+        config: &Arc<Config>,
+        digest: &str,
+        recorded_env: &Arc<RecordedEnv>,
+    ) -> Result<RunDeps, Fault> {
+        let record = recorded_env.record();
         let choices = config.personas.get(&record.run.persona).into_iter();
-        let terms = &record.held_to.run_terms;
-        let choices = choices.flat_map(|persona| config.inference.choices_under(terms, persona));
+        let options = &record.run_options.run_options;
+        let choices = choices.flat_map(|persona| config.inference.choices_under(options, persona));
         let mut providers: BTreeMap<String, Box<dyn Provider>> = BTreeMap::new();
         for choice in choices {
-            let wire = self.wire(config, digest, &choice.provider, record.program(&choice.provider));
-            let wire = wire.map_err(|error| {
+            let encoder = self.encoder(config, digest, &choice.provider, record.program(&choice.provider));
+            let encoder = encoder.map_err(|error| {
                 Fault::Unverifiable(format!("provider `{}` cannot be had: {error}", choice.provider))
             })?;
-            providers.insert(choice.provider, Box::new(Recorded::new(wire, tape.clone())));
+            providers.insert(choice.provider, Box::new(Recorded::new(encoder, recorded_env.clone())));
         }
-        Ok(Bench {
+        Ok(RunDeps {
             config: config.clone(),
-            clock: tape.clone(),
+            clock: recorded_env.clone(),
             providers,
-            ledger: Box::new(tape.clone()),
-            hands: Box::new(tape.clone()),
-            circumstances: Box::new(tape.clone()),
+            run_store: Box::new(recorded_env.clone()),
+            env: Box::new(recorded_env.clone()),
+            provider_health: Box::new(recorded_env.clone()),
             tools: TOOLS.to_vec(),
             loop_key: self.store.loop_key().clone(),
             mail_queued: Arc::default(),
             given_back: Notify::new(),
-            spares: Spares::default(),
+            lazy_providers: LazyProviders::default(),
         })
     }
 
-    /// The pure part of an adapter. It is built without a key, and an agent's program is said to be where it was.
-    fn wire(
+    /// Returns the pure part of an adapter. It is built without a key, and with the recorded path
+    /// of an agent's program.
+    fn encoder(
         &self,
         config: &Config,
         digest: &str,
         provider: &str,
         program: PathBuf,
-    ) -> Result<Arc<dyn Wire>, ProviderError> {
-        if let Some(wire) = self.given.get(provider) {
-            return Ok(wire.clone());
+    ) -> Result<Arc<dyn RequestEncoder>, ProviderError> {
+        if let Some(encoder) = self.given.get(provider) {
+            return Ok(encoder.clone());
         }
         let key = (digest.to_owned(), provider.to_owned(), program);
-        let wires = || self.wires.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(wire) = wires().get(&key) {
-            return Ok(wire.clone());
+        let encoders = || self.encoders.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(encoder) = encoders().get(&key) {
+            return Ok(encoder.clone());
         }
         let settings = config.inference.providers.get(provider).cloned().unwrap_or_default();
-        let wire: Arc<dyn Wire> = Arc::from(providers::wire(provider, &settings, &key.2)?);
-        wires().insert(key, wire.clone());
-        Ok(wire)
+        let encoder: Arc<dyn RequestEncoder> = Arc::from(providers::encoder(provider, &settings, &key.2)?);
+        encoders().insert(key, encoder.clone());
+        Ok(encoder)
     }
 }
 
-/// Why a run that would go another way today does not differ from its record.
+/// Returns the reason why a run that would go another way today does not differ from its record.
 fn earlier_rules(rules: u32, difference: &Difference) -> String {
     format!("it was recorded under rules {rules}, and this version has rules {RULES}: {difference}")
 }
 
-/// What the loop left of the record.
+/// Reports the part of the record that the loop did not reach.
 fn unfinished(
     record: &Record,
     attempt: &Attempt,
-    tape: &Tape,
+    recorded_env: &RecordedEnv,
     worked: Result<StopReason, RunError>,
 ) -> Option<Difference> {
-    let next = tape.next_call();
+    let next = recorded_env.next_call();
     if next < attempt.calls.end {
         let how = match worked {
             Ok(stop) => format!("the run ends here (`{stop}`)"),

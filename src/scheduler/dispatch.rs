@@ -1,8 +1,9 @@
-//! Due rows -> runs. A tick looks at what failed too often, at what waits, and at what is due, each responsibility for
-//! itself: what goes wrong with one is in the report and in the log, and the others go on.
+//! Turns due rows into runs. A tick handles repeated failures, waiting slots and due slots, each
+//! responsibility separately: an error of one is in the report and in the log, and the others
+//! continue.
 
-use super::duty::timing::Timing;
-use super::slots::{Dues, Owed};
+use super::schedule_file::timing::Timing;
+use super::slots::{DueSlots, ScheduleInForce};
 use super::sync::in_force;
 use super::{Problem, Scheduler, path};
 use crate::config::Persona;
@@ -13,26 +14,26 @@ use crate::store::{
 };
 use futures_util::{FutureExt, StreamExt, stream};
 
-/// Due responsibilities read in one look; the next look begins behind them.
+/// Maximum due responsibilities of one query; the next query begins after them.
 const LOOK_MAX: usize = 512;
-/// Responsibilities that fire side by side, so that they share commits.
+/// Maximum responsibilities that fire concurrently, so that they share commits.
 const SIDE_BY_SIDE: usize = 64;
 
-/// What a tick did.
+/// Result of a tick.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TickReport {
     pub fired: Vec<(ResponsibilityId, RunId)>,
-    /// Slots that wait for their turn from now on.
+    /// Slots that began to wait for the end of another run.
     pub waiting: usize,
-    /// Slots skipped because the previous run is not over.
+    /// Slots skipped because the previous run had not ended.
     pub skipped: usize,
     /// Slots that will never fire.
     pub missed: u64,
-    /// Slots that came due while their responsibility is paused.
+    /// Slots that came due while their responsibility was paused.
     pub passed: u64,
-    /// Firings that came too late, because somebody else was at the same row.
+    /// Firings without effect, because another process had changed the row.
     pub stale: usize,
-    /// Responsibilities paused because their runs failed one after another.
+    /// Responsibilities paused after consecutive failed runs.
     pub paused: Vec<ResponsibilityId>,
     /// Responsibilities that could not fire now, each with its reason; the others did.
     pub problems: Vec<Problem>,
@@ -62,13 +63,15 @@ impl TickReport {
 }
 
 impl Scheduler {
-    /// Fires what is due now, each responsibility for itself. Calling it again, or elsewhere, fires nothing twice.
+    /// Fires slots that are due now, each responsibility separately. Repeated or concurrent calls
+    /// fire no slot twice.
     ///
-    /// Errors: only when the due rows cannot be read; the failure of one responsibility is in the report.
+    /// Errors: only when the due rows cannot be read; the failure of one responsibility is in the
+    /// report.
     pub async fn tick(&self) -> StoreResult<TickReport> {
         let now = self.clock.now();
         let mut report = self.watch(now).await;
-        // What waited for the end of a run begins before what came due since.
+        // Slots that waited for the end of a run begin before slots that came due since.
         report.absorb(self.take_turns().await);
         let mut last: Option<StoredResponsibility> = None;
         loop {
@@ -90,25 +93,27 @@ impl Scheduler {
         Ok(report)
     }
 
-    /// Lets nothing of a responsibility fire until it is resumed. False: it was paused before, or its file is gone.
+    /// Pauses a responsibility until it is resumed. `false`: it was paused before, or its file is
+    /// gone.
     pub async fn pause(&self, id: &ResponsibilityId) -> StoreResult<bool> {
         self.store.pause_responsibility(id, PausedBy::Owner, self.clock.now()).await
     }
 
-    /// Lets a responsibility fire again, from its next slot on. False: it is not paused, or no longer as it was seen.
+    /// Resumes a responsibility from its next slot on. `false`: it is not paused, or its row has
+    /// changed.
     pub async fn resume(&self, row: &StoredResponsibility) -> StoreResult<bool> {
         let (now, timing) = (self.clock.now(), in_force(row));
         let (lapsed, next) = match &timing {
             None => (None, NextSlot::default()),
             Some(timing) => {
-                let dues = dues(row, timing);
-                (dues.lapsed(row.version.cursor_at, now), dues.next(now, now))
+                let schedule = schedule(row, timing);
+                (schedule.lapsed(row.version.cursor_at, now), schedule.next(now, now))
             }
         };
         self.store.resume_responsibility(&row.id, row.version, lapsed, next, now).await
     }
 
-    /// Pauses what failed too often and tells of what has not ended in time.
+    /// Pauses responsibilities after repeated failures, and emits notices about overdue slots.
     async fn watch(&self, now: Timestamp) -> TickReport {
         let mut report = TickReport::default();
         match self.store.pause_failing(now).await {
@@ -120,7 +125,7 @@ impl Scheduler {
             }
             Err(error) => tracing::error!(%error, "what failed too often cannot be paused; trying again"),
         }
-        match self.store.raise_overdue(now).await {
+        match self.store.emit_overdue(now).await {
             Ok(0) => {}
             Ok(slots) => tracing::warn!(slots, "slots have not ended in time"),
             Err(error) => tracing::error!(%error, "slots that have not ended cannot be told; trying again"),
@@ -128,7 +133,7 @@ impl Scheduler {
         report
     }
 
-    /// Begins the slots that waited and whose turn it is.
+    /// Begins waiting slots whose turn it is.
     async fn take_turns(&self) -> TickReport {
         let mut report = TickReport::default();
         let turns = match self.store.waiting_turns().await {
@@ -154,9 +159,9 @@ impl Scheduler {
 
     async fn take_turn(&self, waiting: &WaitingSlot, report: &mut TickReport) -> StoreResult<Fired> {
         let (row, now) = (&waiting.responsibility, self.clock.now());
-        // The synchronisation takes away what belongs to nobody.
+        // The synchronisation removes rows without a persona.
         let Some(persona) = self.personas.get(&row.persona) else { return Ok(Fired::Stale) };
-        if now.since(waiting.at) > row.slot_terms.catch_up_window + row.slot_terms.jitter {
+        if now.since(waiting.at) > row.slot_options.catch_up_window + row.slot_options.jitter {
             let note = "it waited for longer than slots are caught up with".to_owned();
             report.missed += u64::from(self.store.give_up_waiting(&row.id, waiting.at, note).await?);
             return Ok(Fired::Missed);
@@ -196,28 +201,28 @@ impl Scheduler {
     ) -> StoreResult<()> {
         let Some(persona) = self.personas.get(&row.persona) else { return Ok(()) };
         let Some(timing) = in_force(row) else { return self.spoil(row, report).await };
-        let dues = dues(row, &timing);
-        let owed = dues.owed(row.version.cursor_at, now);
-        let Some(last) = owed.last else {
-            if owed.is_stuck() {
+        let schedule = schedule(row, &timing);
+        let due = schedule.due(row.version.cursor_at, now);
+        let Some(last) = due.last else {
+            if due.is_stuck() {
                 tracing::error!(responsibility = %row.id, "no further slot was found; looking again in an hour");
-                return self.store.search_again(&row.id, row.version, owed.next).await;
+                return self.store.search_again(&row.id, row.version, due.next).await;
             }
-            return self.store.set_next_slot(&row.id, row.version, owed.next).await;
+            return self.store.set_next_slot(&row.id, row.version, due.next).await;
         };
         if row.paused.is_some() {
-            return self.pass(row, &owed, (last, now), report).await;
+            return self.pass(row, &due, (last, now), report).await;
         }
-        let slot = match owed.on_time {
+        let slot = match due.on_time {
             Some(at) => {
                 let to = self.work(row, persona, at, report).await?;
-                Some(DueSlot { at, fire_at: dues.fire_at(at), to })
+                Some(DueSlot { at, fire_at: schedule.fire_at(at), to })
             }
             None => None,
         };
-        let missed = owed.missed.as_ref().map_or(0, |missed| missed.count);
+        let missed = due.missed.as_ref().map_or(0, |missed| missed.count);
         let firing =
-            Firing { slot, late: owed.late, missed: owed.missed, ..firing(row, (last, now), owed.next) };
+            Firing { slot, late: due.late, missed: due.missed, ..firing(row, (last, now), due.next) };
         crate::crash::crash_point!("SC1");
         let fired = self.store.fire_slot(firing).await?;
         tracing::info!(responsibility = %row.id, slot = %last, missed, outcome = %fired, "slot");
@@ -228,17 +233,17 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Accounts for slots of a responsibility that is paused.
+    /// Records the slots of a paused responsibility as passed.
     async fn pass(
         &self,
         row: &StoredResponsibility,
-        owed: &Owed,
+        due: &DueSlots,
         (last, now): (Timestamp, Timestamp),
         report: &mut TickReport,
     ) -> StoreResult<()> {
-        let passed = owed.all();
+        let passed = due.all();
         let count = passed.as_ref().map_or(0, |passed| passed.count);
-        let firing = Firing { missed: passed, ..firing(row, (last, now), owed.next) };
+        let firing = Firing { missed: passed, ..firing(row, (last, now), due.next) };
         match self.store.pass_paused(firing).await? {
             true => report.passed += count,
             false => report.stale += 1,
@@ -268,7 +273,8 @@ impl Scheduler {
         })
     }
 
-    /// A row in force that cannot be read any more, for example because a zone left the zone data.
+    /// Marks a row as unusable whose timing can no longer be parsed, for example because a zone
+    /// left the zone data.
     async fn spoil(&self, row: &StoredResponsibility, report: &mut TickReport) -> StoreResult<()> {
         let file = path(row);
         let problem = format!("`{}` in `{}` cannot be understood any more", row.schedule, row.timezone);
@@ -291,16 +297,16 @@ impl Scheduler {
     }
 }
 
-fn dues<'a>(row: &'a StoredResponsibility, timing: &'a Timing) -> Dues<'a> {
-    Dues { id: &row.id, timing, terms: &row.slot_terms }
+fn schedule<'a>(row: &'a StoredResponsibility, timing: &'a Timing) -> ScheduleInForce<'a> {
+    ScheduleInForce { id: &row.id, timing, options: &row.slot_options }
 }
 
-/// One that only moves the cursor.
+/// A firing that only moves the cursor.
 fn firing(row: &StoredResponsibility, (last, now): (Timestamp, Timestamp), next: NextSlot) -> Firing {
     Firing {
         responsibility: row.id.clone(),
         seen: row.version,
-        terms: row.slot_terms.clone(),
+        slot_options: row.slot_options.clone(),
         slot: None,
         late: Vec::new(),
         missed: None,

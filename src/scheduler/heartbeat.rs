@@ -1,8 +1,9 @@
-//! The wake-up: tokio-cron-scheduler runs one repeated job, and each beat makes the scheduler look at its rows.
+//! The wake-up: tokio-cron-scheduler runs one repeated job, and each beat makes the scheduler poll
+//! its rows.
 //!
-//! It is a ticker and nothing more, because release 0.15.1 freezes a zone's offset when a job is added (its issue
-//! 107), forgets what came due while the engine was down, and stands still after the wall clock is set back. So a
-//! beat that does not come is not waited for.
+//! It is only a ticker, because release 0.15.1 freezes a zone's offset when a job is added (its
+//! issue 107), forgets jobs that came due while the engine was down, and stops after the wall clock
+//! is set back. So the scheduler does not rely on a beat.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +11,9 @@ use tokio::sync::Notify;
 use tokio_cron_scheduler::{Job, JobScheduler, JobSchedulerError};
 
 const BEAT_EVERY: Duration = Duration::from_secs(1);
-/// After this long without a beat the scheduler looks anyway.
+/// Time without a beat after which the scheduler polls anyway.
 const BEAT_OVERDUE: Duration = Duration::from_secs(5);
-/// Activations that may wait; one job needs one, the rest is for a stalled machine.
+/// Maximum queued activations; one job needs one, the rest is for a stalled machine.
 const CHANNEL_SIZE: usize = 64;
 
 /// A running ticker.
@@ -22,7 +23,8 @@ pub(super) struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Starts ticking; when the ticker refuses, the overdue time alone keeps the scheduler going.
+    /// Starts ticking; when the ticker fails to start, only `BEAT_OVERDUE` keeps the scheduler
+    /// going.
     pub(super) async fn start() -> Self {
         let beat = Arc::new(Notify::new());
         let ticker = match start_ticker(beat.clone()).await {
@@ -35,7 +37,7 @@ impl Heartbeat {
         Self { beat, ticker }
     }
 
-    /// Resolves with the next beat, or when it is overdue.
+    /// Resolves at the next beat, or when it is overdue.
     pub(super) async fn next(&self) {
         if tokio::time::timeout(BEAT_OVERDUE, self.beat.notified()).await.is_err() && self.ticker.is_some() {
             tracing::warn!("the ticker of the scheduler fell silent; looking at the slots anyway");

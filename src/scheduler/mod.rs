@@ -1,10 +1,11 @@
-//! Responsibilities on disk -> rows; due slots -> runs.
+//! Turns responsibility files into rows, and due slots into runs.
 //!
-//! Three steps that know nothing of each other's time: [`Scheduler::sync`] makes rows of files, [`Scheduler::tick`]
-//! makes runs of due rows, and the heartbeat calls both. Whether a slot fires is decided by its row alone, so any
-//! number of schedulers may tick. Absent on purpose: running anything; a run waits in its row for the harness.
+//! Three independent steps: [`Scheduler::sync`] makes rows of files, [`Scheduler::tick`] makes runs
+//! of due rows, and the heartbeat calls both. A slot's row alone decides that it fires, so any
+//! number of schedulers may tick. Absent on purpose: running anything; a run waits in its row for
+//! the harness.
 
-pub mod duty;
+pub mod schedule_file;
 pub mod slots;
 mod scan;
 mod dispatch;
@@ -23,34 +24,35 @@ use crate::domain::{ConversationId, MessageId, RunId, ThreadId, Timestamp, Trigg
 use crate::store::{
     Content, InboxItem, NewRun, NewSynthetic, Place, ScheduledPrompt, Store, StoreError, StoredResponsibility,
 };
-use duty::Offer;
-use duty::prompt::{self, Facts, Letter, Window};
 use heartbeat::Heartbeat;
+use schedule_file::WorkspaceNames;
+use schedule_file::prompt::{self, Letter, PromptVariables, Window};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Least time between two looks at the files.
+/// Minimum time between two scans of the files.
 const SYNC_EVERY: Duration = Duration::from_secs(5);
-/// Longest time between two looks at the files.
+/// Maximum time between two scans of the files.
 const SYNC_AT_LEAST_EVERY: Duration = Duration::from_secs(60);
-/// So many times as long as a look took, none is made: looking at ten thousand files costs half a percent of a core.
+/// Factor of a scan's duration that must pass before the next scan: scanning ten thousand files
+/// costs half a percent of a core.
 const REST_PER_LOOK: u32 = 200;
-/// A difference between wall and monotonic time that is worth a line in the log.
+/// Difference between wall and monotonic time from which on it is logged.
 const DRIFT_LOGGED: Duration = Duration::from_secs(2);
 
 /// Turns responsibilities into runs.
 pub struct Scheduler {
     store: Store,
     personas: Arc<Personas>,
-    offer: Arc<Offer>,
+    names: Arc<WorkspaceNames>,
     clock: Arc<dyn Clock>,
     /// Stamps of the files at the last complete synchronisation; `None` before the first.
     known: Mutex<Option<Arc<scan::Known>>>,
 }
 
-/// Why a responsibility was not started by hand.
+/// Error of starting a responsibility manually.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("{0}")]
@@ -64,13 +66,13 @@ pub enum StartError {
 }
 
 impl Scheduler {
-    /// `offer` is what responsibilities may name.
-    pub fn new(store: Store, personas: Arc<Personas>, offer: Offer, clock: Arc<dyn Clock>) -> Self {
-        Self { store, personas, offer: Arc::new(offer), clock, known: Mutex::new(None) }
+    /// Builds a scheduler; `names` are the names that responsibilities may use.
+    pub fn new(store: Store, personas: Arc<Personas>, names: WorkspaceNames, clock: Arc<dyn Clock>) -> Self {
+        Self { store, personas, names: Arc::new(names), clock, known: Mutex::new(None) }
     }
 
-    /// Works until `shutdown`. Each beat fires what is due and wakes the workers; every few seconds it looks at the
-    /// files. No error ends it: what failed is logged and tried again with the next beat.
+    /// Works until `shutdown`. Each beat fires due slots and wakes the workers; every few seconds
+    /// it scans the files. No error ends it: failures are logged and retried at the next beat.
     pub async fn run(&self, wake_runs: &Notify, shutdown: CancellationToken) {
         let mut heartbeat = Heartbeat::start().await;
         let (mut look_at, mut problems) = (None, Vec::new());
@@ -78,8 +80,9 @@ impl Scheduler {
         self.come_back().await;
         while !shutdown.is_cancelled() {
             let monotonic = self.clock.monotonic();
-            // Due slots first, so that an edit in the same second does not take an old slot with it; but after a
-            // start the files come first, because what was removed meanwhile must not fire.
+            // Due slots first, so that an edit in the same second does not remove an old slot with
+            // it; but after a start the files come first, because removed responsibilities must not
+            // fire.
             if look_at.is_some() {
                 self.beat(wake_runs).await;
             }
@@ -96,7 +99,7 @@ impl Scheduler {
             let stepped;
             (times, stepped) = self.mind_clock(times).await;
             if stepped {
-                // The ticker plans its beats by the wall clock.
+                // The ticker schedules its beats by the wall clock.
                 heartbeat.stop().await;
                 heartbeat = Heartbeat::start().await;
             }
@@ -104,14 +107,15 @@ impl Scheduler {
         heartbeat.stop().await;
     }
 
-    /// The wall clock and the monotonic one.
+    /// The wall clock and the monotonic clock.
     pub fn times(&self) -> (Timestamp, Duration) {
         (self.clock.now(), self.clock.monotonic())
     }
 
-    /// Sees whether the wall clock was set since `before`; gives what to compare with next time, and whether it was.
-    /// What waits for an instant is brought forward by what it was set back. Slots need nothing done, cursor and row decide
-    /// them; but cursors that are far ahead of a clock that was wrong are taken back with it.
+    /// Detects that the wall clock was set since `before`; returns the times for the next
+    /// comparison, and `true` if it was set. Rows that wait for an instant are brought forward by
+    /// the time that it was set back. Slots need no change, because cursor and row decide them; but
+    /// cursors far ahead of a corrected clock are moved back.
     pub async fn mind_clock(&self, before: (Timestamp, Duration)) -> ((Timestamp, Duration), bool) {
         let after = self.times();
         let expected = before.0.plus(after.1.saturating_sub(before.1));
@@ -130,7 +134,7 @@ impl Scheduler {
         (after, true)
     }
 
-    /// The clock may have been put right while no engine ran.
+    /// Moves cursors back after the clock was corrected while no engine ran.
     async fn come_back(&self) {
         match self.store.pull_cursors_back().await {
             Ok(0) => {}
@@ -141,7 +145,7 @@ impl Scheduler {
         }
     }
 
-    /// Starts a responsibility now, on schedule or not; its schedule does not notice.
+    /// Starts a responsibility now, on schedule or not; its schedule stays unchanged.
     pub async fn start(&self, row: &StoredResponsibility) -> Result<RunId, StartError> {
         if let Some(error) = &row.error {
             return Err(StartError::Unusable(error.clone()));
@@ -155,7 +159,7 @@ impl Scheduler {
         Ok(self.store.run_responsibility(&row.id, prompt, now).await?)
     }
 
-    /// What came in, as far as the prompt of this slot looks at it.
+    /// Letters that the prompt of this slot includes.
     async fn letters(&self, row: &StoredResponsibility, slot: Timestamp) -> Result<Vec<Letter>, StoreError> {
         let wanted = prompt::letters_wanted(&row.prompt, slot, row.last_succeeded_at);
         let Some(Window { after, until }) = wanted else { return Ok(Vec::new()) };
@@ -172,7 +176,7 @@ impl Scheduler {
         Ok(found.into_iter().map(letter).collect())
     }
 
-    /// The synthetic message and its run.
+    /// Builds the synthetic message and its run.
     fn prompt(
         &self,
         row: &StoredResponsibility,
@@ -181,9 +185,15 @@ impl Scheduler {
         trigger: Trigger,
     ) -> Result<ScheduledPrompt, prompt::PromptError> {
         let zone = row.timezone.parse().unwrap_or(persona.timezone);
-        let facts =
-            Facts { now: self.clock.now(), slot, last_run: row.last_succeeded_at, zone, persona, letters };
-        let text_body = prompt::render(&row.prompt, &facts)?;
+        let variables = PromptVariables {
+            now: self.clock.now(),
+            slot,
+            last_run: row.last_succeeded_at,
+            zone,
+            persona,
+            letters,
+        };
+        let text_body = prompt::render(&row.prompt, &variables)?;
         let address = persona.address.to_string();
         let metadata = serde_json::json!({
             "responsibility_id": row.id.as_str(), "responsibility": row.name, "slot_at": slot.to_string(),
@@ -203,7 +213,7 @@ impl Scheduler {
             mentioned: Vec::new(),
             joins_as: None,
             joins_only: None,
-            vouched: true,
+            authenticated: true,
             replaces: None,
             participants: Vec::new(),
             new_conversation: ConversationId::new(self.clock.new_id()),
@@ -212,15 +222,15 @@ impl Scheduler {
         let run = NewRun {
             id: RunId::new(self.clock.new_id()),
             trigger,
-            profile: row.run_terms.profile.clone(),
+            profile: row.run_options.profile.clone(),
             budget_micros: row.budget_micros,
-            attempts_max: row.run_terms.retries.map(|retries| retries.saturating_add(1)),
+            attempts_max: row.run_options.retries.map(|retries| retries.saturating_add(1)),
         };
         let id = MessageId::new(self.clock.new_id());
         let message = NewSynthetic { persona: persona.id.clone(), id, thread: None, place, content, run };
         let prompt_sha256 = sha256_hex(&[row.prompt.as_bytes()]);
-        let (output_schema, run_terms) = (row.output_schema.clone(), row.run_terms.clone());
-        Ok(ScheduledPrompt { message, prompt_sha256, output_schema, run_terms })
+        let (output_schema, run_options) = (row.output_schema.clone(), row.run_options.clone());
+        Ok(ScheduledPrompt { message, prompt_sha256, output_schema, run_options })
     }
 
     async fn beat(&self, wake_runs: &Notify) {
@@ -231,7 +241,8 @@ impl Scheduler {
         }
     }
 
-    /// Synchronises and says what is new; gives the problems of this time, so that the next time can leave them out.
+    /// Synchronises and logs changes; returns the current problems, so that the next call does not
+    /// log them again.
     async fn sync_and_log(&self, before: &[Problem]) -> Vec<Problem> {
         let report = match self.sync().await {
             Ok(report) => report,
@@ -255,13 +266,13 @@ impl Scheduler {
     }
 }
 
-/// How far the least proven of these letters' senders is; the run is bounded by it (`harness/label.rs`).
+/// Lowest trust among these letters' senders, which limits the run (`harness/label.rs`).
 fn lowest_trust(letters: &[Letter]) -> Option<&'static str> {
     let trust = |letter: &Letter| Trust::of_stored(&letter.trust);
     letters.iter().map(trust).min().map(Trust::as_str)
 }
 
-/// Path below the workspace, for people.
+/// Path below the workspace, for display.
 fn path(row: &StoredResponsibility) -> String {
     format!("personas/{}/{}", row.persona, row.file)
 }

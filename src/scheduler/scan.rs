@@ -1,9 +1,10 @@
-//! The folders of responsibilities as they are on disk: which files there are, and what those say that are not known yet.
+//! Scans the folders of responsibilities: lists their files and reads the new or changed ones.
 //!
-//! A file is known by the time of its last change and its size, as `make` knows its files; one that was changed a moment ago
-//! is read again, because a second change in the same tick of the file system's clock would look the same.
+//! A file is identified by its modification time and its size, as in `make`; a file that was
+//! changed a moment ago is read again, because a second change in the same tick of the file
+//! system's clock would look equal.
 
-use super::duty::{Bounds, FileError, Offer, Responsibility, file, schema};
+use super::schedule_file::{Bounds, FileError, Responsibility, WorkspaceNames, file, schema};
 use crate::config::Persona;
 use crate::domain::{PersonaId, Timestamp};
 use cap_std::ambient_authority;
@@ -13,19 +14,19 @@ use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Files looked at per persona; more is a mistake, not a calendar.
+/// Maximum files per persona; more are a mistake, not a calendar.
 const FILES_MAX: usize = 20_000;
 pub(super) const FOLDER: &str = "responsibilities";
-/// No file system's clock is coarser (FAT counts in twos).
+/// Longest tick of a file system's clock (FAT counts in twos).
 const SETTLES_AFTER: Duration = Duration::from_secs(2);
 
 /// A file by persona and path below the persona's folder.
 pub(super) type Key = (PersonaId, String);
 
-/// Enough of a file's metadata to know that it is the same.
+/// Metadata of a file by which a change is detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Mark {
-    /// Nanoseconds since the Unix epoch; 0 when the file system does not say.
+    /// Nanoseconds since the Unix epoch; 0 when the file system does not tell.
     modified_ns: u64,
     size_bytes: u64,
 }
@@ -41,13 +42,13 @@ impl Mark {
         let ms = i64::try_from(self.modified_ns / 1_000_000).ok()?;
         (ms > 0).then(|| Timestamp::from_millis(ms))
     }
-    fn is_settled(self, now: Timestamp) -> bool {
+    fn is_finished(self, now: Timestamp) -> bool {
         let modified = UNIX_EPOCH + Duration::from_nanos(self.modified_ns);
         let now = SystemTime::from(now.to_utc());
         let apart = now.duration_since(modified).unwrap_or_else(|ahead| ahead.duration());
         apart > SETTLES_AFTER
     }
-    fn spelled(self) -> String {
+    fn formatted(self) -> String {
         format!("{}:{}", self.modified_ns, self.size_bytes)
     }
     fn parse(text: &str) -> Option<Self> {
@@ -56,28 +57,29 @@ impl Mark {
     }
 }
 
-/// Path of a schema below the persona's folder, and its mark; no mark: it is not there.
+/// Path of a schema below the persona's folder, and its mark; `None`: it does not exist.
 type SchemaStamp = (String, Option<Mark>);
 
-/// Enough to know that a responsibility is the same.
+/// Marks by which a change of a responsibility is detected.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Stamp {
     own: Mark,
     /// The schema that it names.
     schema: Option<SchemaStamp>,
-    /// It was changed so recently that another change may look the same.
+    /// `true`: it was changed so recently that a further change may look equal.
     is_fresh: bool,
 }
 
 impl Stamp {
-    /// `MODIFIED:SIZE`, then the same of its schema (`-`: not there) and its path. `None`: not to be relied on later.
-    pub fn spelled(&self) -> Option<String> {
-        let own = self.own.spelled();
+    /// Formats `MODIFIED:SIZE`, then that of its schema (`-`: missing) and its path. `None`: not
+    /// reliable later.
+    pub fn formatted(&self) -> Option<String> {
+        let own = self.own.formatted();
         match &self.schema {
             _ if self.is_fresh => None,
             None => Some(own),
             Some((path, mark)) => {
-                let mark = mark.map_or("-".to_owned(), Mark::spelled);
+                let mark = mark.map_or("-".to_owned(), Mark::formatted);
                 Some(format!("{own} {mark} {path}"))
             }
         }
@@ -98,35 +100,36 @@ impl Stamp {
 /// A file that was read.
 pub(super) struct Found {
     pub responsibility: Responsibility,
-    /// On one line.
+    /// JSON on one line.
     pub output_schema: Option<String>,
-    /// When the file was last changed; `None` when the file system does not say.
+    /// Modification time; `None` when the file system does not tell.
     pub modified_at: Option<Timestamp>,
 }
 
-/// The folders as they were found.
+/// Result of a scan.
 #[derive(Default)]
 pub(super) struct Scan {
     pub stamps: BTreeMap<Key, Stamp>,
-    /// What the files say whose stamp is new, or why they cannot be used.
+    /// Parsed files with a new stamp, or the reason for which they cannot be used.
     pub read: BTreeMap<Key, Result<Found, String>>,
-    /// Personas whose folder could not be listed, with the reason: their rows stay as they are.
+    /// Personas whose folder could not be listed, with the reason: their rows stay unchanged.
     pub unreadable: BTreeMap<PersonaId, String>,
 }
 
-/// What is known of the files.
+/// Stamps of files that are already read.
 pub(super) type Known = BTreeMap<Key, Stamp>;
 
-/// Lists the responsibility files of all personas and reads those whose stamp is not in `known`. Blocking.
+/// Lists the responsibility files of all personas and reads those whose stamp is not in `known`.
+/// Blocking.
 pub(super) fn scan<'a>(
     personas: impl Iterator<Item = &'a Persona>,
-    offer: &Offer,
+    names: &WorkspaceNames,
     known: &Known,
     now: Timestamp,
 ) -> Scan {
     let mut scan = Scan::default();
     for persona in personas {
-        if let Err(error) = scan_folder((persona, offer), known, now, &mut scan) {
+        if let Err(error) = scan_folder((persona, names), known, now, &mut scan) {
             scan.unreadable.insert(persona.id.clone(), error.to_string());
         }
     }
@@ -134,12 +137,12 @@ pub(super) fn scan<'a>(
 }
 
 fn scan_folder(
-    (persona, offer): (&Persona, &Offer),
+    (persona, names): (&Persona, &WorkspaceNames),
     known: &Known,
     now: Timestamp,
     scan: &mut Scan,
 ) -> io::Result<()> {
-    // A folder that does not exist holds no responsibilities.
+    // A missing folder has no responsibilities.
     let opened = Dir::open_ambient_dir(utf8(persona)?, ambient_authority())
         .and_then(|home| home.open_dir(FOLDER).map(|folder| (home, folder)));
     let (home, folder) = match opened {
@@ -164,7 +167,7 @@ fn scan_folder(
             })
         };
         let (own, content) = match folder.metadata(&name) {
-            // Gone since it was listed, or a folder that is called `x.md`.
+            // Removed since it was listed, or a folder named `x.md`.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Ok(metadata) if !metadata.is_file() => continue,
             Ok(metadata) => (Mark::of(&metadata), None),
@@ -176,19 +179,20 @@ fn scan_folder(
             continue;
         }
         let content = content.unwrap_or_else(|| read(entry.open(), file::FILE_BYTES_MAX));
-        let (mut found, schema) = understood(&home, &Bounds::of(persona, offer), content);
+        let (mut found, schema) = understood(&home, &Bounds::of(persona, names), content);
         if let Ok(found) = &mut found {
             found.modified_at = own.modified_at();
         }
         scan.read.insert(key.clone(), found);
         let marks = schema.iter().filter_map(|(_, mark)| *mark).chain([own]);
-        let is_fresh = marks.into_iter().any(|mark| !mark.is_settled(now));
+        let is_fresh = marks.into_iter().any(|mark| !mark.is_finished(now));
         scan.stamps.insert(key, Stamp { own, schema, is_fresh });
     }
     Ok(())
 }
 
-/// What a file says, with the schema that it names; and the mark of that schema, taken before it is read.
+/// Parses a file and the schema that it names; also returns the mark of that schema, taken before
+/// it is read.
 fn understood(
     home: &Dir,
     bounds: &Bounds<'_>,
@@ -207,7 +211,7 @@ fn understood(
     let metadata = home.metadata(&at.path);
     let mark = metadata.as_ref().ok().map(Mark::of);
     let opened = match metadata {
-        // A pipe would be waited for.
+        // Opening a pipe would block.
         Ok(metadata) if !metadata.is_file() => Err(io::Error::other("it is no file")),
         _ => home.open(&at.path),
     };
@@ -219,7 +223,7 @@ fn understood(
     (found, Some((at.path, mark)))
 }
 
-/// A file that ends its reader, or the YAML reader below it, stops itself only.
+/// Parses a file. A panic of the parser, or of the YAML library, concerns this file only.
 fn parse(bytes: &[u8], bounds: &Bounds<'_>) -> Result<Responsibility, String> {
     let parsed = catch_unwind(AssertUnwindSafe(|| file::parse(bytes, bounds)));
     match parsed {
@@ -228,11 +232,12 @@ fn parse(bytes: &[u8], bounds: &Bounds<'_>) -> Result<Responsibility, String> {
     }
 }
 
-/// Reads one file for a persona, wherever it lies; a schema that it names is looked for in the persona's folder. Blocking.
+/// Reads one file for a persona, from any path; a schema that it names is looked up in the
+/// persona's folder. Blocking.
 ///
-/// Errors: what is wrong, with its line.
-pub fn examine(persona: &Persona, offer: &Offer, content: &[u8]) -> Result<Responsibility, String> {
-    let bounds = Bounds::of(persona, offer);
+/// Errors: the problem with its line.
+pub fn examine(persona: &Persona, names: &WorkspaceNames, content: &[u8]) -> Result<Responsibility, String> {
+    let bounds = Bounds::of(persona, names);
     let parsed = parse(content, &bounds)?;
     if parsed.output_schema.is_none() {
         return Ok(parsed);
@@ -246,7 +251,7 @@ fn utf8(persona: &Persona) -> io::Result<&str> {
     persona.folder.to_str().ok_or_else(|| io::Error::other("the path of the folder is not UTF-8"))
 }
 
-/// `*.md`, except hidden files and the folder's README.
+/// Accepts `*.md`, except hidden files and the folder's README.
 fn candidate(entry: DirEntry) -> Option<(String, DirEntry)> {
     let name = entry.file_name().ok()?;
     let named_well = name.ends_with(".md") && !name.starts_with('.');
@@ -255,7 +260,7 @@ fn candidate(entry: DirEntry) -> Option<(String, DirEntry)> {
 
 fn read(opened: io::Result<File>, bytes_max: usize) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    // One byte more than is allowed lets the parser say that the file is too large.
+    // One byte more than permitted, so that the parser reports that the file is too large.
     opened?.take(bytes_max as u64 + 1).read_to_end(&mut content)?;
     Ok(content)
 }

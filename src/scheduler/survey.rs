@@ -1,15 +1,16 @@
-//! The responsibility files as `attache config check` looks at them: why some cannot be used, what the others ask for, and
-//! what is legal and surely unmeant. Touches no row. Blocking.
+//! Checks the responsibility files for `attache config check`: problems of unusable files,
+//! requirements of the others, and warnings about values that are valid but probably unintended.
+//! Touches no row. Blocking.
 
 use super::Problem;
-use super::duty::Offer;
-use super::duty::timing::{Timing, local_text};
 use super::scan::{FOLDER, Found, Key, Known, scan};
+use super::schedule_file::WorkspaceNames;
+use super::schedule_file::timing::{Timing, local_text};
 use crate::config::Persona;
-use crate::domain::{PersonaId, RunTerms, Timestamp};
+use crate::domain::{PersonaId, RunOptions, Timestamp};
 use std::collections::BTreeMap;
 
-/// What was found.
+/// Result of the check.
 #[derive(Debug, Default)]
 pub struct Survey {
     pub problems: Vec<Problem>,
@@ -17,21 +18,25 @@ pub struct Survey {
     pub asks: Vec<Asks>,
 }
 
-/// What a usable file asks for beside the persona's own.
+/// Requirements of a usable file beyond the persona's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asks {
     pub persona: PersonaId,
-    /// Below the workspace.
+    /// Path below the workspace.
     pub file: String,
-    pub run_terms: RunTerms,
-    /// Micro-dollars that each of its runs may cost.
+    pub run_options: RunOptions,
+    /// Maximum micro-dollars of each of its runs.
     pub budget_micros: Option<i64>,
 }
 
-/// Looks at every responsibility file of these personas.
-pub fn survey<'a>(personas: impl Iterator<Item = &'a Persona>, offer: &Offer, now: Timestamp) -> Survey {
+/// Checks every responsibility file of these personas.
+pub fn survey<'a>(
+    personas: impl Iterator<Item = &'a Persona>,
+    names: &WorkspaceNames,
+    now: Timestamp,
+) -> Survey {
     let (personas, mut found) = (personas.collect::<Vec<_>>(), Survey::default());
-    let scan = scan(personas.iter().copied(), offer, &Known::new(), now);
+    let scan = scan(personas.iter().copied(), names, &Known::new(), now);
     let folders = scan.unreadable.into_iter();
     found.problems =
         folders.map(|(id, problem)| Problem { file: format!("personas/{id}/{FOLDER}"), problem }).collect();
@@ -44,22 +49,22 @@ pub fn survey<'a>(personas: impl Iterator<Item = &'a Persona>, offer: &Offer, no
             Ok(read) => {
                 let problem = never_due(&read, now);
                 found.warnings.extend(problem.map(|problem| Problem { file: file.clone(), problem }));
-                let (run_terms, budget_micros) =
-                    (read.responsibility.run_terms, read.responsibility.budget_micros);
-                found.asks.push(Asks { persona, file, run_terms, budget_micros });
+                let (run_options, budget_micros) =
+                    (read.responsibility.run_options, read.responsibility.budget_micros);
+                found.asks.push(Asks { persona, file, run_options, budget_micros });
             }
         }
     }
     found
 }
 
-/// Files and folders in a folder of responsibilities that nothing reads.
+/// Warns about files and folders in a folder of responsibilities that are never read.
 fn unread(persona: &Persona) -> Vec<Problem> {
     let entries = std::fs::read_dir(persona.folder.join(FOLDER)).into_iter().flatten().flatten();
     let unread = entries.filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
         let (stem, extension) = name.rsplit_once('.').unwrap_or((&name, ""));
-        // Other programs' leavings, and the form of an answer, which a responsibility may name.
+        // Temporary files of other programs, and JSON Schemas that a responsibility may name.
         if name.starts_with('.')
             || name.ends_with('~')
             || matches!(extension, "json" | "bak" | "swp" | "orig")
@@ -83,7 +88,8 @@ fn unread(persona: &Persona) -> Vec<Problem> {
     unread
 }
 
-/// Responsibilities of one persona under one name: commands and notices could not tell them apart.
+/// Warns about responsibilities of one persona with one name: commands and notices could not tell
+/// them apart.
 fn doubled(read: &BTreeMap<Key, Result<Found, String>>) -> Vec<Problem> {
     let (mut first, mut doubled) = (BTreeMap::new(), Vec::new());
     for ((persona, path), found) in read {
@@ -102,13 +108,13 @@ fn doubled(read: &BTreeMap<Key, Result<Found, String>>) -> Vec<Problem> {
     doubled
 }
 
-/// A one-shot whose file was written when its instant had passed.
+/// Warns about a one-shot whose file was written after its instant.
 fn never_due(found: &Found, now: Timestamp) -> Option<String> {
-    let duty = &found.responsibility;
-    let Timing::At(instant) = duty.timing else { return None };
+    let schedule = &found.responsibility;
+    let Timing::At(instant) = schedule.timing else { return None };
     let is_late = instant <= now && found.modified_at.is_none_or(|written| written >= instant);
-    let at = local_text(instant, duty.timezone);
-    (is_late && duty.enabled).then(|| {
+    let at = local_text(instant, schedule.timezone);
+    (is_late && schedule.enabled).then(|| {
         format!("`at`: {at} was past when the file was written, so it never comes due; write a time to come")
     })
 }

@@ -1,35 +1,35 @@
-//! Files on disk -> rows. A file that cannot be used stops itself and nothing else.
+//! Turns files on disk into rows. An unusable file stops only itself.
 
 use super::Scheduler;
-use super::duty::timing::Timing;
-use super::duty::{Bounds, FileError};
 use super::scan::{FOLDER, Found, Key, Known, Scan, Stamp, scan};
-use super::slots::Dues;
+use super::schedule_file::timing::Timing;
+use super::schedule_file::{Bounds, FileError};
+use super::slots::ScheduleInForce;
 use crate::config::{Persona, Personas};
 use crate::domain::{DeliverTo, PersonaId, ResponsibilityId, Timestamp, sha256_hex};
-use crate::store::agent_files::is_guarded;
+use crate::store::runs::agent_files::is_guarded;
 use crate::store::{
-    Duty, FileChange, FileState, MissedSlots, NextSlot, Overslept, Result as StoreResult,
+    FileChange, FileState, MissedSlots, NextSlot, Overslept, Result as StoreResult, Schedule,
     StoredResponsibility,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Files whose rows change in one commit.
+/// Maximum files whose rows change in one commit.
 const CHANGES_PER_COMMIT: usize = 500;
 
-/// What a synchronisation did.
+/// Result of a synchronisation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SyncReport {
     pub added: usize,
     pub changed: usize,
     pub removed: usize,
-    /// Files that cannot be used, as far as they were read now.
+    /// Files read by this synchronisation that cannot be used.
     pub problems: Vec<Problem>,
 }
 
-/// What is wrong, and where.
+/// A problem and its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Path below the workspace.
@@ -37,14 +37,15 @@ pub struct Problem {
     pub problem: String,
 }
 
-/// Personas whose files an agent could be changing now.
+/// Personas whose files an agent may be changing now.
 fn guarded(personas: &Personas) -> BTreeSet<PersonaId> {
     let at_work = personas.iter().filter(|persona| is_guarded(&persona.folder));
     at_work.map(|persona| persona.id.clone()).collect()
 }
 
 impl Scheduler {
-    /// Makes the rows what the files say. Cheap when no file changed: it looks at sizes and times only.
+    /// Brings the rows in line with the files. Cheap when no file changed: it reads sizes and times
+    /// only.
     pub async fn sync(&self) -> StoreResult<SyncReport> {
         let known = self.lock_known().clone();
         let is_first = known.is_none();
@@ -52,12 +53,12 @@ impl Scheduler {
             Some(known) => known,
             None => Arc::new(self.known_by_rows(&self.store.responsibilities().await?)),
         };
-        let (personas, offer) = (self.personas.clone(), self.offer.clone());
+        let (personas, names) = (self.personas.clone(), self.names.clone());
         let (seen, now) = (before.clone(), self.clock.now());
         let scanned = tokio::task::spawn_blocking(move || {
-            // Before and after: what an agent writes meanwhile is put back when it has ended.
+            // Before and after: an agent's changes are reverted when it has ended.
             let mut held = guarded(&personas);
-            let scan = scan(personas.iter(), &offer, &seen, now);
+            let scan = scan(personas.iter(), &names, &seen, now);
             held.extend(guarded(&personas));
             (scan, held)
         });
@@ -82,21 +83,21 @@ impl Scheduler {
                 let file = format!("personas/{persona}/{FOLDER}");
                 report.problems.push(Problem { file, problem: reason.clone() });
             }
-            // What was known of an unreadable folder stays known.
+            // Stamps of an unreadable folder are kept.
             let kept = before.iter().filter(|((owner, _), _)| owner == persona);
             scan.stamps.extend(kept.map(|(key, stamp)| (key.clone(), stamp.clone())));
         }
         if is_first || !scan.read.is_empty() || scan.stamps != *before {
             let settled = self.apply(&scan, &mut report).await?;
             if !settled {
-                return Ok(report); // Somebody else changed a row meanwhile: look again next time.
+                return Ok(report); // Another process changed a row meanwhile: scan again next time.
             }
             *self.lock_known() = Some(Arc::new(scan.stamps));
         }
         Ok(report)
     }
 
-    /// What the rows know of their files, as far as they were read as they would be read now.
+    /// Stamps of files in the rows, as far as the files would be parsed in the same way now.
     fn known_by_rows(&self, rows: &[StoredResponsibility]) -> Known {
         let usable = rows.iter().filter(|row| row.removed_at.is_none() && row.error.is_none());
         let readings = self.readings();
@@ -110,11 +111,11 @@ impl Scheduler {
         known.collect()
     }
 
-    /// For each persona what stands for everything beside a file that has a say in how it is read: another reading, and it
-    /// is read again.
+    /// For each persona a digest of everything beside a file that influences its parsing: after a
+    /// change the file is parsed again.
     fn readings(&self) -> BTreeMap<PersonaId, String> {
         let reading = |owner: &Persona| {
-            let bounds = format!("{:?}", Bounds::of(owner, &self.offer));
+            let bounds = format!("{:?}", Bounds::of(owner, &self.names));
             let version = [env!("CARGO_PKG_VERSION"), chrono_tz::IANA_TZDB_VERSION, &bounds];
             let mut digest = sha256_hex(&version.map(str::as_bytes));
             digest.truncate(16);
@@ -123,7 +124,7 @@ impl Scheduler {
         self.personas.iter().map(|owner| (owner.id.clone(), reading(owner))).collect()
     }
 
-    /// Brings the rows in line with a scan; false when a row changed under it.
+    /// Brings the rows in line with a scan; `false` when a row changed meanwhile.
     async fn apply(&self, scan: &Scan, report: &mut SyncReport) -> StoreResult<bool> {
         let rows = self.store.responsibilities().await?;
         let key_of = |row: &StoredResponsibility| (row.persona.clone(), row.file.clone());
@@ -133,7 +134,7 @@ impl Scheduler {
         for (key, found) in &scan.read {
             let Some(owner) = self.personas.get(&key.0) else { continue };
             let row = by_key.get(key).copied();
-            let mark = scan.stamps.get(key).and_then(Stamp::spelled);
+            let mark = scan.stamps.get(key).and_then(Stamp::formatted);
             let mark = mark.and_then(|stamp| Some(format!("{} {stamp}", readings.get(&owner.id)?)));
             let astray = self.astray(owner, found).await?;
             let found = astray.as_ref().map_or(found.as_ref(), Err);
@@ -172,10 +173,10 @@ impl Scheduler {
         Ok(settled)
     }
 
-    /// What is wrong with a file whose answers go into a thread that its persona does not have.
+    /// Problem of a file whose answers go into a thread that its persona does not have.
     async fn astray(&self, owner: &Persona, found: &Result<Found, String>) -> StoreResult<Option<String>> {
         let Ok(Found { responsibility, .. }) = found else { return Ok(None) };
-        let DeliverTo::Thread(thread) = &responsibility.run_terms.deliver_to else { return Ok(None) };
+        let DeliverTo::Thread(thread) = &responsibility.run_options.deliver_to else { return Ok(None) };
         if self.store.persona(&owner.id).has_thread(thread).await? {
             return Ok(None);
         }
@@ -186,8 +187,8 @@ impl Scheduler {
         Ok(Some(FileError { line: responsibility.deliver_to_line, problem }.to_string()))
     }
 
-    /// Owes no one-shot that fired: a file that was renamed, copied with its times, restored, or is read in another zone was
-    /// written before its instant too.
+    /// Cancels a late one-shot that has fired already: a file that was renamed, copied with its
+    /// times, restored, or is read in another zone was written before its instant too.
     async fn unless_served(
         &self,
         (persona, file): &Key,
@@ -195,17 +196,18 @@ impl Scheduler {
         found: Option<&Found>,
         scan: &Scan,
     ) -> StoreResult<FileState> {
-        let FileState::InForce(duty) = &mut to else { return Ok(to) };
-        let Some(found) = found.filter(|_| duty.cursor_at.is_some()) else { return Ok(to) };
+        let FileState::InForce(schedule) = &mut to else { return Ok(to) };
+        let Some(found) = found.filter(|_| schedule.cursor_at.is_some()) else { return Ok(to) };
         let Some((instant, written_at)) = overslept(found, self.clock.now()) else { return Ok(to) };
-        let (name, prompt_sha256) = (&duty.name, &duty.prompt_sha256);
+        let (name, prompt_sha256) = (&schedule.name, &schedule.prompt_sha256);
         let of = Overslept { persona, file, name, prompt_sha256, instant, written_at };
         let served = self.store.served_one_shot(of).await?;
-        // What waits ends when its own file changes or goes, and then nothing ran for it.
+        // A waiting slot ends when its own file changes or disappears, and then no run started for
+        // it.
         let stays =
             |other: &str| other != file && scan.stamps.contains_key(&(persona.clone(), other.to_owned()));
         if served.iter().any(|by| !by.is_waiting || stays(&by.file)) {
-            duty.cursor_at = None;
+            schedule.cursor_at = None;
         }
         Ok(to)
     }
@@ -219,12 +221,12 @@ impl Scheduler {
     ) -> FileChange {
         let now = self.clock.now();
         let cursor = match &to {
-            FileState::InForce(duty) => duty.cursor_at.unwrap_or(now),
+            FileState::InForce(schedule) => schedule.cursor_at.unwrap_or(now),
             _ => now,
         };
         let new_id = ResponsibilityId::new(self.clock.new_id());
-        if let FileState::InForce(duty) = &mut to {
-            duty.next = first_slot(row.map_or(&new_id, |row| &row.id), duty, (cursor, now));
+        if let FileState::InForce(schedule) = &mut to {
+            schedule.next = first_slot(row.map_or(&new_id, |row| &row.id), schedule, (cursor, now));
         }
         FileChange {
             persona: key.0.clone(),
@@ -239,11 +241,11 @@ impl Scheduler {
         }
     }
 
-    /// Other zone data than the last time moves future slots, and only those.
+    /// Updates the next slot after a change of the zone data, which affects only future slots.
     async fn refresh_next_slot(&self, row: &StoredResponsibility) -> StoreResult<()> {
         let Some(timing) = in_force(row) else { return Ok(()) };
-        let dues = Dues { id: &row.id, timing: &timing, terms: &row.slot_terms };
-        let next = dues.next(row.version.cursor_at, self.clock.now());
+        let schedule = ScheduleInForce { id: &row.id, timing: &timing, options: &row.slot_options };
+        let next = schedule.next(row.version.cursor_at, self.clock.now());
         if next.at == row.next.at {
             return Ok(());
         }
@@ -259,7 +261,7 @@ fn file_state(
     report: &mut SyncReport,
 ) -> FileState {
     match found {
-        Ok(found) => FileState::InForce(Box::new(duty(found, now))),
+        Ok(found) => FileState::InForce(Box::new(schedule(found, now))),
         Err(problem) => {
             let file = format!("personas/{}/{path}", owner.id);
             let error = format!("{file}: {problem}");
@@ -269,44 +271,45 @@ fn file_state(
     }
 }
 
-/// What a usable file makes of its row.
-fn duty(found: &Found, now: Timestamp) -> Duty {
+/// Builds the schedule of a row from a usable file.
+fn schedule(found: &Found, now: Timestamp) -> Schedule {
     let parsed = &found.responsibility;
-    Duty {
+    Schedule {
         name: parsed.name.clone(),
-        schedule: parsed.timing.spelled(),
+        schedule: parsed.timing.formatted(),
         timezone: parsed.timezone.name().to_owned(),
         enabled: parsed.enabled,
         prompt_sha256: sha256_hex(&[parsed.prompt.as_bytes()]),
         prompt: parsed.prompt.clone(),
         budget_micros: parsed.budget_micros,
         output_schema: found.output_schema.clone(),
-        slot_terms: parsed.slot_terms.clone(),
-        run_terms: parsed.run_terms.clone(),
+        slot_options: parsed.slot_options.clone(),
+        run_options: parsed.run_options.clone(),
         next: NextSlot::default(), // needs an id, see `Scheduler::change`
-        // Just before its instant, so that it is owed.
+        // Just before its instant, so that it is due.
         cursor_at: overslept(found, now)
             .filter(|_| parsed.enabled)
             .map(|(instant, _)| instant.minus(Duration::from_millis(1))),
     }
 }
 
-/// The instant of a one-shot that was written in time and is read too late, because no engine ran: it is owed all the same.
-/// A file that was written after its instant is late by itself. Gives the instant, and when the file was written.
+/// The instant of a one-shot that was written in time but read too late, because no engine ran: it
+/// is still due. A file that was written after its instant is late by itself. Returns the instant
+/// and the modification time.
 fn overslept(found: &Found, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
     let Timing::At(instant) = found.responsibility.timing else { return None };
     found.modified_at.filter(|written| *written < instant && instant <= now).map(|written| (instant, written))
 }
 
-/// Whether the file of a row that was in force is no longer there.
+/// Reports whether the file of a row that was in force no longer exists.
 fn is_gone(row: &StoredResponsibility, scan: &Scan) -> bool {
     let key = (row.persona.clone(), row.file.clone());
     row.removed_at.is_none() && !scan.stamps.contains_key(&key) && !scan.unreadable.contains_key(&row.persona)
 }
 
-/// The row under whose name a file was until now: it appears in the look in which another of its persona goes that has the
-/// same name in its front matter or the same prompt. Paused ones come first: what somebody paused must not fire because its
-/// file was renamed.
+/// The row of a renamed file: a file appears in the scan in which another file of its persona
+/// disappears that has the same name in its front matter or the same prompt. Paused rows come
+/// first: a paused responsibility must not fire because its file was renamed.
 fn former<'a>(
     (persona, _): &Key,
     row: Option<&StoredResponsibility>,
@@ -314,59 +317,59 @@ fn former<'a>(
     rows: &'a [StoredResponsibility],
     scan: &Scan,
 ) -> Option<&'a StoredResponsibility> {
-    let FileState::InForce(duty) = to else { return None };
+    let FileState::InForce(schedule) = to else { return None };
     if row.is_some_and(|row| row.removed_at.is_none()) {
         return None;
     }
-    let likeness = |row: &StoredResponsibility| [row.name == duty.name, row.prompt == duty.prompt];
+    let likeness = |row: &StoredResponsibility| [row.name == schedule.name, row.prompt == schedule.prompt];
     rows.iter()
         .filter(|row| row.persona == *persona && is_gone(row, scan) && likeness(row).contains(&true))
         .max_by_key(|row| (row.paused.is_some(), likeness(row)))
 }
 
-/// Whether a file was gone before.
+/// Reports whether a file was missing before.
 fn is_back(rows: &BTreeMap<Key, &StoredResponsibility>, change: &FileChange) -> bool {
     let row = rows.get(&(change.persona.clone(), change.file.clone()));
     row.is_some_and(|row| row.removed_at.is_some())
 }
 
-/// Whether the row says what the file says.
+/// Reports whether the row equals the file.
 fn is_same(row: &StoredResponsibility, to: &FileState) -> bool {
     match to {
-        FileState::InForce(duty) => {
+        FileState::InForce(schedule) => {
             row.removed_at.is_none()
                 && row.error.is_none()
-                && row.enabled == duty.enabled
-                && row.budget_micros == duty.budget_micros
-                && row.output_schema == duty.output_schema
-                && (&row.slot_terms, &row.run_terms) == (&duty.slot_terms, &duty.run_terms)
+                && row.enabled == schedule.enabled
+                && row.budget_micros == schedule.budget_micros
+                && row.output_schema == schedule.output_schema
+                && (&row.slot_options, &row.run_options) == (&schedule.slot_options, &schedule.run_options)
                 && [&row.name, &row.schedule, &row.timezone, &row.prompt]
-                    == [&duty.name, &duty.schedule, &duty.timezone, &duty.prompt]
+                    == [&schedule.name, &schedule.schedule, &schedule.timezone, &schedule.prompt]
         }
         FileState::Unusable { error } => row.removed_at.is_none() && row.error.as_ref() == Some(error),
         FileState::Removed => row.removed_at.is_some(),
     }
 }
 
-/// Slots of the version that a change ends, which came due and did not fire: accounted for, never fired.
+/// Slots of the version that a change ends, which came due and did not fire: recorded, never fired.
 fn lapsed(row: &StoredResponsibility, now: Timestamp) -> Option<MissedSlots> {
     row.next.at.filter(|next| *next <= now)?;
     let timing = in_force(row)?;
-    let dues = Dues { id: &row.id, timing: &timing, terms: &row.slot_terms };
+    let schedule = ScheduleInForce { id: &row.id, timing: &timing, options: &row.slot_options };
     let note = Some("the file changed before they could fire".to_owned());
-    dues.lapsed(row.version.cursor_at, now).map(|lapsed| MissedSlots { note, ..lapsed })
+    schedule.lapsed(row.version.cursor_at, now).map(|lapsed| MissedSlots { note, ..lapsed })
 }
 
-/// What comes first of a version whose cursor begins at `cursor`.
-fn first_slot(id: &ResponsibilityId, duty: &Duty, (cursor, now): (Timestamp, Timestamp)) -> NextSlot {
-    let zone = duty.timezone.parse().ok().filter(|_| duty.enabled);
-    let timing = zone.and_then(|zone| Timing::parse(&duty.schedule, zone).ok());
+/// The first slot of a version whose cursor begins at `cursor`.
+fn first_slot(id: &ResponsibilityId, schedule: &Schedule, (cursor, now): (Timestamp, Timestamp)) -> NextSlot {
+    let zone = schedule.timezone.parse().ok().filter(|_| schedule.enabled);
+    let timing = zone.and_then(|zone| Timing::parse(&schedule.schedule, zone).ok());
     timing.map_or_else(NextSlot::default, |timing| {
-        Dues { id, timing: &timing, terms: &duty.slot_terms }.next(cursor, now)
+        ScheduleInForce { id, timing: &timing, options: &schedule.slot_options }.next(cursor, now)
     })
 }
 
-/// When a row that may fire does so.
+/// Timing of a row that may fire; `None` otherwise.
 pub(super) fn in_force(row: &StoredResponsibility) -> Option<Timing> {
     let usable = row.enabled && row.removed_at.is_none() && row.error.is_none();
     usable.then(|| Timing::parse(&row.schedule, row.timezone.parse().ok()?).ok()).flatten()

@@ -1,68 +1,70 @@
-//! What must be true of a database, as a list of named checks; each is a statement that yields what breaks it.
+//! Invariants of a database, as a list of named checks; each is a statement that returns the
+//! violations.
 //!
-//! The list is one for everybody: `attache doctor --audit`, and every test that looks after itself. Beside a running
-//! engine each check is one statement, so one snapshot: nothing is half written. What an engine that is gone left in its
-//! hands is no violation, because its next start takes it back ([`Pending`]); what stays after that is one.
+//! The same list serves `attache doctor --audit` and the tests that audit their database. While an
+//! engine runs each check is one statement, so one snapshot: no transaction is half visible. Rows
+//! that an engine left open when it died are no violation, because the next start recovers them
+//! ([`Pending`]); rows that are still open after that are a violation.
 
 mod mail;
 mod runs;
 mod whole;
 mod hashes;
-
-use super::backup::log_of;
-use super::open::{NEWEST_MIGRATION, require_newest};
-use super::read_only::only_to_read;
-use super::{OpenError, Result};
+use crate::store::sqlite::backup::log_of;
+use crate::store::sqlite::open::{NEWEST_MIGRATION, require_newest};
+use crate::store::sqlite::read_only::only_to_read;
+use crate::store::{OpenError, Result};
 use futures_util::TryStreamExt;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Row};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What breaks a check, as far as it is listed.
+/// Most violations of a check that are listed.
 const LISTED_MAX: usize = 20;
-/// The database may keep 64 MB of its log (`journal_size_limit`); this much says that something holds it back.
+/// Length of the write-ahead log, in bytes, above which a reader or a lock must be holding it back;
+/// the database may keep 64 MB (`journal_size_limit`).
 pub const LOG_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// When a check holds.
+/// Condition under which a check holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
-    /// After every commit, beside a working engine too.
+    /// After every commit, also while an engine works.
     Always,
-    /// When an engine that nobody gives anything has worked off what was due.
+    /// At rest: an idle engine has finished all due work.
     AtRest,
 }
 
-/// One thing that must be true.
+/// An invariant with its statement.
 #[derive(Debug)]
 pub struct Check {
     /// The group, `AU1` to `AU14`.
     pub group: &'static str,
     /// Stable, in kebab case.
     pub name: &'static str,
-    /// What is true of each thing that it lists.
+    /// The invariant, as a sentence about each row.
     pub says: &'static str,
-    /// What to do about it.
+    /// Remedy for the operator.
     pub hint: &'static str,
     pub holds: Holds,
     sql: &'static str,
 }
 
-/// Every check that is a statement, in the order in which they are made.
+/// Returns every check that is a statement, in the order of execution.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
     [whole::CHECKS, mail::CHECKS, runs::CHECKS].into_iter().flatten()
 }
 
-/// Which checks to make.
+/// Selection of checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// Also read every page and hash all bytes, which takes as long as reading the file does.
+    /// `true`: also read every page and hash all bytes, which takes as long as reading the file.
     pub bytes: bool,
-    /// Also those that hold only at rest.
+    /// `true`: also the checks that hold only at rest.
     pub at_rest: bool,
 }
 
-/// A check that is broken.
+/// A failed check.
 #[derive(Debug)]
 pub struct Broken {
     pub group: &'static str,
@@ -70,25 +72,25 @@ pub struct Broken {
     pub says: &'static str,
     pub hint: &'static str,
     pub count: u64,
-    /// What breaks it, at most twenty: ids, or what SQLite says.
+    /// Violations, at most twenty: ids, or SQLite's message.
     pub what: Vec<String>,
 }
 
-/// What the next start of an engine takes back: an engine is at it now, or it is gone.
+/// Rows that the next start of an engine recovers; an engine works on them now, or is gone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pending {
     pub runs: u64,
     pub deliveries: u64,
-    /// Calls of a provider that nobody knows the end of.
+    /// Provider calls whose end is unknown.
     pub calls: u64,
-    /// Letters that wait until a name server says who sent them.
+    /// Held letters, which wait until a name server answers about their sender.
     pub letters: u64,
 }
 
-/// What an audit found.
+/// Result of an audit.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// Checks that were made.
+    /// Number of checks made.
     pub made: usize,
     pub broken: Vec<Broken>,
     pub pending: Pending,
@@ -96,7 +98,7 @@ pub struct Findings {
     pub bytes_hashed: u64,
 }
 
-/// A database that is looked at and not changed: no lock is taken, no migration made, no log folded in.
+/// A read-only connection to a database: it takes no lock, runs no migration and folds no log in.
 pub struct Audit {
     conn: SqliteConnection,
     path: PathBuf,
@@ -105,16 +107,17 @@ pub struct Audit {
 pub(super) const PENDING: &str = "
     SELECT (SELECT count(*) FROM runs WHERE state = 'running'),
       (SELECT count(*) FROM deliveries WHERE state IN ('sending', 'committing')),
-      (SELECT count(*) FROM purse_reservations), (SELECT count(*) FROM held_letters)";
+      (SELECT count(*) FROM budget_reservations), (SELECT count(*) FROM held_letters)";
 
 impl Audit {
-    /// Opens the database file at `path`, also beside a running engine.
+    /// Opens the database file at `path`, also while an engine runs.
     ///
-    /// Errors: [`OpenError::Older`] and [`OpenError::Newer`] when its tables are not those that this program knows.
+    /// Errors: [`OpenError::Older`] and [`OpenError::Newer`] when its schema is not the one of this
+    /// program.
     pub async fn open(path: &Path) -> std::result::Result<Self, OpenError> {
         let options = only_to_read(SqliteConnectOptions::new().filename(path))?;
         let options = options.busy_timeout(Duration::from_secs(5)).pragma("cell_size_check", "ON");
-        // A row may be a letter of 25 MB: few of them wait for us at a time.
+        // A row may be a letter of 25 MB: few of them are buffered at a time.
         let options = options.pragma("trusted_schema", "OFF").row_buffer_size(2).disable_statement_logging();
         let mut conn = options.connect().await?;
         let newest: Option<i64> = sqlx::query_scalar(NEWEST_MIGRATION).fetch_one(&mut conn).await?;
@@ -122,7 +125,7 @@ impl Audit {
         Ok(Self { conn, path: path.to_owned() })
     }
 
-    /// Makes the checks, one after the other.
+    /// Makes the checks in order.
     pub async fn examine(&mut self, wanted: Wanted) -> Result<Findings> {
         let mut findings = examine(&mut self.conn, wanted).await?;
         findings.made += 1;
@@ -140,7 +143,7 @@ impl Audit {
         Ok(findings)
     }
 
-    /// Length of the write-ahead log.
+    /// Returns the length of the write-ahead log, in bytes.
     pub fn log_bytes(&self) -> u64 {
         std::fs::metadata(log_of(&self.path)).map_or(0, |log| log.len())
     }
@@ -158,7 +161,7 @@ pub async fn examine(conn: &mut SqliteConnection, wanted: Wanted) -> Result<Find
         findings.made += 1;
         let (count, what) = match broken(conn, check.sql).await {
             Ok(broken) => broken,
-            // A page that cannot be read is what an audit is for.
+            // A page that cannot be read is a finding of the audit, not its failure.
             Err(error) => (1, vec![error.to_string()]),
         };
         if count > 0 {
@@ -175,7 +178,7 @@ pub async fn examine(conn: &mut SqliteConnection, wanted: Wanted) -> Result<Find
     Ok(findings)
 }
 
-/// How many rows a statement has, and the first of them.
+/// Returns the number of rows of a statement, and the first of them.
 async fn broken(
     conn: &mut SqliteConnection,
     sql: &'static str,

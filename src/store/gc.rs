@@ -1,53 +1,58 @@
-//! What may be thrown away by age, kind by kind, in transactions of a few hundred rows.
+//! Pruning of rows by age, kind by kind, in transactions of a few hundred rows.
 //!
-//! Rows that others hang on stay and lose their bytes: `pruned_at` says so, and the audit can tell age from damage. What is
-//! never thrown away: messages and their links (a reply to an old letter must still find its thread, and a second copy of it
-//! must still be known), steps, what calls cost, what a mailbox has shown, anything that is open, and anything that
-//! `runs retry` or `outbox retry` would need: so runs and mails that failed keep theirs. Texts in `contents` go with the last
-//! turn that names them: many runs share one, and each is there once. A fork keeps its row, whose number its calls in the
-//! books bear, and loses its record.
+//! Rows that other rows reference stay and lose their bytes: `pruned_at` says so, and the audit can
+//! tell age from damage. Never pruned: messages and their links (a reply to an old letter must
+//! still find its thread, and a second copy of it must still be known), steps, the costs of calls,
+//! the letters of a mailbox, open rows, and rows that `runs retry` or `outbox retry` would need: so
+//! runs and mails that failed keep theirs. Texts in `contents` are deleted with the last turn that
+//! names them: many runs share a text, and each is stored once. A fork keeps its row, whose number
+//! its calls in the ledger bear, and loses its record.
 
-use super::threads::json_list;
-use super::{Result, Store};
 use crate::domain::Timestamp;
+use crate::store::mail::threads::json_list;
+use crate::store::{Result, Store};
 use sqlx::{Row, SqliteExecutor};
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// The bounds on automatic mails ask for a day, and a count stands for a minute.
+/// Age below which counts stay: the limits on automatic mails ask for a day, and a count stands for
+/// a minute.
 const COUNTS_KEPT: Duration = Duration::from_secs(24 * 60 * 60 + 60);
-/// Rows of one transaction: a commit of some milliseconds, between which an engine writes its own.
+/// Rows of one transaction: a commit of some milliseconds, between which an engine commits its own.
 const BATCH_ROWS: i64 = 500;
 
-/// A kind of thing that may be thrown away.
+/// A kind of rows that may be pruned.
 #[derive(Debug)]
 pub struct Kind {
     pub name: &'static str,
-    /// What goes, in words.
+    /// Description of the pruned rows, for display.
     pub says: &'static str,
-    /// The next rows after `$1` that are older than `$2`, at most `$3`: place, key, bytes, and how many they are.
+    /// Query of the next rows after `$1` that are older than `$2`, at most `$3`: position, key,
+    /// bytes and number of rows.
     find: &'static str,
-    /// Throws away the rows with the keys in `$1`, if they still may go; `$2` is now.
+    /// Statement that prunes the rows with the keys in `$1`, if they still may be pruned; `$2` is
+    /// now.
     prune: &'static str,
-    /// However little was asked for, what is younger stays.
+    /// Age below which rows stay, whatever age was asked for.
     kept_for: Duration,
 }
 
 impl Kind {
-    /// Whether folders go with the rows. They are for whoever made them to remove; [`Store::forks_kept`] says which stay.
+    /// Reports whether folders belong to the rows. The caller removes them; [`Store::forks_kept`]
+    /// returns the forks that stay.
     pub fn has_folders(&self) -> bool {
         self.name == "forks"
     }
 }
 
-/// What went, or would go.
+/// Rows and bytes that were pruned, or would be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Thrown {
+pub struct Pruned {
     pub rows: u64,
     pub bytes: u64,
 }
 
-/// Every kind, those that hold the most first.
+/// Every kind, the largest ones first.
 pub static KINDS: &[Kind] = &[
     Kind {
         name: "turns",
@@ -146,7 +151,7 @@ pub(super) const MAILS: &str = "
 pub(super) const PRUNE_MAILS: &str = "
     UPDATE deliveries SET bytes = x'', pruned_at = $2
     WHERE id IN (SELECT value FROM json_each($1)) AND state IN ('done', 'cancelled') AND pruned_at IS NULL";
-/// One that was interrupted counts from its beginning; one that goes on writes its record anew.
+/// An interrupted fork is aged by its begin; a fork that continues writes its record again.
 pub(super) const FORKS: &str = "
     SELECT rowid, id, octet_length(record_json), 1 FROM forks
     WHERE rowid > $1 AND coalesce(finished_at, created_at) < $2 AND record_json <> '' ORDER BY rowid LIMIT $3";
@@ -154,12 +159,12 @@ pub(super) const PRUNE_FORKS: &str = "
     UPDATE forks SET record_json = '' WHERE id IN (SELECT value FROM json_each($1)) AND $2 <> ''";
 pub(super) const FORKS_KEPT: &str = "
     SELECT id FROM forks WHERE coalesce(finished_at, created_at) >= $1 AND record_json <> ''";
-/// The newest run, and those that may still begin a turn.
+/// The newest run, and the runs that may still begin a turn.
 pub(super) const RUNS_AT_WORK: &str = "
     SELECT (SELECT coalesce(max(seq), 0) FROM runs), (SELECT json_group_array(id) FROM runs
       WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))";
-/// Digests that a turn names which stays when those before `$1` go, of runs after `$2` or in `$3`; a configuration names its
-/// files.
+/// Digests named by a turn that stays when the turns before `$1` are pruned, of runs after `$2` or
+/// in `$3`; a configuration names its files.
 pub(super) const TEXTS_NAMED: &str = "
     WITH kept AS (
       SELECT r.id FROM runs r WHERE (r.seq > $2 OR r.id IN (SELECT value FROM json_each($3)))
@@ -174,13 +179,13 @@ pub(super) const TEXTS_NAMED: &str = "
 pub(super) const TEXT_SIZES: &str =
     "SELECT sha256, octet_length(bytes) FROM contents WHERE sha256 > $1 ORDER BY sha256 LIMIT $2";
 pub(super) const PRUNE_TEXTS: &str = "DELETE FROM contents WHERE sha256 IN (SELECT value FROM json_each($1))";
-/// The newest fact of a cause stays: the hour in which nothing more of it is told counts from there.
+/// The newest notice of a cause stays: the hour without a further mail of the cause counts from it.
 pub(super) const NOTICES: &str = "
     SELECT seq, id, octet_length(summary) + octet_length(hint), 1 FROM notices n
-    WHERE seq > $1 AND told_at < $2 AND EXISTS (SELECT 1 FROM notices o WHERE o.cause = n.cause AND o.seq > n.seq)
+    WHERE seq > $1 AND notified_at < $2 AND EXISTS (SELECT 1 FROM notices o WHERE o.cause = n.cause AND o.seq > n.seq)
     ORDER BY seq LIMIT $3";
 pub(super) const PRUNE_NOTICES: &str = "
-    DELETE FROM notices WHERE id IN (SELECT value FROM json_each($1)) AND told_at IS NOT NULL AND $2 <> ''";
+    DELETE FROM notices WHERE id IN (SELECT value FROM json_each($1)) AND notified_at IS NOT NULL AND $2 <> ''";
 pub(super) const DECISIONS: &str = "
     SELECT seq, CAST(seq AS TEXT), octet_length(detail) + octet_length(rule), 1 FROM audit_log l
     WHERE seq > $1 AND created_at < $2 AND subject_id NOT IN
@@ -188,7 +193,7 @@ pub(super) const DECISIONS: &str = "
     ORDER BY seq LIMIT $3";
 pub(super) const PRUNE_DECISIONS: &str = "
     DELETE FROM audit_log WHERE seq IN (SELECT CAST(value AS INTEGER) FROM json_each($1)) AND $2 <> ''";
-/// They have no number: who has mail of one persona and day goes at once.
+/// Counts have no number: the counts of one minute are deleted together.
 pub(super) const COUNTS: &str = "
     SELECT CAST(strftime('%s', minute) AS INTEGER) AS second, minute, 8 * count(*), count(*) FROM correspondence
     WHERE second > $1 AND minute < $2 GROUP BY minute ORDER BY second LIMIT $3";
@@ -196,11 +201,11 @@ pub(super) const PRUNE_COUNTS: &str = "
     DELETE FROM correspondence WHERE minute IN (SELECT value FROM json_each($1)) AND $2 <> ''";
 
 impl Store {
-    /// Throws away what is older than `before`, of one kind; with `dry` it only counts. Each piece is a commit of its own:
-    /// what has gone stays gone when this is interrupted, and another call goes on.
-    pub async fn throw_away(&self, kind: &'static Kind, before: Timestamp, dry: bool) -> Result<Thrown> {
+    /// Prunes rows of one kind that are older than `before`; with `dry` it only counts. Each batch
+    /// is a commit of its own: an interrupted call keeps its progress, and another call continues.
+    pub async fn prune_kind(&self, kind: &'static Kind, before: Timestamp, dry: bool) -> Result<Pruned> {
         let before = before.min(self.clock().now().minus(kind.kept_for));
-        let mut thrown = Thrown::default();
+        let mut pruned = Pruned::default();
         let mut after = i64::MIN;
         loop {
             let find = sqlx::query(kind.find).bind(after).bind(before.to_string()).bind(BATCH_ROWS);
@@ -209,44 +214,46 @@ impl Store {
             after = last.get(0);
             let sum =
                 |column| rows.iter().map(|row| row.get::<Option<i64>, _>(column).unwrap_or(0)).sum::<i64>();
-            thrown.bytes += sum(2).unsigned_abs();
+            pruned.bytes += sum(2).unsigned_abs();
             if dry {
-                thrown.rows += sum(3).unsigned_abs();
+                pruned.rows += sum(3).unsigned_abs();
             } else {
                 let keys: Vec<&str> = rows.iter().map(|row| row.get(1)).collect();
-                thrown.rows += self.prune(kind, json_list(keys.into_iter())).await?;
+                pruned.rows += self.prune(kind, json_list(keys.into_iter())).await?;
             }
         }
         if kind.name == "turns" {
             let texts = self.throw_texts_away(before, dry).await?;
-            thrown.rows += texts.rows;
-            thrown.bytes += texts.bytes;
+            pruned.rows += texts.rows;
+            pruned.bytes += texts.bytes;
         }
-        Ok(thrown)
+        Ok(pruned)
     }
 
-    /// Forks whose record stays when those before this instant go.
+    /// Returns the forks whose record stays when records before this instant are pruned.
     pub async fn forks_kept(&self, before: Timestamp) -> Result<HashSet<String>> {
         let kept = sqlx::query_scalar(FORKS_KEPT).bind(before.to_string()).fetch_all(self.readers());
         Ok(kept.await?.into_iter().collect())
     }
 
-    /// Throws away the texts that no turn names when those of runs that ended before this instant have gone.
-    async fn throw_texts_away(&self, before: Timestamp, dry: bool) -> Result<Thrown> {
-        // Before anything else is read: whoever begins a turn later is asked again by the transaction that deletes.
+    /// Deletes the texts that no turn names when the turns of runs that ended before this instant
+    /// are pruned.
+    async fn throw_texts_away(&self, before: Timestamp, dry: bool) -> Result<Pruned> {
+        // Read before all else: turns that begin later are checked again by the transaction that
+        // deletes.
         let at_work = sqlx::query(RUNS_AT_WORK).fetch_one(self.readers()).await?;
         let since = Since { before: before.to_string(), seq: at_work.get(0), open_json: at_work.get(1) };
         let named = since.everything().named(self.readers()).await?;
-        let (mut thrown, mut after) = (Thrown::default(), String::new());
+        let (mut pruned, mut after) = (Pruned::default(), String::new());
         loop {
             let texts = sqlx::query(TEXT_SIZES).bind(&after).bind(BATCH_ROWS);
             let texts = texts.fetch_all(self.readers()).await?;
-            let Some(last) = texts.last() else { return Ok(thrown) };
+            let Some(last) = texts.last() else { return Ok(pruned) };
             after = last.get(0);
             let texts = texts.iter().map(|row| (row.get::<String, _>(0), row.get::<i64, _>(1)));
             let gone: Vec<(String, i64)> = texts.filter(|(sha256, _)| !named.contains(sha256)).collect();
-            thrown.bytes += gone.iter().map(|(_, bytes)| bytes.unsigned_abs()).sum::<u64>();
-            thrown.rows += match dry {
+            pruned.bytes += gone.iter().map(|(_, bytes)| bytes.unsigned_abs()).sum::<u64>();
+            pruned.rows += match dry {
                 true => gone.len() as u64,
                 false => self.prune_texts(gone, since.clone()).await?,
             };
@@ -276,7 +283,7 @@ impl Store {
     }
 }
 
-/// Which turns to ask for the texts that they name.
+/// Selection of turns whose texts are named.
 #[derive(Clone)]
 struct Since {
     before: String,

@@ -1,17 +1,18 @@
-//! The index of a persona's knowledge files: which version of each file is indexed, and its pieces for search.
+//! The index of a persona's knowledge files: the indexed version of each file, and its pieces for
+//! search.
 //!
 //! Absent on purpose: reading files and cutting them into pieces; that is the resolver's work.
 
-use super::search::any_of;
-use super::{PersonaStore, Result};
+use crate::store::mail::search::any_of;
+use crate::store::{PersonaStore, Result};
 use sqlx::Row;
 
-/// One indexed file, as it was when it was indexed.
+/// State of a file when it was indexed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnowledgeFile {
-    /// Below the persona's folder, for example `knowledge/rooms.md`.
+    /// Path below the persona's folder, for example `knowledge/rooms.md`.
     pub path: String,
-    /// Hex digest of its bytes.
+    /// SHA-256 of its bytes, in hexadecimal.
     pub sha256: String,
     /// Its modification time in Unix milliseconds; 0 when that time cannot be relied on.
     pub modified_ms: i64,
@@ -23,11 +24,11 @@ pub struct KnowledgeFile {
 pub struct KnowledgeChunk {
     /// The headings above it, outermost first, joined by ` > `; empty before the first heading.
     pub heading: String,
-    /// Markdown.
+    /// Text in Markdown.
     pub body: String,
 }
 
-/// A piece that answers a search.
+/// A piece that matches a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnowledgeHit {
     pub path: String,
@@ -63,7 +64,7 @@ ORDER BY rank, c.path, c.chunk_index
 LIMIT $3";
 
 impl PersonaStore {
-    /// Every indexed file, by path.
+    /// Returns every indexed file, by path.
     pub async fn knowledge_state(&self) -> Result<Vec<KnowledgeFile>> {
         let query = sqlx::query(KNOWLEDGE_FILES).bind(self.persona.as_str());
         let rows = query.fetch_all(self.store.readers()).await?;
@@ -78,7 +79,7 @@ impl PersonaStore {
         rows.iter().map(file).collect()
     }
 
-    /// Replaces whatever is indexed of a file by these pieces.
+    /// Replaces the indexed pieces of a file.
     pub async fn replace_knowledge_file(
         &self,
         file: KnowledgeFile,
@@ -102,7 +103,7 @@ impl PersonaStore {
             .await
     }
 
-    /// Notes another modification time or size of a file whose pieces are still right.
+    /// Records another modification time or size of a file whose pieces are still right.
     pub async fn touch_knowledge_file(&self, file: KnowledgeFile) -> Result<()> {
         let persona = self.persona.clone();
         self.store
@@ -110,7 +111,7 @@ impl PersonaStore {
             .await
     }
 
-    /// Forgets a file; one that was never indexed is no error.
+    /// Removes a file from the index; an unknown file is no error.
     pub async fn remove_knowledge_file(&self, path: &str) -> Result<()> {
         let (persona, path) = (self.persona.clone(), path.to_owned());
         self.store
@@ -125,7 +126,8 @@ impl PersonaStore {
             .await
     }
 
-    /// The pieces in which at least one term occurs, best first; none when there is no term to search for.
+    /// Returns the pieces in which at least one term occurs, best first; none when there is no term
+    /// to search for.
     pub async fn search_knowledge(&self, terms: &[String], limit: u32) -> Result<Vec<KnowledgeHit>> {
         let Some(words) = any_of(terms.iter().map(String::as_str)) else { return Ok(Vec::new()) };
         let query = sqlx::query(SEARCH_KNOWLEDGE).bind(words).bind(self.persona.as_str()).bind(limit);

@@ -1,134 +1,94 @@
-//! The only place with SQL. One file per table family; every public method is one named transaction or one read.
+//! The only module with SQL. One file per table family; every public method is one named
+//! transaction or one read.
 //!
-//! Rows of a persona are reached through [`PersonaStore`], a handle bound to one persona, so that no query can
-//! forget the filter. [`Store`] itself offers what the engine does across personas: claims, sweeps, listings for
-//! the operator.
+//! Rows of a persona are reached through [`PersonaStore`], a handle bound to one persona, so that
+//! no query can forget the filter. [`Store`] itself offers the engine's queries across personas:
+//! claims, sweeps, listings for the operator.
 
-mod open;
-mod leftovers;
-mod read_only;
-mod writer;
-mod refusal;
-pub mod agent_files;
-mod anchor;
-mod log;
-mod imports;
+pub mod sqlite;
+pub mod runs;
+mod mail;
 mod mailboxes;
-mod aside;
-mod messages;
-mod bulk;
-mod batch;
-mod arrivals;
-mod held;
-mod threads;
-mod correspondence;
-mod runs;
-mod suspects;
-mod crashes;
-mod journal;
-mod turns;
-mod steps;
-mod sessions;
-mod money;
-mod usage;
-mod history;
-mod search;
+mod budgets;
 mod knowledge;
 mod deliveries;
-mod outcomes;
-mod delivery_state;
-mod clock_steps;
-mod transport;
-mod outbox;
 mod notices;
-mod facts;
-mod filed;
 mod schedules;
-mod terms;
-mod firing;
-mod waiting;
-mod pauses;
-mod slot_facts;
-mod slots;
-mod browse;
-mod record;
-mod contents;
-mod letters;
-mod inbox;
-mod reports;
-mod steer;
-mod providers;
-mod outputs;
-mod parcels;
-mod forks;
+pub mod views;
 pub mod audit;
-pub mod backup;
-pub mod export;
 pub mod gc;
 
-pub use aside::SetAside;
-pub use browse::{ID_PIECE_CHARS_MIN, RunFilter, RunSummary, ThreadFilter, ThreadMessage, ThreadSummary};
-pub use contents::{Assembly, NewSources, StoredText};
-pub use correspondence::{Account, Bounds, Quota, Reservation, Sent};
-pub use crashes::RecoveredRuns;
-pub use deliveries::{ClaimedDelivery, NewDelivery, RecoveredDeliveries};
-pub use delivery_state::{DeliveryKind, DeliveryState, RecipientState};
-pub use filed::FiledLetter;
-pub use firing::{DueSlot, FAILURES_MAX, Fired, Firing, ScheduledPrompt, SlotWork};
-pub use forks::{ForkMoney, NewFork, StoredFork};
-pub use held::{HeldLetter, NewHeld};
-pub use history::{AttachmentInfo, PastMessage, PastStep, StoredMessage, TriggerMessage};
-pub use imports::ArchivedWay;
-pub use inbox::{INBOX_MAX, InboxItem};
-pub use journal::{Entry, Fate, Finished, JournalSoFar, NewOutbound, RunKey};
+pub use budgets::money::{Billing, BudgetExhausted, CallReservation, budget_reached};
+pub use deliveries::delivery_state::{DeliveryKind, DeliveryState, RecipientState};
+pub use deliveries::outbox::{Delivery, DeliveryFilter, DeliveryRecipient, FrozenDelivery};
+pub use deliveries::outcomes::{DeliveryOutcome, RecipientOutcome};
+pub use deliveries::queue::{ClaimedDelivery, NewDelivery, RecoveredDeliveries};
+pub use deliveries::transport::{TransportHealth, TransportNote, TransportState};
 pub use knowledge::{KnowledgeChunk, KnowledgeFile, KnowledgeHit};
-pub use letters::RawLetter;
-pub use mailboxes::{
-    MailboxContact, MailboxCursor, MailboxFate, MailboxHealth, MailboxTrouble, RefusedLetter, TroubleCause,
+pub use mail::correspondence::{Account, Bounds, ReplyLimits, Reservation, Sent};
+pub use mail::filed::FiledLetter;
+pub use mail::held::{HeldLetter, NewHeld};
+pub use mail::imports::ArchivedWay;
+pub use mail::inbox::{INBOX_MAX, InboxItem};
+pub use mail::letters::RawLetter;
+pub use mail::messages::{Company, Content, NewAttachment, NewInbound, NewSynthetic, Place, StoredInbound};
+pub use mail::reports::{DeliveryReport, NewReport};
+pub use mail::search::{FoundMessage, MessageSearch};
+pub use mailboxes::cursors::{
+    FailureCause, MailboxContact, MailboxCursor, MailboxFailure, MailboxHealth, MailboxOutcome, RefusedLetter,
 };
-pub use messages::{Company, Content, NewAttachment, NewInbound, NewSynthetic, Place, StoredInbound};
-pub use money::{Advance, Billing, EmptyPurse, budget_reached};
-pub use notices::{EarlierMail, NewNotice, Notice, NoticeFold, NoticeMail, Told, Untold, quoted};
-pub use open::{OpenError, Store, working_engine};
-pub use outbox::{Delivery, DeliveryFilter, DeliveryRecipient, FrozenDelivery};
-pub use outcomes::{DeliveryOutcome, RecipientOutcome};
-pub use outputs::{NewOutput, StoredOutput};
-pub use parcels::ParcelRow;
-pub use providers::ProviderCalls;
-pub use record::StoredTurn;
-pub use reports::{DeliveryReport, NewReport};
-pub use runs::{ClaimedRun, NewRun, RunFailure};
-pub use schedules::{
-    Duty, FileChange, FileState, MissedSlots, NextSlot, Paused, StoredResponsibility, Version,
+pub use mailboxes::quarantine::Quarantined;
+pub use notices::causes::{
+    EarlierMail, NewNotice, Notice, NoticeFold, NoticeMail, Notified, PendingNotices, quoted,
 };
-pub use search::{FoundMessage, MessageSearch};
-pub use sessions::{KnownSession, SessionKey, ThreadSession};
-pub use slots::{Overslept, ServedBy, StoredSlot};
-pub use steer::{Cancellation, FailedRuns};
-pub use steps::{Executor, INTERRUPTED, NewCall, Step, StepKind, Unanswered};
-pub use terms::{HeldTo, SlotOfRun};
-pub use transport::{TransportHealth, TransportNote, TransportState};
+pub use runs::contents::{Assembly, NewSources, StoredText};
+pub use runs::crashes::RecoveredRuns;
+pub use runs::forks::{ForkMoney, NewFork, StoredFork};
+pub use runs::history::{AttachmentInfo, PastMessage, PastStep, StoredMessage, TriggerMessage};
+pub use runs::journal::{Entry, Finished, JournalSoFar, MessageOutcome, NewOutbound, RunKey};
+pub use runs::outputs::{NewOutput, StoredOutput};
+pub use runs::providers::ProviderCalls;
+pub use runs::queue::{ClaimedRun, NewRun, RunFailure};
+pub use runs::record::StoredTurn;
+pub use runs::run_control::{Cancellation, FailedRuns};
+pub use runs::sessions::{KnownSession, SessionKey, ThreadSession};
+pub use runs::steps::{Executor, INTERRUPTED, NewCall, Step, StepKind, Unanswered};
+pub use schedules::firing::{DueSlot, FAILURES_MAX, Fired, Firing, ScheduledPrompt, SlotWork};
+pub use schedules::responsibilities::{
+    FileChange, FileState, MissedSlots, NextSlot, Paused, Schedule, StoredResponsibility, Version,
+};
+pub use schedules::run_options::{RunOptionsInForce, SlotOfRun};
+pub use schedules::slots::{Overslept, ServedBy, StoredSlot};
+pub use sqlite::open::{OpenError, Store, working_engine};
+pub use views::browse::{
+    ID_PIECE_CHARS_MIN, RunFilter, RunSummary, ThreadFilter, ThreadMessage, ThreadSummary,
+};
+pub use views::bundles::BundleRow;
 
-pub use turns::{AssembledContext, TurnAnswered, TurnFailed, TurnStarted};
-pub use usage::{UsageBy, UsageSum};
-pub use waiting::{CATCHING_UP_MAX, Turn, Turns, WaitingSlot};
-pub use writer::PowerCut;
+pub use budgets::usage::{UsageBy, UsageSum};
+pub use runs::turns::{AssembledContext, TurnAnswered, TurnFailed, TurnStarted};
+pub use schedules::waiting::{CATCHING_UP_MAX, Turn, Turns, WaitingSlot};
+pub use sqlite::writer::PowerCut;
 
 use crate::domain::PersonaId;
 
-/// What a caller of the store tells apart.
+/// Errors of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The transaction did not commit: disk full, I/O error. Nothing of it is stored; the work may be tried again.
+    /// The transaction did not commit: disk full, I/O error. Nothing of it is stored; a retry may
+    /// succeed.
     #[error("the database did not commit")]
     NotCommitted(#[source] std::sync::Arc<sqlx::Error>),
-    /// Whether the transaction is on disk is unknown; the store takes nothing more.
+    /// The commit failed and it is unknown whether the transaction is on disk; the store refuses
+    /// every later write.
     #[error("the disk failed at a commit, and what is stored is unknown")]
     CommitFailed(#[source] std::sync::Arc<sqlx::Error>),
-    /// What would be stored would not be found again; the store takes nothing more.
+    /// The database file was moved, replaced or removed, and a commit would be lost; the store
+    /// refuses every later write.
     #[error("the database was moved, replaced or removed while an engine had it open")]
     Moved(#[source] std::sync::Arc<std::io::Error>),
-    /// Another engine has raised the epoch; this one has stored nothing since, and the store takes nothing more.
+    /// Another engine has raised the epoch; this engine has stored nothing since, and the store
+    /// refuses every later write.
     #[error("another engine has taken this workspace over (it is in its epoch {epoch})")]
     Fenced { epoch: i64 },
     /// The engine is stopping.
@@ -137,19 +97,19 @@ pub enum StoreError {
     /// A row that the caller named does not exist (or belongs to another persona).
     #[error("no {kind} `{id}`")]
     Missing { kind: &'static str, id: String },
-    /// Several rows have an id that begins, or ends, so.
+    /// Several rows have an id that begins, or ends, with the piece.
     #[error("`{piece}` stands for several {kind} ids: {}", found.join(", "))]
     Ambiguous { kind: &'static str, piece: String, found: Vec<String> },
     /// The row is in a state that does not allow the change.
     #[error("{kind} `{id}` is {state}: {hint}")]
     WrongState { kind: &'static str, id: String, state: String, hint: &'static str },
-    /// A call would cost more than a purse has; nothing of its transaction is stored.
+    /// A call would cost more than a budget account has; nothing of its transaction is stored.
     #[error(transparent)]
-    EmptyPurse(Box<EmptyPurse>),
-    /// The run has sent as many mails as it may; nothing of the transaction is stored.
+    BudgetExhausted(Box<BudgetExhausted>),
+    /// The run has reached its limit of mails; nothing of the transaction is stored.
     #[error("this run has sent all {max} mails that it may send")]
     MailsUsedUp { max: u32 },
-    /// A stored value cannot be read back: the file was changed by something else.
+    /// A stored value cannot be parsed: the file was changed by another program.
     #[error("unreadable {what} in the database")]
     Unreadable { what: &'static str },
     /// Any other failure of a statement.
@@ -158,7 +118,8 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether one row is wrong and the others can still be read, so that a look at many goes on with the next.
+    /// Reports whether one row is invalid and the others can still be read, so that a listing
+    /// continues with the next.
     pub fn is_of_one_row(&self) -> bool {
         matches!(self, StoreError::Unreadable { .. } | StoreError::Missing { .. })
     }
@@ -166,7 +127,7 @@ impl StoreError {
 
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// The store as one persona may see it.
+/// The store as seen by one persona.
 #[derive(Clone)]
 pub struct PersonaStore {
     store: Store,

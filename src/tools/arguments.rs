@@ -1,16 +1,19 @@
-//! Arguments of a tool call: checked against the tool's schema, worded for the model, then read as a typed value.
+//! Arguments of a tool call: checked against the tool's schema, with errors worded for the model,
+//! then read as a typed value.
 //!
-//! Absent on purpose: a cache of compiled schemas. Compiling one takes microseconds and a model's turn takes seconds.
+//! Absent on purpose: a cache of compiled schemas. Compiling one takes microseconds and a model's
+//! turn takes seconds.
 
 use super::{Tool, ToolError};
 use jsonschema::error::ValidationErrorKind;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// Faults that one answer names; the rest shows up after these are mended.
+/// Most faults that one answer names; the others show once these are corrected.
 const FAULTS_MAX: usize = 5;
 
-/// Checks arguments against the tool's schema. The error says which field is wrong, how, and what is required.
+/// Checks arguments against the tool's schema. The error says which field is wrong, how, and what
+/// is required.
 ///
 /// An optional field that is `null` counts as absent, because models write it so.
 pub fn check_args(tool: &dyn Tool, args: &Map<String, Value>) -> Result<(), String> {
@@ -34,7 +37,7 @@ pub(super) fn read_args<T: DeserializeOwned>(args: &Map<String, Value>) -> Resul
         .map_err(|error| ToolError::mendable("bad_arguments", error.to_string()))
 }
 
-/// A count as models write it: `5.0` is 5, and a negative one is 0.
+/// Reads a count as models write it: `5.0` is 5, and a negative one is 0.
 pub(super) fn count(typed: Option<f64>, default: usize) -> usize {
     // A cast from float to integer saturates, and turns NaN into 0.
     typed.map_or(default, |number| number as usize)
@@ -44,7 +47,7 @@ fn without_nulls(args: &Map<String, Value>) -> Map<String, Value> {
     args.iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| (k.clone(), v.clone())).collect()
 }
 
-/// One fault in words: ``field `limit` must be integer, not string``.
+/// Describes one fault: ``field `limit` must be integer, not string``.
 fn describe(schema: &Value, error: &jsonschema::ValidationError<'_>) -> String {
     let path = error.instance_path().as_str().trim_start_matches('/').replace('/', ".");
     let found = type_word(error.instance());
@@ -74,7 +77,7 @@ fn unknown_field(schema: &Value, name: &str) -> String {
     }
 }
 
-/// The types a field may have, as a model reads them: `string or array of string`.
+/// Lists the types of a field for the model: `string or array of string`.
 fn wanted_types(error: &jsonschema::ValidationError<'_>, schema: &Value) -> String {
     let keyword = error.schema_path().as_str();
     match schema.pointer(keyword) {
@@ -104,7 +107,7 @@ fn type_word(value: &Value) -> &'static str {
     }
 }
 
-/// `required: to, body; optional: cc, bcc`
+/// Lists the fields: `required: to, body; optional: cc, bcc`.
 fn fields(schema: &Value) -> String {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();

@@ -1,15 +1,16 @@
-//! The persona's folder as tools see it: opened below a directory capability, regular files only, never blocking, and without
-//! what stays the persona's own.
+//! The persona's folder for tools: opened through a directory capability, regular files only, never
+//! blocking, and without the files that are closed to the run's sender.
 //!
-//! What confines a path is the capability (`openat2` with `RESOLVE_BENEATH`, or cap-std's walk where that is
-//! missing), not a look at the text: nothing here parses `..`. What stays closed is judged by the path with all links followed
-//! ([`real_path`]), for every tool alike.
+//! The capability confines a path (`openat2` with `RESOLVE_BENEATH`, or cap-std's walk where that
+//! is missing), not a check of the text: nothing here parses `..`. Closed files are judged by the
+//! path with all links followed ([`real_path`]), for every tool alike.
 
 use super::{Reader, ToolError};
 use cap_std::fs_utf8::{Dir, File, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use std::io::{self, ErrorKind};
 
-/// Does file work on a thread that may block. A dropped call lets the work finish; it is bounded by sizes.
+/// Does file work on a thread that may block. A dropped call lets the work finish; it is bounded by
+/// sizes.
 pub(super) async fn on_disk<T, F>(folder: &Dir, work: F) -> Result<T, ToolError>
 where
     T: Send + 'static,
@@ -22,18 +23,19 @@ where
     })
 }
 
-/// What in the folder the persona's owner alone may see: how it is set up, what it should do, and what it knew before.
+/// Files for the persona's owner alone: its configuration, its responsibilities, and earlier
+/// versions of its memory.
 const OWNERS: [&str; 3] = ["persona.json", "responsibilities", VERSIONS];
 /// Earlier versions of the memory.
 const VERSIONS: &str = ".memory";
-/// What is kept from whoever proved nothing: it has what others wrote.
+/// File that is closed to unauthenticated senders: it holds text of other letters.
 const MEMORY: &str = "active.md";
 
-/// Why something in the folder stays there.
+/// Reason why a file in the folder is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Closed(pub &'static str);
 
-/// Whether a file or folder may be shown, by its path with links followed.
+/// Reports whether a file or folder may be read, by its path with links followed.
 pub(super) fn objection(real: &str, reader: Reader) -> Result<(), Closed> {
     let first = real.split('/').find(|name| !matches!(*name, "" | "."));
     let is_owners = first.is_some_and(|first| OWNERS.iter().any(|name| first.eq_ignore_ascii_case(name)));
@@ -51,8 +53,8 @@ pub(super) fn objection(real: &str, reader: Reader) -> Result<(), Closed> {
     Ok(())
 }
 
-/// A path with its links followed, so that the name which is judged is the name of what is opened. Errors: as
-/// [`path_error`], and whatever [`objection`] says.
+/// Returns a path with its links followed, so that the checked name is the name of the opened file.
+/// Errors: as [`path_error`] and [`objection`].
 pub(super) fn real_path(folder: &Dir, path: &str, reader: Reader) -> Result<String, ToolError> {
     let real = folder.canonicalize(path).map_err(|error| path_error(path, &error))?.into_string();
     match objection(&real, reader) {
@@ -65,7 +67,7 @@ pub(super) fn not_allowed(code: &'static str, path: &str, Closed(why): Closed) -
     ToolError::mendable(code, format!("`{}` cannot be used: {why}", shown(path)))
 }
 
-/// Opens a file for reading that [`real_path`] has let through.
+/// Opens a file for reading that [`real_path`] has permitted.
 pub(super) fn open_for(folder: &Dir, path: &str, reader: Reader) -> Result<(File, u64), ToolError> {
     let real = real_path(folder, path, reader)?;
     let (file, size) = open_regular(folder, &real)?;
@@ -76,7 +78,8 @@ pub(super) fn open_for(folder: &Dir, path: &str, reader: Reader) -> Result<(File
     Ok((file, size))
 }
 
-/// Why a file that is open stays closed: a hard link has no other path to be judged by.
+/// Returns the reason why an open file is closed to the reader: a hard link has no other path to be
+/// judged by.
 pub(super) fn second_name(folder: &Dir, metadata: &Metadata, reader: Reader) -> Option<Closed> {
     let persona = folder.metadata("persona.json").ok();
     let is_persona =
@@ -88,12 +91,12 @@ pub(super) fn second_name(folder: &Dir, metadata: &Metadata, reader: Reader) -> 
         .then_some(Closed("it has a second name (a hard link), which may lie anywhere; copy it instead"))
 }
 
-/// Opens a regular file for reading and says how long it is.
+/// Opens a regular file for reading and returns its length.
 pub(super) fn open_regular(folder: &Dir, path: &str) -> Result<(File, u64), ToolError> {
-    // Looked at before it is opened, because opening a device can have effects; and afterwards, because only the
-    // open file itself cannot be exchanged for another.
+    // Checked before it is opened, because opening a device can have effects; and afterwards,
+    // because only the open file itself cannot be exchanged for another.
     require_regular(path, &folder.metadata(path).map_err(|error| path_error(path, &error))?)?;
-    // A FIFO that took the file's place would otherwise block until somebody writes to it.
+    // A FIFO that took the file's place would otherwise block until it has a writer.
     let options = OpenOptions::new()
         .read(true)
         .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
@@ -116,10 +119,11 @@ fn require_regular(path: &str, metadata: &Metadata) -> Result<(), ToolError> {
     })
 }
 
-/// What a model can do about a path that did not work.
+/// Returns an error that tells the model how to correct a path.
 pub(super) fn path_error(path: &str, error: &io::Error) -> ToolError {
     let path = shown(path);
-    // cap-std's refusal to leave the folder is its own error; a refusal by the system carries the system's code.
+    // cap-std's refusal to leave the folder is its own error; a refusal by the system carries the
+    // system's code.
     let escaped = error.kind() == ErrorKind::PermissionDenied && error.raw_os_error().is_none();
     match error.kind() {
         _ if escaped => ToolError::mendable(
@@ -137,7 +141,7 @@ pub(super) fn path_error(path: &str, error: &io::Error) -> ToolError {
     }
 }
 
-/// A path as an error may quote it.
+/// Returns a path in the form that an error may quote.
 pub(super) fn shown(path: &str) -> String {
     path.chars().filter(|c| !c.is_control()).take(120).collect()
 }

@@ -1,4 +1,4 @@
-//! `list_files`: what is in the persona's folder. The smallest tool: copy this file to start a new one.
+//! `list_files`: lists the persona's folder. The smallest tool: copy this file to start a new one.
 
 use super::arguments::read_args;
 use super::folder::{objection, on_disk, path_error, real_path};
@@ -8,9 +8,9 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Entries of one answer; further ones are left out, and the answer says so.
+/// Most entries of one answer; further ones are left out, and the answer says so.
 const ENTRIES_MAX: usize = 500;
-/// Folders below the listed one that are entered.
+/// Deepest folder below the listed one that is entered.
 const DEPTH_MAX: usize = 6;
 
 pub struct ListFiles;
@@ -76,16 +76,17 @@ fn list(folder: &Dir, path: &str, bytes_max: usize, reader: Reader) -> Result<Va
 
 struct Listing {
     entries: Vec<Value>,
-    /// Estimate of what the result may still grow by.
+    /// Estimated bytes by which the result may still grow.
     bytes_left: usize,
     truncated: bool,
     reader: Reader,
 }
 
 impl Listing {
-    /// `prefix` is the path of the folder as it was asked for, and with links followed.
+    /// Adds the entries of a folder. `prefix` is its requested path, `real` the path with links
+    /// followed.
     fn add(&mut self, dir: &Dir, (prefix, real): (&str, &str), depth: usize) -> std::io::Result<()> {
-        // A name that is not UTF-8 cannot be given to any tool, so it is not shown either.
+        // A name that is not UTF-8 cannot be passed to any tool, so it is not listed.
         let readable = dir.entries()?.filter_map(Result::ok).filter_map(|e| Some((e.file_name().ok()?, e)));
         let shown =
             |name: &str| !name.starts_with('.') && objection(&format!("{real}{name}"), self.reader).is_ok();
@@ -109,7 +110,7 @@ impl Listing {
                     false => self.truncated = true,
                 }
             } else {
-                // Links are not followed, so that a circle of them ends.
+                // Links are not followed, so that a cycle of them ends.
                 self.entries.push(json!({"path": path, "type": "other"}));
             }
         }

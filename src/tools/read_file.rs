@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io::Read;
 
-/// A piece is never shorter, so that every piece holds at least one whole character.
+/// Shortest piece in bytes, so that every piece holds at least one whole character.
 const PIECE_BYTES_MIN: usize = 4;
 
 pub struct ReadFile;
@@ -68,7 +68,8 @@ impl Tool for ReadFile {
     }
 }
 
-/// A piece of what the file says as text. The whole is read for it: a piece alone does not show that it is no text.
+/// Reads a piece of a file's text. The whole is read for it: a piece alone does not show that it is
+/// no text.
 fn read_piece(folder: &Dir, args: &Args, limits: &ToolLimits, reader: Reader) -> Result<Value, ToolError> {
     let path = shown(&args.path);
     let (file, size) = open_for(folder, &args.path, reader)?;
@@ -91,7 +92,8 @@ fn read_piece(folder: &Dir, args: &Args, limits: &ToolLimits, reader: Reader) ->
     Ok(fitting_piece(&path, &text.text, piece, limits.result_bytes_max))
 }
 
-/// The longest whole characters from `offset` on whose answer fits; escaping can make JSON six times as long as the text.
+/// Returns the longest whole characters from `offset` on whose answer fits; escaping can make JSON
+/// six times as long as the text.
 fn fitting_piece(
     path: &str,
     text: &str,

@@ -1,13 +1,14 @@
-//! `schedule_create`: proposes a responsibility, as a file that is switched off. Only its owner can switch it on.
+//! `schedule_create`: proposes a responsibility, as a file that is disabled. Only its owner can
+//! enable it.
 //!
-//! Absent on purpose: enabling, changing or removing anything, and every key that could widen what a run may do or whom it
-//! may write to.
+//! Absent on purpose: enabling, changing or removing anything, and every key that could widen a
+//! run's permissions or recipients.
 
 use super::arguments::read_args;
 use super::folder::{on_disk, path_error};
 use super::{Effects, Found, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
 use crate::domain::{Timestamp, sha256_hex};
-use crate::scheduler::duty::{Bounds, Offer, Responsibility, file, prompt};
+use crate::scheduler::schedule_file::{Bounds, Responsibility, WorkspaceNames, file, prompt};
 use cap_std::fs_utf8::{Dir, OpenOptions};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -15,11 +16,11 @@ use serde_json::{Value, json};
 use std::io::{self, ErrorKind, Read, Write};
 
 const FOLDER: &str = "responsibilities";
-/// Proposals that nobody has enabled or removed.
+/// Most proposals that are neither enabled nor removed.
 const OPEN_MAX: usize = 10;
 const PROMPT_BYTES_MAX: usize = 8 * 1024;
 const SLUG_CHARS_MAX: usize = 60;
-/// Slots shown.
+/// Number of slots shown.
 const SHOWN: usize = 5;
 
 pub struct ScheduleCreate;
@@ -84,13 +85,13 @@ impl Tool for ScheduleCreate {
     fn call<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<ToolOutcome, ToolError>> {
         Box::pin(async move {
             let proposal = Proposal::read(&call)?;
-            let told = proposal.told();
+            let result = proposal.to_json();
             on_disk(call.folder, move |folder| proposal.write(folder)).await?;
-            Ok(ToolOutcome { result: told, mail: None })
+            Ok(ToolOutcome { result, mail: None })
         })
     }
 
-    fn foresee<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<Value, ToolError>> {
+    fn expected_effects<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<Value, ToolError>> {
         Box::pin(async move {
             let proposal = Proposal::read(&call)?;
             let after = sha256_hex(&[proposal.text.as_bytes()]);
@@ -102,16 +103,16 @@ impl Tool for ScheduleCreate {
     fn verify<'a>(
         &'a self,
         call: ToolCall<'a>,
-        foreseen: &'a Value,
+        expected: &'a Value,
     ) -> BoxFuture<'a, Result<Found, ToolError>> {
         Box::pin(async move {
             let proposal = Proposal::read(&call)?;
-            let told = proposal.told();
+            let result = proposal.to_json();
             let now = on_disk(call.folder, move |folder| digest(folder, &proposal.path)).await?;
-            Ok(if foreseen.is_object() && json!(now) == foreseen["before"] {
+            Ok(if expected.is_object() && json!(now) == expected["before"] {
                 Found::Untouched
-            } else if json!(now) == foreseen["after"] {
-                Found::Done(Box::new(ToolOutcome { result: told, mail: None }))
+            } else if json!(now) == expected["after"] {
+                Found::Done(Box::new(ToolOutcome { result, mail: None }))
             } else {
                 Found::Neither
             })
@@ -119,9 +120,9 @@ impl Tool for ScheduleCreate {
     }
 }
 
-/// A file that is understood and switched off.
+/// A valid file that is disabled.
 struct Proposal {
-    /// Below the persona's folder.
+    /// Path relative to the persona's folder.
     path: String,
     text: String,
     responsibility: Responsibility,
@@ -146,9 +147,9 @@ impl Proposal {
             refused(format!("{line}{error}"))
         })?;
         let (path, text) = (format!("{FOLDER}/{}.md", slug(&args.name)), written(&args, call.run.as_str()));
-        // Nothing of the workspace can be named here, so nothing is offered.
-        let offer = Offer::default();
-        let bounds = Bounds { zone: chrono_tz::UTC, tools: None, offer: &offer, mails_answers: true };
+        // A proposal cannot name anything of the workspace, so no names are offered.
+        let names = WorkspaceNames::default();
+        let bounds = Bounds { zone: chrono_tz::UTC, tools: None, names: &names, mails_answers: true };
         let responsibility = file::parse(text.as_bytes(), &bounds).map_err(|error| refused(error.problem))?;
         let now = call.clock.now();
         if responsibility.timing.next_after(now).is_none() {
@@ -160,7 +161,7 @@ impl Proposal {
         Ok(Self { path, text, responsibility, now })
     }
 
-    fn told(&self) -> Value {
+    fn to_json(&self) -> Value {
         json!({
             "file": self.path,
             "enabled": false,
@@ -169,16 +170,16 @@ impl Proposal {
         })
     }
 
-    /// Writes the file, unless something of its name is there. A reader sees all of it or nothing.
+    /// Writes the file, unless a file of its name exists. A reader sees all of it or nothing.
     fn write(&self, folder: &Dir) -> Result<(), ToolError> {
         let failed = |error: io::Error| path_error(&self.path, &error);
         folder.create_dir_all(FOLDER).map_err(failed)?;
-        // Two runs of one persona may propose at once; the lock goes with the file's closing.
+        // Two runs of one persona may propose at once; closing the file releases the lock.
         let lock = OpenOptions::new().write(true).create(true).truncate(false).to_owned();
         let lock = folder.open_with(format!("{FOLDER}/.proposals.lock"), &lock).map_err(failed)?.into_std();
         lock.lock().map_err(failed)?;
         if digest(folder, &self.path)? == Some(sha256_hex(&[self.text.as_bytes()])) {
-            return Ok(()); // The same call, run again.
+            return Ok(()); // A repeated call.
         }
         let open = open_proposals(folder).map_err(failed)?;
         if open >= OPEN_MAX {
@@ -195,7 +196,7 @@ impl Proposal {
         let mut file =
             folder.open_with(&unfinished, OpenOptions::new().write(true).create_new(true)).map_err(failed)?;
         file.write_all(self.text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-        // A link takes no name that is taken, where a renaming would.
+        // A link does not replace an existing file, a rename would.
         let linked = folder.hard_link(&unfinished, folder, &self.path);
         folder.remove_file(&unfinished).map_err(failed)?;
         match linked {
@@ -209,7 +210,8 @@ impl Proposal {
     }
 }
 
-/// The file. Every value is quoted: JSON strings are YAML strings too (YAML 1.2.2, section 1.2).
+/// Formats the file. Every value is quoted: JSON strings are YAML strings too (YAML 1.2.2, section
+/// 1.2).
 fn written(args: &Args, run: &str) -> String {
     let quoted = |text: &str| Value::from(text.trim()).to_string();
     let keys = [
@@ -230,7 +232,7 @@ fn written(args: &Args, run: &str) -> String {
     format!("---\n{front}enabled: false\nproposed_by: {run}\n---\n\n{prompt}\n")
 }
 
-/// A file's name made of words: letters and digits of ASCII, joined by `-`.
+/// Makes a file's name of words: letters and digits of ASCII, joined by `-`.
 fn slug(name: &str) -> String {
     let plain: String =
         name.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
@@ -242,7 +244,8 @@ fn slug(name: &str) -> String {
     }
 }
 
-/// Of what stands under a name; `None`: nothing does. A file that is larger than any responsibility has one of its own.
+/// Returns the digest of a file; `None`: there is none. A file that is larger than any
+/// responsibility has a digest of its own.
 fn digest(folder: &Dir, path: &str) -> Result<Option<String>, ToolError> {
     match read(folder, path) {
         Ok(bytes) => Ok(Some(sha256_hex(&[&bytes]))),
@@ -251,7 +254,8 @@ fn digest(folder: &Dir, path: &str) -> Result<Option<String>, ToolError> {
     }
 }
 
-/// Files that a persona proposed and that are neither enabled nor gone; one that cannot be read any more counts too.
+/// Counts proposals of a persona that are neither enabled nor removed; a file that cannot be read
+/// counts too.
 fn open_proposals(folder: &Dir) -> io::Result<usize> {
     let mut open = 0;
     for entry in folder.read_dir(FOLDER)? {

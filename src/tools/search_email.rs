@@ -1,4 +1,5 @@
-//! `search_email`: finds messages that the persona received or sent, as far as whoever is answered may see them.
+//! `search_email`: finds messages that the persona received or sent, as far as the recipient of the
+//! answer may see them.
 
 use super::arguments::{count, read_args};
 use super::{Effects, MailPolicy, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
@@ -11,10 +12,10 @@ use serde_json::{Value, json};
 
 const LIMIT_DEFAULT: usize = 10;
 const LIMIT_MAX: usize = 50;
-/// Characters of a subject, an address list or a snippet in the answer.
+/// Most characters of a subject, an address list or a snippet in the answer.
 const FIELD_CHARS_MAX: usize = 400;
 
-/// How a result says that it has what everybody in the thread may see, and nothing else.
+/// `scope` of a result that holds only what every reader of the thread may see.
 pub const SCOPE_OF_THREAD: &str = "what the people of this thread may see";
 const SCOPE_OF_ALL: &str = "all mail";
 
@@ -74,7 +75,7 @@ impl Tool for SearchEmail {
             let mut search = search_for(args)?;
             search.visible_to = whoever_may_see(call.mail)?;
             let scope = if search.visible_to.is_some() { SCOPE_OF_THREAD } else { SCOPE_OF_ALL };
-            // One more than wanted, to know whether there are more.
+            // Requests an extra row, to know whether there are more.
             search.limit = limit as u32 + 1;
             let found = call.store.search_messages(&search).await?;
             let result = answer(&found, scope, limit, call.limits.result_bytes_max);
@@ -83,9 +84,10 @@ impl Tool for SearchEmail {
     }
 }
 
-/// Whose view of the mail this run has; `None` sees all. What a run reads can end in its answer, and its answer can
-/// reach everybody in the thread: so a run sees what all of them could read themselves, and an owner's whole view
-/// only while nobody else is there and an owner is proven to ask: otherwise that address sees its own mail.
+/// Returns the addresses whose view of the mail this run has; `None` sees all. A run's reads can
+/// end in its answer, and its answer can reach every reader of the thread: so a run sees what all
+/// of them could read themselves, and an owner's whole view only while the thread has no other
+/// reader and an authenticated owner asks: otherwise that address sees its own mail.
 fn whoever_may_see(mail: &MailPolicy) -> Result<Option<Vec<Address>>, ToolError> {
     let Some(answered) = &mail.answers else { return Ok(None) };
     let Some(sender) = &answered.sender else {
@@ -124,7 +126,7 @@ fn search_for(args: Args) -> Result<MessageSearch, ToolError> {
     Ok(search)
 }
 
-/// Reads a day or an instant; `end` asks for the first instant after it.
+/// Parses a day or an instant; `end` asks for the first instant after it.
 fn instant(field: &str, text: &str, end: bool) -> Result<Timestamp, ToolError> {
     let text = text.trim();
     if let Some(instant) = Timestamp::parse(text) {
@@ -175,7 +177,8 @@ fn described(found: &FoundMessage) -> Value {
     message
 }
 
-/// One line without control characters and without the invisible ones that reorder or hide text.
+/// Returns one line without control characters and without the invisible ones that reorder or hide
+/// text.
 fn plain_line(text: &str) -> String {
     let hidden = |c: char| matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}');
     let visible: String =

@@ -1,4 +1,5 @@
-//! `send_email`: drafts a mail to people this run may write to. The harness queues it with the call's result.
+//! `send_email`: drafts a mail to recipients that this run may write to. The harness queues it with
+//! the call's result.
 //!
 //! Absent on purpose: sockets, headers, Message-IDs, MIME. A draft is a value.
 
@@ -15,7 +16,7 @@ use recipients::{Recipients, read_recipients};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The code of a mail that is one too many for its run.
+/// Error code of a mail beyond its run's limit.
 pub const MAIL_LIMIT_REACHED: &str = "mail_limit_reached";
 const SUBJECT_CHARS_MAX: usize = 300;
 const BODY_BYTES_MAX: usize = 256 * 1024;
@@ -121,7 +122,7 @@ impl Tool for SendEmail {
     }
 }
 
-/// What the model is told instead of sending one mail too many.
+/// Returns the message to the model in place of a mail beyond the limit.
 pub fn no_more_mails(max: usize) -> String {
     format!("a run may send at most {max} mails, and this one has; finish without another one")
 }
@@ -136,8 +137,8 @@ fn may_send(mail: &MailPolicy) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Whether the mail answers the letter. Recipients have been checked, so a Reply-To that nobody allowed is not
-/// among them (RFC 5322 section 3.6.2 lets the sender write anything there).
+/// Reports whether the mail answers the letter. Recipients have been checked, so a Reply-To that is
+/// not permitted is not among them (RFC 5322 section 3.6.2 lets the sender write anything there).
 fn is_reply(asked: Option<bool>, recipients: &Recipients, mail: &MailPolicy) -> Result<bool, ToolError> {
     let Some(answered) = &mail.answers else {
         return match asked {
@@ -154,7 +155,7 @@ fn is_reply(asked: Option<bool>, recipients: &Recipients, mail: &MailPolicy) -> 
     Ok(asked.unwrap_or(to_writer))
 }
 
-/// The subject of a new mail; empty for a reply, which keeps the subject of its thread.
+/// Returns the subject of a new mail; empty for a reply, which keeps the subject of its thread.
 fn checked_subject(typed: Option<&str>, is_reply: bool) -> Result<String, ToolError> {
     let subject = typed.unwrap_or_default().trim_matches(' ');
     if subject.chars().any(char::is_control) {

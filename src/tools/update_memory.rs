@@ -1,5 +1,5 @@
-//! `update_memory`: rewrites the persona's `active.md`, atomically, and keeps the versions before it. Each line that a run
-//! writes ends with where it came from (`lines.rs`).
+//! `update_memory`: rewrites the persona's `active.md`, atomically, and keeps the earlier versions.
+//! Each line that a run writes ends with its origin (`lines.rs`).
 
 mod lines;
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::io::{self, ErrorKind, Read, Write};
 
 const MEMORY: &str = "active.md";
-/// Where earlier versions and the unfinished next one are.
+/// Folder of earlier versions and the unfinished next one.
 const HISTORY: &str = ".memory";
 const VERSIONS_KEPT: usize = 20;
 
@@ -69,7 +69,7 @@ impl Tool for UpdateMemory {
         })
     }
 
-    fn foresee<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<Value, ToolError>> {
+    fn expected_effects<'a>(&'a self, call: ToolCall<'a>) -> BoxFuture<'a, Result<Value, ToolError>> {
         Box::pin(async move {
             let change = Change::read(read_args(call.args)?)?;
             let before = on_disk(call.folder, read_memory).await?;
@@ -82,16 +82,17 @@ impl Tool for UpdateMemory {
     fn verify<'a>(
         &'a self,
         call: ToolCall<'a>,
-        foreseen: &'a Value,
+        expected: &'a Value,
     ) -> BoxFuture<'a, Result<Found, ToolError>> {
         Box::pin(async move {
             let now = on_disk(call.folder, read_memory).await?;
             let digest = digest(now.as_deref());
-            // A call that changes nothing finds the same before and after: it is run, and says so.
-            Ok(if digest == foreseen["before"] && foreseen.is_object() {
+            // A call that changes nothing has equal digests before and after: it is run, and says
+            // so.
+            Ok(if digest == expected["before"] && expected.is_object() {
                 Found::Untouched
-            } else if digest == foreseen["after"] {
-                let result = told(true, now.map_or(0, |now| now.len()), call.limits.memory_bytes_max);
+            } else if digest == expected["after"] {
+                let result = result_json(true, now.map_or(0, |now| now.len()), call.limits.memory_bytes_max);
                 Found::Done(Box::new(ToolOutcome { result, mail: None }))
             } else {
                 Found::Neither
@@ -100,12 +101,12 @@ impl Tool for UpdateMemory {
     }
 }
 
-/// `null` when there is no memory.
+/// Returns the digest; `null` when there is no memory.
 fn digest(memory: Option<&str>) -> Value {
     memory.map_or(Value::Null, |memory| Value::String(sha256_hex(&[memory.as_bytes()])))
 }
 
-fn told(changed: bool, bytes: usize, bytes_max: usize) -> Value {
+fn result_json(changed: bool, bytes: usize, bytes_max: usize) -> Value {
     json!({ "changed": changed, "bytes": bytes, "bytes_max": bytes_max })
 }
 
@@ -134,8 +135,9 @@ impl Change {
         Ok(change)
     }
 
-    /// The memory after the change, whose new lines have this mark. Appending what stands at the end already changes
-    /// nothing, so that a call that is run again after a crash does not double its text.
+    /// Returns the memory after the change, whose new lines have this mark. Appending text that is
+    /// at the end already changes nothing, so that a call that is run again after a crash does not
+    /// double it.
     fn applied_to(&self, before: &str, mark: &str) -> String {
         let before = Lines::read(before);
         match self {
@@ -153,7 +155,7 @@ fn update(
 ) -> Result<Value, ToolError> {
     let failed = |error: io::Error| path_error(MEMORY, &error);
     folder.create_dir_all(HISTORY).map_err(failed)?;
-    // Two runs of one persona may write at once; the lock goes with the file's closing.
+    // Two runs of one persona may write at once; closing the file releases the lock.
     let lock = OpenOptions::new().write(true).create(true).truncate(false).to_owned();
     let lock = folder.open_with(format!("{HISTORY}/lock"), &lock).map_err(failed)?.into_std();
     lock.lock().map_err(failed)?;
@@ -176,10 +178,10 @@ fn update(
         }
         replace(folder, &after).map_err(failed)?;
     }
-    Ok(told(changed, after.len(), bytes_max))
+    Ok(result_json(changed, after.len(), bytes_max))
 }
 
-/// What the memory holds; `None` when there is no such file.
+/// Reads the memory; `None` when there is no such file.
 fn read_memory(folder: &Dir) -> Result<Option<String>, ToolError> {
     let failed = |error: io::Error| path_error(MEMORY, &error);
     match folder.symlink_metadata(MEMORY) {
@@ -193,7 +195,7 @@ fn read_memory(folder: &Dir) -> Result<Option<String>, ToolError> {
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// Keeps a version under its time, and of all versions the newest.
+/// Stores a version under its time, and prunes all but the newest versions.
 fn keep(folder: &Dir, memory: &str, now: Timestamp) -> io::Result<()> {
     let stamp = now.to_utc().format("%Y%m%dT%H%M%S%3fZ");
     let mut kept = create_new(folder, &format!("{HISTORY}/active-{stamp}.md"));
@@ -218,7 +220,8 @@ fn keep(folder: &Dir, memory: &str, now: Timestamp) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the new memory durable under another name, then gives it the name: a reader sees the old or the new one.
+/// Writes and syncs the new memory under another name, then renames it: a reader sees the old or
+/// the new one.
 fn replace(folder: &Dir, memory: &str) -> io::Result<()> {
     let unfinished = format!("{HISTORY}/active.tmp");
     match folder.remove_file(&unfinished) {

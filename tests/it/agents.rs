@@ -11,9 +11,9 @@ mod process;
 
 use attache::config::{AgentSettings, ProviderSettings, Tier};
 use attache::domain::Timestamp;
-use attache::harness::providers::{
-    AgentTerms, CallContext, Event, Message, Provider, ProviderError, Request, Response, Session, ToolChoice,
-    build,
+use attache::providers::{
+    AgentOptions, CallContext, Event, Message, Provider, ProviderError, Request, Response, Session,
+    ToolChoice, build,
 };
 use futures_util::StreamExt;
 use secrecy::SecretString;
@@ -81,7 +81,7 @@ impl Fake {
             temperature: None,
             output: None,
             without: vec![],
-            agent: Some(AgentTerms {
+            agent: Some(AgentOptions {
                 session: Session::New(SESSION.into()),
                 tier: Tier::ReadOnly,
                 folder: self.path("work").display().to_string(),
@@ -106,7 +106,7 @@ impl Fake {
         context: CallContext,
     ) -> (Vec<Event>, Result<Response, ProviderError>) {
         let agent = self.agent(id);
-        let wire = agent.wire_request(request).expect("a sound request");
+        let wire = agent.encode_request(request).expect("a sound request");
         let mut stream = agent.stream(&wire, context);
         let mut events = Vec::new();
         while let Some(event) = stream.next().await {

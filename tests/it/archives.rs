@@ -94,7 +94,7 @@ async fn partition(letters: &[Vec<u8>], order: &[usize]) -> Vec<String> {
             via: Via::File,
             arrival: Arrival::default(),
         };
-        let accepted = app.engine.door().accept(Letter { envelope, bytes: letters[i].clone() }).await;
+        let accepted = app.engine.intake().accept(Letter { envelope, bytes: letters[i].clone() }).await;
         ids.push((i, accepted.expect("taken").copies[0].message.to_string()));
     }
     let mut rows = app.workspace.rows().await;

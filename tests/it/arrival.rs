@@ -2,8 +2,8 @@
 
 use crate::app::{TestApp, Workspace, letter, note};
 use attache::domain::Via;
-use attache::gateway::door::{CopyOutcome, Door, Refusal};
 use attache::gateway::intake::Intake;
+use attache::gateway::intake_contract::{CopyOutcome, LetterIntake, Refusal};
 use serde_json::json;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -19,7 +19,7 @@ async fn a_letter_keeps_its_bytes_and_has_its_received_field_beside_them() {
     letter.envelope.via = Via::Lmtp;
     letter.envelope.helo = "front.test".to_owned();
     letter.envelope.peer = Some("192.0.2.7".parse().unwrap());
-    let accepted = app.engine.door().accept(letter.clone()).await.expect("taken");
+    let accepted = app.engine.intake().accept(letter.clone()).await.expect("taken");
     let message = &accepted.copies[0].message;
     let raw = app.engine.store.raw_letter(message).await.expect("the letter");
     assert_eq!(raw.bytes, letter.bytes);
@@ -47,7 +47,7 @@ async fn fifty_hops_are_mail_and_fifty_one_are_a_loop() {
     assert!(matches!(most.copies[0].outcome, CopyOutcome::Run(_)));
     let mut more = letter(&note("q2@guest.example", &hops(50), "Around and around"));
     more.bytes.splice(..0, hops(1).replace('\n', "\r\n").into_bytes());
-    let more = app.engine.door().accept(more).await;
+    let more = app.engine.intake().accept(more).await;
     assert!(matches!(more, Err(Refusal::Hostile("too many hops"))), "{more:?}");
     app.drain().await;
 }
@@ -62,7 +62,7 @@ async fn our_own_answer_that_comes_back_is_filed_and_not_answered() {
     let answer = String::from_utf8(std::fs::read(file).unwrap()).unwrap();
     let mut letter = letter(&answer);
     letter.envelope.rcpt_to = vec![attache::domain::Address::parse("ada@engine.test").unwrap()];
-    let accepted = app.engine.door().accept(letter).await.expect("taken");
+    let accepted = app.engine.intake().accept(letter).await.expect("taken");
     assert!(matches!(accepted.copies[0].outcome, CopyOutcome::Filed(_)), "{:?}", accepted.copies[0]);
     assert_eq!(app.drain().await.runs, 0);
     assert_eq!(app.sent().len(), 1);
@@ -102,6 +102,6 @@ async fn a_disk_that_is_nearly_full_takes_no_letter() {
         let limits = json!({ "free_disk_bytes_min": free_disk_bytes_min });
         workspace.set("configs/gateway.json", "/limits", limits);
         let app = workspace.start().await;
-        assert_eq!(app.engine.door().has_room(), has_room, "with {free_disk_bytes_min} bytes to keep free");
+        assert_eq!(app.engine.intake().has_room(), has_room, "with {free_disk_bytes_min} bytes to keep free");
     }
 }

@@ -7,7 +7,7 @@ mod loops;
 mod personas;
 
 use crate::app::{TestApp, Workspace};
-use attache::gateway::door::CopyOutcome;
+use attache::gateway::intake_contract::CopyOutcome;
 use serde_json::{Value, json};
 use sqlx::Row;
 use std::time::Duration;

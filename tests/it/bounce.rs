@@ -7,7 +7,7 @@ mod shapes;
 
 use crate::app::{TestApp, Workspace, note};
 use attache::domain::{Address, Arrival, DeliveryId, Envelope, Letter, Via};
-use attache::gateway::door::{Accepted, CopyOutcome, Refusal};
+use attache::gateway::intake_contract::{Accepted, CopyOutcome, Refusal};
 use attache::store::{Delivery, RecipientState};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ async fn comes(app: &TestApp, from: Option<&str>, to: &str, eml: &str) -> Result
         arrival: Arrival::default(),
     };
     let bytes = eml.replace('\n', "\r\n").into_bytes();
-    app.engine.door().accept(Letter { envelope, bytes }).await
+    app.engine.intake().accept(Letter { envelope, bytes }).await
 }
 
 /// The rule that held a letter that was taken.

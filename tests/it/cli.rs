@@ -190,11 +190,11 @@ fn every_schema_can_be_printed_and_written() {
 #[test]
 fn a_created_persona_is_whole_and_receives_mail() {
     let workspace = Workspace::new();
-    let created = workspace.run(&["persona", "create", "night-desk", "--name", "Night \"Desk\""]);
+    let created = workspace.run(&["persona", "create", "night-desk", "--name", "Night \"WorkerDeps\""]);
     assert_eq!(created.code, 0, "{}", created.stderr);
     let shown = workspace.json(&["persona", "show", "night-desk"]);
     assert_eq!(shown["address"], "night-desk@guesthouse.example");
-    assert_eq!(shown["name"], "Night \"Desk\"");
+    assert_eq!(shown["name"], "Night \"WorkerDeps\"");
     for path in ["PERSONA.md", "active.md", "knowledge", "responsibilities"] {
         assert!(workspace.path("personas/night-desk").join(path).exists(), "{path}");
     }

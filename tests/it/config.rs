@@ -1,11 +1,11 @@
 //! Configuration files become settings, or every problem at once. Cases are files below `fixtures/config/broken/`.
 
 use attache::config::{
-    self, Config, ConfigErrors, Decision, ReplyMode, SmarthostTls, Transport, Vocabulary, load_with, schema,
+    self, Config, ConfigErrors, Decision, NameCatalog, ReplyMode, SmarthostTls, Transport, load_with, schema,
 };
+use attache::context::prompt;
 use attache::domain::{Address, PersonaId, Timestamp, Trigger};
-use attache::harness::prompt;
-use attache::scheduler::duty::{Bounds, Offer, file};
+use attache::scheduler::schedule_file::{Bounds, WorkspaceNames, file};
 use secrecy::ExposeSecret;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
-fn vocabulary() -> Vocabulary {
-    Vocabulary {
+fn name_catalog() -> NameCatalog {
+    NameCatalog {
         providers: vec!["scripted", "anthropic", "openai"],
         resolvers: vec![("load-file", 1..=1), ("thread-history", 0..=0), ("current-input", 0..=0)],
         tools: vec!["send_email", "search_email"],
         key_variables: vec![("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY")],
-        settings: attache::cli::vocabulary().settings,
+        settings: attache::cli::name_catalog().settings,
     }
 }
 
@@ -59,7 +59,7 @@ impl Workspace {
         self
     }
     fn load(&self) -> Result<Config, ConfigErrors> {
-        load_with(self.folder.path(), &vocabulary(), &|name| self.environment.get(name).cloned())
+        load_with(self.folder.path(), &name_catalog(), &|name| self.environment.get(name).cloned())
     }
     fn loaded(&self) -> Config {
         self.load().unwrap_or_else(|errors| panic!("{errors}"))
@@ -187,8 +187,8 @@ fn everything_that_can_be_typed_arrives() {
     let openai = &inference.providers["openai"];
     assert!(openai.chat.legacy_max_tokens && openai.chat.no_stream_usage);
     assert_eq!(openai.api_key.as_ref().map(|key| key.expose_secret().to_owned()), Some("k-1".to_owned()));
-    let desk = Address::parse("desk+bills@house.test").expect("an address");
-    let ada = config.personas.by_address(&desk).expect("an alias with a tag reaches her");
+    let deps = Address::parse("desk+bills@house.test").expect("an address");
+    let ada = config.personas.by_address(&deps).expect("an alias with a tag reaches her");
     assert_eq!((ada.address.to_string().as_str(), ada.reply), ("ada@other.test", ReplyMode::ToolOnly));
     assert_eq!((ada.model.as_deref(), ada.timezone), (Some("m-2"), chrono_tz::Europe::Berlin));
 }
@@ -404,7 +404,7 @@ fn a_provider_on_this_machine_needs_no_key() {
 #[test]
 fn missing_files_are_named_together() {
     let folder = TempDir::new().expect("a temporary folder");
-    let errors = load_with(folder.path(), &vocabulary(), &|_| None).expect_err("nothing is there");
+    let errors = load_with(folder.path(), &name_catalog(), &|_| None).expect_err("nothing is there");
     let files = errors.problems.iter().map(|problem| problem.file.as_str()).collect::<Vec<_>>();
     let all = [
         "configs/context.json",
@@ -432,7 +432,7 @@ fn the_checked_in_schemas_are_those_of_the_types() {
 #[test]
 fn the_repository_is_a_workspace_without_problems() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let config = load_with(root, &attache::cli::vocabulary(), &|_| None);
+    let config = load_with(root, &attache::cli::name_catalog(), &|_| None);
     let config = config.unwrap_or_else(|errors| panic!("{errors}"));
     let ids = config.personas.iter().map(|persona| persona.id.as_str()).collect::<Vec<_>>();
     assert_eq!(ids, ["concierge", "digest"]);
@@ -445,7 +445,7 @@ fn the_repository_is_a_workspace_without_problems() {
 #[test]
 fn the_sample_prompts_render_and_the_sample_duties_are_readable() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let config = load_with(root, &attache::cli::vocabulary(), &|_| None);
+    let config = load_with(root, &attache::cli::name_catalog(), &|_| None);
     let config = config.unwrap_or_else(|errors| panic!("{errors}"));
     let now = Timestamp::parse("2026-03-02T08:00:00Z").expect("an instant");
     for (path, text) in attache::cli::sample::FILES {
@@ -459,9 +459,9 @@ fn the_sample_prompts_render_and_the_sample_duties_are_readable() {
             }
         }
         if path.contains("/responsibilities/") {
-            let offer = Offer::default();
+            let names = WorkspaceNames::default();
             let bounds =
-                Bounds { zone: chrono_tz::Europe::Berlin, tools: None, offer: &offer, mails_answers: false };
+                Bounds { zone: chrono_tz::Europe::Berlin, tools: None, names: &names, mails_answers: false };
             let duty =
                 file::parse(text.as_bytes(), &bounds).unwrap_or_else(|error| panic!("{path}: {error}"));
             assert_eq!(duty.timezone, chrono_tz::Europe::Berlin, "{path}");
@@ -476,8 +476,8 @@ fn every_setting_of_a_block_is_read_by_some_adapter_and_every_adapter_reads_only
     let schema = (inference.schema)();
     let block = &schema["properties"]["providers"]["additionalProperties"]["properties"];
     let known: Vec<&str> = block.as_object().expect("a block").keys().map(String::as_str).collect();
-    let vocabulary = attache::cli::vocabulary();
-    let read: Vec<&str> = vocabulary.settings.iter().flat_map(|(_, keys)| keys.iter().copied()).collect();
+    let names = attache::cli::name_catalog();
+    let read: Vec<&str> = names.settings.iter().flat_map(|(_, keys)| keys.iter().copied()).collect();
     assert!(known.len() > 20, "{known:?}");
     for key in &known {
         assert!(read.contains(key), "nobody reads `{key}`, so it would be ignored in every block");

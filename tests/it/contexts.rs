@@ -1,7 +1,7 @@
 //! What the steps of a profile may contribute, and what the report of a context says of it.
 
 use crate::app::{PROVEN, TestApp, Workspace, note};
-use attache::harness::resolvers::RESOLVERS;
+use attache::context::resolvers::RESOLVERS;
 use serde_json::{Value, json};
 
 /// The context report of a run.

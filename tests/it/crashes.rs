@@ -186,7 +186,7 @@ async fn a_commit_that_fails_is_answered_with_451_and_never_with_250() {
     let address = listeners[0].tcp_address().expect("an address");
     let stop = tokio_util::sync::CancellationToken::new();
     let serving =
-        attache::gateway::ingress::smtp::serve(listeners.remove(0), app.engine.door(), stop.clone());
+        attache::gateway::ingress::smtp::serve(listeners.remove(0), app.engine.intake(), stop.clone());
     let serving = tokio::spawn(serving);
     app.engine.store.cut_power(PowerCut::BeforeCommit(1));
     let letter = note("q1@guest.example", "", "When is breakfast?").replace('\n', "\r\n");

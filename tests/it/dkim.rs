@@ -222,7 +222,7 @@ fn keys_that_cannot_be_used_are_named_with_their_place() {
     let problems = |keys: Value| {
         let workspace = house(&keys);
         let errors =
-            load(workspace.path(), &attache::cli::vocabulary()).expect_err("keys that cannot be used");
+            load(workspace.path(), &attache::cli::name_catalog()).expect_err("keys that cannot be used");
         errors.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     };
     let cases = [

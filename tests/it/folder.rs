@@ -16,15 +16,15 @@ const LETTER: &str = "From: Bob <bob@client.example>\nTo: ada@engine.test\nSubje
 
 struct Fixture {
     folder: TempDir,
-    door: Arc<RecordingDoor>,
+    intake: Arc<RecordingDoor>,
     watch: FolderWatch,
 }
 
 impl Fixture {
     fn new() -> Self {
-        let (folder, door) = (TempDir::new().unwrap(), Arc::new(RecordingDoor::new()));
-        let watch = FolderWatch::new(watched(folder.path()), None, door.clone(), LETTER_BYTES_MAX);
-        Self { folder, door, watch }
+        let (folder, intake) = (TempDir::new().unwrap(), Arc::new(RecordingDoor::new()));
+        let watch = FolderWatch::new(watched(folder.path()), None, intake.clone(), LETTER_BYTES_MAX);
+        Self { folder, intake, watch }
     }
 
     fn put(&self, name: &str, text: impl AsRef<[u8]>) {
@@ -56,7 +56,7 @@ impl Fixture {
     }
 
     fn refuse(&self, word: &str) {
-        word.clone_into(&mut self.door.refuses.lock().unwrap());
+        word.clone_into(&mut self.intake.refuses.lock().unwrap());
     }
 }
 
@@ -73,14 +73,14 @@ async fn a_file_becomes_a_letter_with_crlf_and_an_envelope_and_moves_to_processe
     let mut fixture = Fixture::new();
     fixture.put("hi.eml", LETTER);
     assert_eq!(fixture.settle().await, SweepReport { stored: 1, ..SweepReport::default() });
-    let letters = std::mem::take(&mut *fixture.door.letters.lock().unwrap());
+    let letters = std::mem::take(&mut *fixture.intake.letters.lock().unwrap());
     assert_eq!(letters[0].bytes, LETTER.replace('\n', "\r\n").as_bytes());
     assert_eq!(letters[0].envelope.mail_from, Some(address("bob@client.example")));
     assert_eq!(letters[0].envelope.rcpt_to, [address("ada@engine.test")]);
     assert_eq!((letters[0].envelope.via, letters[0].envelope.peer), (Via::Folder, None));
     assert_eq!(fixture.files(), ["processed/hi.eml"]);
     assert_eq!(fixture.text("processed/hi.eml"), LETTER, "the file itself is not rewritten");
-    assert_eq!(fixture.door.confirmed.load(SeqCst), 1);
+    assert_eq!(fixture.intake.confirmed.load(SeqCst), 1);
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn dos_line_ends_stay_as_they_are_and_mixed_ones_become_crlf() {
     fixture.put("dos.eml", LETTER.replace('\n', "\r\n"));
     fixture.put("mixed.eml", LETTER.replacen('\n', "\r\n", 2));
     fixture.settle().await;
-    let letters = fixture.door.letters.lock().unwrap();
+    let letters = fixture.intake.letters.lock().unwrap();
     assert_eq!(letters[0].bytes, LETTER.replace('\n', "\r\n").as_bytes());
     assert_eq!(letters[0].bytes, letters[1].bytes);
 }
@@ -101,9 +101,9 @@ async fn a_file_that_still_grows_waits_until_it_does_not() {
     assert_eq!(fixture.watch.sweep().await.unwrap().waiting, 1);
     fixture.put("slow.eml", LETTER);
     assert_eq!(fixture.watch.sweep().await.unwrap().waiting, 1);
-    assert_eq!(fixture.door.stored(), 0);
+    assert_eq!(fixture.intake.stored(), 0);
     assert_eq!(fixture.watch.sweep().await.unwrap().stored, 1);
-    assert_eq!(fixture.door.letters.lock().unwrap()[0].bytes.len(), LETTER.replace('\n', "\r\n").len());
+    assert_eq!(fixture.intake.letters.lock().unwrap()[0].bytes.len(), LETTER.replace('\n', "\r\n").len());
 }
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn files_are_taken_in_the_order_of_their_names_and_never_overwrite_each_ot
     fixture.settle().await;
     fixture.put("1.eml", LETTER.replace("hi", "third"));
     fixture.settle().await;
-    let letters = std::mem::take(&mut *fixture.door.letters.lock().unwrap());
+    let letters = std::mem::take(&mut *fixture.intake.letters.lock().unwrap());
     let subjects: Vec<_> =
         letters.iter().map(|l| String::from_utf8_lossy(&l.bytes[52..]).into_owned()).collect();
     for (text, subject) in subjects.iter().zip(["first", "second", "third"]) {
@@ -167,7 +167,7 @@ async fn refused_letters_move_to_rejected_with_the_reason_beside_them() {
     assert_eq!(fixture.text("rejected/large.eml.reason.txt"), "larger than 2000 bytes\n");
     assert_eq!(fixture.text("rejected/many.eml.reason.txt"), "larger than 2000 bytes\n");
     assert_eq!(fixture.text("rejected/nobody-1.eml.reason.txt"), "secret detail\n");
-    assert_eq!((fixture.door.stored(), fixture.door.confirmed.load(SeqCst)), (0, 0));
+    assert_eq!((fixture.intake.stored(), fixture.intake.confirmed.load(SeqCst)), (0, 0));
 }
 
 #[tokio::test]
@@ -178,9 +178,9 @@ async fn what_cannot_be_stored_now_stays_and_is_stored_later() {
     assert_eq!(fixture.settle().await, SweepReport { deferred: 1, ..SweepReport::default() });
     assert_eq!(fixture.files(), ["hi.eml"]);
     fixture.refuse("");
-    fixture.door.room.store(false, SeqCst);
+    fixture.intake.room.store(false, SeqCst);
     assert_eq!(fixture.watch.sweep().await.unwrap().deferred, 1);
-    fixture.door.room.store(true, SeqCst);
+    fixture.intake.room.store(true, SeqCst);
     assert_eq!(fixture.watch.sweep().await.unwrap().stored, 1);
     assert_eq!(fixture.files(), ["processed/hi.eml"]);
 }
@@ -193,7 +193,7 @@ async fn a_crash_between_commit_and_move_stores_nothing_twice() {
     let processed = fixture.folder.path().join("processed/hi.eml");
     std::fs::rename(processed, fixture.folder.path().join("hi.eml")).unwrap();
     let mut restarted =
-        FolderWatch::new(watched(fixture.folder.path()), None, fixture.door.clone(), LETTER_BYTES_MAX);
+        FolderWatch::new(watched(fixture.folder.path()), None, fixture.intake.clone(), LETTER_BYTES_MAX);
     restarted.sweep().await.unwrap();
     let report = restarted.sweep().await.unwrap();
     assert_eq!(report, SweepReport { duplicates: 1, ..SweepReport::default() });
@@ -206,12 +206,13 @@ async fn a_letter_whose_file_cannot_be_moved_is_not_confirmed_until_it_is() {
     fixture.put("hi.eml", LETTER);
     fixture.watch.sweep().await.unwrap();
     let processed = fixture.folder.path().join("processed");
-    *fixture.door.meanwhile.lock().unwrap() = Some(Box::new(move || std::fs::remove_dir(processed).unwrap()));
+    *fixture.intake.meanwhile.lock().unwrap() =
+        Some(Box::new(move || std::fs::remove_dir(processed).unwrap()));
     assert_eq!(fixture.watch.sweep().await.unwrap(), SweepReport { deferred: 1, ..SweepReport::default() });
-    assert_eq!((fixture.door.stored(), fixture.door.confirmed.load(SeqCst)), (1, 0));
+    assert_eq!((fixture.intake.stored(), fixture.intake.confirmed.load(SeqCst)), (1, 0));
     assert_eq!(fixture.watch.sweep().await.unwrap(), SweepReport { duplicates: 1, ..SweepReport::default() });
     assert_eq!(
-        (fixture.files(), fixture.door.confirmed.load(SeqCst)),
+        (fixture.files(), fixture.intake.confirmed.load(SeqCst)),
         (vec!["processed/hi.eml".to_owned()], 1)
     );
 }
@@ -225,7 +226,7 @@ async fn a_folder_that_cannot_be_prepared_takes_nothing_until_it_can() {
     std::fs::remove_dir(&processed).unwrap();
     std::fs::write(&processed, "").unwrap();
     assert!(fixture.watch.sweep().await.is_err());
-    assert_eq!(fixture.door.stored(), 0);
+    assert_eq!(fixture.intake.stored(), 0);
     std::fs::remove_file(&processed).unwrap();
     assert_eq!(fixture.watch.sweep().await.unwrap().stored, 1);
 }
@@ -257,12 +258,12 @@ async fn the_watch_takes_what_is_left_in_the_folder_until_it_is_stopped() {
     }
     stop.cancel();
     task.await.unwrap();
-    assert_eq!(fixture.door.stored(), 1);
+    assert_eq!(fixture.intake.stored(), 1);
 }
 
 #[test]
 fn the_envelope_is_read_off_the_header_by_its_best_witness() {
-    let door = RecordingDoor::new();
+    let intake = RecordingDoor::new();
     let fallback = address("bob@engine.test");
     let cases: [(&str, Option<&str>, &[&str]); 12] = [
         ("From: a@b.test\nTo: ada@engine.test", Some("a@b.test"), &["ada@engine.test"]),
@@ -305,10 +306,10 @@ fn the_envelope_is_read_off_the_header_by_its_best_witness() {
     ];
     for (header, mail_from, rcpt_to) in cases {
         let letter = format!("{}\r\n\r\nTo: body@engine.test\r\n", header.replace('\n', "\r\n"));
-        let envelope = envelope_for_file(letter.as_bytes(), &door, Some(&fallback), Via::File).unwrap();
+        let envelope = envelope_for_file(letter.as_bytes(), &intake, Some(&fallback), Via::File).unwrap();
         assert_eq!(envelope.mail_from.map(|a| a.to_string()).as_deref(), mail_from, "{header}");
         let recipients: Vec<String> = envelope.rcpt_to.iter().map(Address::to_string).collect();
         assert_eq!(recipients, rcpt_to, "{header}");
     }
-    assert_eq!(envelope_for_file(b"To: x@b.test\r\n\r\nada@engine.test", &door, None, Via::File), None);
+    assert_eq!(envelope_for_file(b"To: x@b.test\r\n\r\nada@engine.test", &intake, None, Via::File), None);
 }

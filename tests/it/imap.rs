@@ -3,12 +3,12 @@
 mod login;
 pub mod server;
 mod sweeps;
-mod trouble;
+mod failure;
 mod waiting;
 
 use crate::app::{TestApp, note};
 use attache::config::{AfterStored, ImapMailbox, MailboxLogin, MailboxTls};
-use attache::gateway::ingress::imap::{MailboxError, MailboxWatch, Patience, SweepReport};
+use attache::gateway::ingress::imap::{MailboxError, MailboxWatch, SweepReport, Timeouts};
 use secrecy::SecretString;
 use serde_json::json;
 use server::{PASSWORD, Server, USER};
@@ -34,17 +34,17 @@ fn mailbox(server: &Server) -> ImapMailbox {
 }
 
 /// Short enough for a test, long enough for a busy machine.
-fn patience() -> Patience {
-    Patience {
+fn timeouts() -> Timeouts {
+    Timeouts {
         silence_max: Duration::from_secs(20),
         pause_min: Duration::from_millis(1),
         pause_max: Duration::from_millis(1),
-        ..Patience::default()
+        ..Timeouts::default()
     }
 }
 
 fn watch(app: &TestApp, mailbox: ImapMailbox) -> MailboxWatch {
-    app.engine.mailbox_watch(mailbox).with_patience(patience())
+    app.engine.mailbox_watch(mailbox).with_timeouts(timeouts())
 }
 
 async fn app() -> TestApp {

@@ -128,7 +128,7 @@ async fn a_maildir_is_read_with_its_flags_and_times_and_an_owners_letters_are_th
     workspace.write("box/tmp/1700000000.x", "not delivered yet");
     workspace.write("box/new/1700000001.a.host", &note("m1@x.test", "", "one"));
     workspace.write("box/cur/1700000002.b.host:2,RS", &note("m2@x.test", "", "two"));
-    workspace.write("box/cur/1700000003.c.host:2,ST", &note("m3@x.test", "", "thrown away"));
+    workspace.write("box/cur/1700000003.c.host:2,ST", &note("m3@x.test", "", "pruned"));
     workspace.write("box/cur/1700000004.d.host:2,D", &note("m4@x.test", "", "never sent"));
     let own = note("m5@x.test", "", "by the clerk").replace("bob@guest.example", "clerk@engine.test");
     workspace

@@ -18,23 +18,23 @@ async fn each_edit_is_told_once_and_what_is_put_back_is_in_force_again() {
     let (place, snapshot) = (app.engine.config.workspace.clone(), app.engine.config.snapshot.clone());
     note_in_force(&snapshot, &place).expect("written down");
     let mut edits = Edits::since(&snapshot, &place);
-    assert_eq!(edits.news(), Vec::<String>::new());
+    assert_eq!(edits.new_edits(), Vec::<String>::new());
     let security = place.join("configs/security.json");
     let before = std::fs::read_to_string(&security).expect("a file");
     std::fs::write(&security, format!("{before}\n\n")).expect("an edit");
     app.workspace.write("personas/nora/persona.json", r#"{"name": "Nora", "address": "nora"}"#);
     let wanted = ["configs/security.json", "personas/nora/persona.json"];
-    assert_eq!(edits.news(), wanted);
-    assert_eq!(edits.news(), Vec::<String>::new(), "once");
+    assert_eq!(edits.new_edits(), wanted);
+    assert_eq!(edits.new_edits(), Vec::<String>::new(), "once");
     assert_eq!(edited_since_start(&place, &own_pid()), Some(wanted.map(str::to_owned).to_vec()));
     assert_eq!(edited_since_start(&place, "1"), None, "another process left it");
     std::fs::write(&security, &before).expect("put back");
-    assert_eq!(edits.news(), Vec::<String>::new());
+    assert_eq!(edits.new_edits(), Vec::<String>::new());
     assert_eq!(edited_since_start(&place, &own_pid()), Some(vec![wanted[1].to_owned()]));
     std::fs::write(&security, format!("{before}\n")).expect("an edit");
-    assert_eq!(edits.news(), ["configs/security.json"], "again, because it is another edit");
+    assert_eq!(edits.new_edits(), ["configs/security.json"], "again, because it is another edit");
     app.workspace.write(".secrets", "OPENAI_API_KEY=new\n");
-    assert_eq!(edits.news(), [".secrets"]);
+    assert_eq!(edits.new_edits(), [".secrets"]);
 }
 
 #[tokio::test]

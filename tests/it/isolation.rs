@@ -3,7 +3,7 @@
 
 use crate::app::{TestApp, Workspace, note};
 use attache::domain::{MessageId, PersonaId, RunId, ThreadId};
-use attache::gateway::door::{Accepted, CopyOutcome};
+use attache::gateway::intake_contract::{Accepted, CopyOutcome};
 use attache::store::{
     Entry, Executor, MessageSearch, PersonaStore, PowerCut, RunKey, Step, StepKind, StoreError,
 };

@@ -6,8 +6,8 @@ use attache::config::{Access, Decision, Limits, Mode};
 use attache::domain::{
     Address, Arrival, Email, Envelope, Identity, LoopToken, OwnMail, PersonaId, Trust, Via,
 };
-use attache::gateway::door::{RecipientVerdict, SenderVerdict};
-use attache::gateway::judge::{self, Matter, Origin, Records};
+use attache::gateway::intake_contract::{RecipientVerdict, SenderVerdict};
+use attache::gateway::judge::{self, Origin, PolicyInput, Records};
 use attache::mime::{ParseLimits, parse};
 
 fn address(text: &str) -> Address {
@@ -28,17 +28,17 @@ fn judged(mail_from: Option<&str>, email: &Email, records: &Records) -> Option<&
         via: Via::Smtp,
         arrival: Arrival::default(),
     };
-    let door = RecordingDoor::new();
-    let persona = door.personas.by_address(&address("ada@engine.test")).unwrap();
+    let intake = RecordingDoor::new();
+    let persona = intake.personas.by_address(&address("ada@engine.test")).unwrap();
     let identity = Identity { trust: Trust::Unknown, ..Identity::unverified("") };
-    judge::automatic_mail_rule(&Matter {
+    judge::automatic_mail_rule(&PolicyInput {
         envelope: &envelope,
         email,
         identity: &identity,
         persona,
-        origin: judge::origin(&envelope, email, persona, &door.personas, records),
-        personas: &door.personas,
-        access: &door.access,
+        origin: judge::origin(&envelope, email, persona, &intake.personas, records),
+        personas: &intake.personas,
+        access: &intake.access,
         limits: &Limits::default(),
     })
 }
@@ -251,10 +251,10 @@ fn mail_between_personas_is_told_from_forged_and_returned_mail_by_our_own_record
         via: Via::Smtp,
         arrival: Arrival::default(),
     };
-    let door = RecordingDoor::new();
-    let ada = door.personas.by_address(&address("ada@engine.test")).unwrap();
+    let intake = RecordingDoor::new();
+    let ada = intake.personas.by_address(&address("ada@engine.test")).unwrap();
     for (what, header, records, expected) in cases {
-        let found = judge::origin(&envelope, &read(header), ada, &door.personas, &records);
+        let found = judge::origin(&envelope, &read(header), ada, &intake.personas, &records);
         assert_eq!(found, expected, "{what}");
     }
 }

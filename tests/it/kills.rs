@@ -24,18 +24,18 @@ const CLIENTS: usize = 4;
 
 /// Where the engine of the moment listens, and whether letters still come.
 #[derive(Default)]
-struct Door {
+struct LetterIntake {
     port: AtomicU16,
     closed: AtomicBool,
 }
 
 /// Sends letter after letter, each until it gets its yes; tells of every yes.
-fn write_letters(door: &Door, client: usize, yes: &Sender<String>) {
+fn write_letters(intake: &LetterIntake, client: usize, yes: &Sender<String>) {
     let mut connection = None;
     for letter in 0.. {
         let id = format!("{client}-{letter}@guest.example");
-        while !door.closed.load(Ordering::Relaxed) {
-            let taken = connection.take().map_or_else(|| connect(door), Ok).and_then(|mut open| {
+        while !intake.closed.load(Ordering::Relaxed) {
+            let taken = connection.take().map_or_else(|| connect(intake), Ok).and_then(|mut open| {
                 send(&mut open, &id)?;
                 Ok(open)
             });
@@ -46,14 +46,14 @@ fn write_letters(door: &Door, client: usize, yes: &Sender<String>) {
             }
             crate::app::blink();
         }
-        if door.closed.load(Ordering::Relaxed) {
+        if intake.closed.load(Ordering::Relaxed) {
             return;
         }
     }
 }
 
-fn connect(door: &Door) -> Result<BufReader<TcpStream>> {
-    let stream = TcpStream::connect(("127.0.0.1", door.port.load(Ordering::Relaxed)))?;
+fn connect(intake: &LetterIntake) -> Result<BufReader<TcpStream>> {
+    let stream = TcpStream::connect(("127.0.0.1", intake.port.load(Ordering::Relaxed)))?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
     let mut open = BufReader::new(stream);
     expect(&mut open, "220")?;
@@ -84,9 +84,9 @@ fn expect(open: &mut BufReader<TcpStream>, wanted: &str) -> Result<()> {
 }
 
 /// Starts an engine and tells the clients where it listens.
-fn serve(folder: &Path, door: &Door) -> Running {
+fn serve(folder: &Path, intake: &LetterIntake) -> Running {
     let engine = Running::start(folder, &[]);
-    door.port.store(engine.port, Ordering::Relaxed);
+    intake.port.store(engine.port, Ordering::Relaxed);
     engine
 }
 
@@ -112,12 +112,12 @@ fn letters_between_kills() -> Vec<usize> {
 
 /// Kills the engine after so many letters, every time; gives the letters that got a yes.
 fn under_fire(folder: &Path) -> Vec<String> {
-    let door = Arc::new(Door::default());
-    let mut engine = serve(folder, &door);
+    let intake = Arc::new(LetterIntake::default());
+    let mut engine = serve(folder, &intake);
     let (yes, told) = channel();
     let client = |number| {
-        let (door, yes) = (door.clone(), yes.clone());
-        std::thread::spawn(move || write_letters(&door, number, &yes))
+        let (intake, yes) = (intake.clone(), yes.clone());
+        std::thread::spawn(move || write_letters(&intake, number, &yes))
     };
     let clients: Vec<_> = (0..CLIENTS).map(client).collect();
     let mut taken = Vec::new();
@@ -126,9 +126,9 @@ fn under_fire(folder: &Path) -> Vec<String> {
             taken.push(told.recv_timeout(Duration::from_secs(30)).expect("letters get a yes"));
         }
         drop(engine);
-        engine = serve(folder, &door);
+        engine = serve(folder, &intake);
     }
-    door.closed.store(true, Ordering::Relaxed);
+    intake.closed.store(true, Ordering::Relaxed);
     clients.into_iter().for_each(|client| client.join().expect("a client ends"));
     drop(engine);
     drop(yes);

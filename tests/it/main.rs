@@ -6,6 +6,7 @@ mod archives;
 mod arrival;
 mod asof;
 mod corpora;
+#[cfg(debug_assertions)] // without them there are none
 mod crash_points;
 mod crashes;
 mod clock_steps;

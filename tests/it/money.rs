@@ -1,8 +1,8 @@
-//! Money: what calls cost, which bounds are in force, and that nobody spends more than a purse has.
+//! Money: what calls cost, which bounds are in force, and that nobody spends more than a budget account has.
 
 mod prices;
 mod cascade;
-mod purses;
+mod accounts;
 mod waiting;
 mod leftovers;
 mod kills;

@@ -54,7 +54,7 @@ fn refused_login(id: &str, since: &str) -> NewNotice {
 /// Facts by cause: how many, and how many of them are told.
 async fn facts(app: &TestApp) -> Vec<(String, i64, i64)> {
     let mut rows = app.workspace.rows().await;
-    let sql = "SELECT cause, count(*), count(told_at) FROM notices GROUP BY cause ORDER BY cause";
+    let sql = "SELECT cause, count(*), count(notified_at) FROM notices GROUP BY cause ORDER BY cause";
     let found = sqlx::query(sql).fetch_all(&mut rows).await.expect("facts");
     found.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
 }

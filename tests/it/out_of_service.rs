@@ -3,7 +3,7 @@
 use crate::app::{TestApp, Workspace, letter};
 use attache::config::{ConfigErrors, load};
 use attache::domain::Address;
-use attache::gateway::door::{CopyOutcome, RecipientVerdict, Refusal};
+use attache::gateway::intake_contract::{CopyOutcome, RecipientVerdict, Refusal};
 use serde_json::{Value, json};
 use sqlx::Row;
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn workspace() -> Workspace {
 }
 
 fn verdict(app: &TestApp, address: &str) -> RecipientVerdict {
-    app.engine.door().recipient(&Address::parse(address).expect("an address"))
+    app.engine.intake().recipient(&Address::parse(address).expect("an address"))
 }
 
 async fn count(app: &TestApp, sql: &'static str) -> i64 {
@@ -91,7 +91,7 @@ async fn letters_runs_and_duties_of_a_persona_out_of_service_wait_for_it() {
     app.workspace.set("personas/eve/persona.json", "/colour", json!("red"));
     let app = app.restart().await;
     for eml in [TO_EVE, TO_BOTH] {
-        let refused = app.engine.door().accept(letter(eml)).await;
+        let refused = app.engine.intake().accept(letter(eml)).await;
         assert!(matches!(refused, Err(Refusal::OutOfService)), "{refused:?}");
     }
     app.workspace.clock.advance(Duration::from_secs(2 * 3600));
@@ -179,7 +179,7 @@ fn a_check_names_what_is_wrong_and_an_engine_without_any_persona_does_not_start(
     );
 
     workspace.write("personas/ada/persona.json", "{");
-    let loaded: Result<_, ConfigErrors> = load(workspace.path(), &attache::cli::vocabulary());
+    let loaded: Result<_, ConfigErrors> = load(workspace.path(), &attache::cli::name_catalog());
     let errors = loaded.expect_err("nobody is left");
     assert_eq!(errors.problems.len(), 2, "{errors}");
 }

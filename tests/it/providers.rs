@@ -29,7 +29,7 @@ mod threads_natives;
 
 use attache::config::ProviderSettings;
 use attache::domain::Timestamp;
-use attache::harness::providers::{CallContext, Message, Provider, Request, ToolChoice, ToolSpec, build};
+use attache::providers::{CallContext, Message, Provider, Request, ToolChoice, ToolSpec, build};
 use secrecy::SecretString;
 use serde_json::json;
 use std::path::PathBuf;

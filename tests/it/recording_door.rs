@@ -2,8 +2,8 @@
 
 use attache::config::{Access, Decision, Mode, OutOfService, Persona, Personas, ReplyMode};
 use attache::domain::{Address, Letter, MessageId, PersonaId, RunId};
-use attache::gateway::door::{
-    Accepted, Copy, CopyOutcome, Door, RecipientVerdict, Refusal, SenderVerdict, Shortage,
+use attache::gateway::intake_contract::{
+    Accepted, Copy, CopyOutcome, LetterIntake, RecipientVerdict, Refusal, SenderVerdict, Shortage,
 };
 use attache::gateway::judge;
 use attache::store::StoreError;
@@ -90,7 +90,7 @@ fn refusal(word: &str) -> Option<Refusal> {
     })
 }
 
-impl Door for RecordingDoor {
+impl LetterIntake for RecordingDoor {
     fn recipient(&self, address: &Address) -> RecipientVerdict {
         judge::recipient(&self.personas, address)
     }

@@ -7,7 +7,7 @@
 mod apart;
 mod fork;
 mod page;
-mod parcel;
+mod bundle;
 mod part;
 
 use crate::app::{TestApp, Workspace, proven_note as note};
@@ -130,8 +130,8 @@ async fn a_thread_tells_every_letter_with_its_run_once() {
     let json = serde_json::to_string(&record).expect("JSON");
     assert_eq!(serde_json::from_str::<ThreadRecord>(&json).expect("a record"), record);
     let text = timeline::plain(&timeline::thread(&record, false));
-    let stages = |name: &str| text.lines().filter(|line| line.ends_with(&format!("  {name}"))).count();
-    assert_eq!((stages("letter"), stages("mail")), (2, 2), "{text}");
+    let pairs = |name: &str| text.lines().filter(|line| line.ends_with(&format!("  {name}"))).count();
+    assert_eq!((pairs("letter"), pairs("mail")), (2, 2), "{text}");
     for once in ["| When is breakfast?", "| And dinner?"] {
         assert_eq!(text.matches(once).count(), 1, "{once} in\n{text}");
     }

@@ -1,7 +1,7 @@
 //! The road, end to end: a letter in, a run, an answer out, everything in rows.
 
 use crate::app::{TestApp, Workspace, note};
-use attache::gateway::door::CopyOutcome;
+use attache::gateway::intake_contract::CopyOutcome;
 use serde_json::{Value, json};
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 
 use crate::app::{TestApp, Workspace};
 use attache::config::Config;
-use attache::gateway::door::{Door, Shortage};
 use attache::gateway::intake::Intake;
+use attache::gateway::intake_contract::{LetterIntake, Shortage};
 use serde_json::json;
 use std::process::Command;
 use std::sync::Arc;

@@ -20,7 +20,7 @@ const HOT: &[(&str, &[&str])] = &[
     ),
     ("threads::FIND_THREAD", &["threads_by_conversation", "messages_by_rfc_id"]),
     ("runs::CLAIM_RUNS", &["runs_ready", "runs_running"]),
-    ("agent_files::FORESEEN", &["thread_tool_events_of_files"]),
+    ("agent_files::EXPECTED", &["thread_tool_events_of_files"]),
     ("runs::OPEN_RUNS", &["runs_open"]),
     ("runs::OPEN_RUNS_UP_TO", &["runs_open"]),
     ("runs::CANCEL_REQUESTED", &["runs_running"]),
@@ -29,10 +29,10 @@ const HOT: &[(&str, &[&str])] = &[
     ("history::PAST_MESSAGES", &["messages_by_thread", "INTEGER PRIMARY KEY", "sqlite_autoindex_runs_1"]),
     ("history::NEWEST_LETTER", &["messages_by_thread"]),
     ("messages::READERS", &["INTEGER PRIMARY KEY", "PRIMARY KEY"]),
-    ("terms::SLOT_OF_RUN", &["responsibility_slots_by_run"]),
+    ("run_options::SLOT_OF_RUN", &["responsibility_slots_by_run"]),
     ("history::PAST_STEPS", &["thread_tool_events_by_message"]),
     ("money::RESERVE", &["PRIMARY KEY"]),
-    ("money::SETTLE", &["PRIMARY KEY"]),
+    ("money::FINISH", &["PRIMARY KEY"]),
     ("money::LOSE", &["PRIMARY KEY"]),
     ("journal::JOURNAL_TURNS", &["PRIMARY KEY"]),
     ("journal::JOURNAL_STEPS", &["sqlite_autoindex_thread_tool_events_2"]),
@@ -43,7 +43,7 @@ const HOT: &[(&str, &[&str])] = &[
     ("reports::BY_TOKEN", &["deliveries_by_bounce_token"]),
     ("reports::NAMED", &["messages_by_rfc_id", "deliveries_by_message"]),
     ("mailboxes::HAS_CONTENT", &["PRIMARY KEY"]),
-    ("mailboxes::FATES", &["PRIMARY KEY"]),
+    ("mailboxes::OUTCOMES", &["PRIMARY KEY"]),
     ("held::NEXT_HELD", &["held_letters_due"]),
     ("held::POSTPONE", &["sqlite_autoindex_held_letters_1"]),
     ("held::RELEASE", &["sqlite_autoindex_held_letters_1"]),
@@ -64,26 +64,26 @@ const HOT: &[(&str, &[&str])] = &[
     ("waiting::END_WAITING", &["responsibility_slots_waiting_of"]),
     ("pauses::FAILING", &["responsibilities_failing"]),
     ("pauses::NEWEST_SLOT", &["PRIMARY KEY"]),
-    ("slot_facts::IS_OVERDUE", &["responsibility_slots_watched"]),
-    ("slot_facts::OVERDUE_SLOTS", &["responsibility_slots_watched"]),
-    ("notices::DUE_CAUSES", &["notices_untold", "notices_told", "INTEGER PRIMARY KEY"]),
-    ("notices::UNTOLD", &["notices_untold"]),
+    ("slot_events::IS_OVERDUE", &["responsibility_slots_watched"]),
+    ("slot_events::OVERDUE_SLOTS", &["responsibility_slots_watched"]),
+    ("notices::DUE_CAUSES", &["notices_pending", "notices_notified", "INTEGER PRIMARY KEY"]),
+    ("notices::PENDING", &["notices_pending"]),
     ("search::SEARCH_MESSAGES_BY_DATE", &["messages_by_time"]),
     ("search::NEWEST_HITS", &["INTEGER PRIMARY KEY"]),
     ("search::EARLIER_HITS", &["INTEGER PRIMARY KEY"]),
     ("search::SHOW_HITS", &["INTEGER PRIMARY KEY"]),
-    ("filed::IS_NEWS", &["messages_filed"]),
+    ("filed::HAS_NEW", &["messages_filed"]),
     ("filed::FILED_SINCE", &["messages_filed"]),
     ("filed::MISSED_LETTERS", &["messages_filed"]),
-    ("filed::TOLD", &["INTEGER PRIMARY KEY"]),
-    ("facts::DELAYED_DELIVERIES", &["deliveries_open", "sqlite_autoindex_notices_2"]),
+    ("filed::LAST_SUMMARY", &["INTEGER PRIMARY KEY"]),
+    ("events::DELAYED_DELIVERIES", &["deliveries_open", "sqlite_autoindex_notices_2"]),
 ];
 
 /// Statements that may walk a whole table that grows, and why.
 const WALKS: &[(&str, &str)] = &[
     ("forks::FORKS", "newest first, ends at its limit"),
     ("open::RAISE_EPOCH", "an archive has one row, and any other database none"),
-    ("parcels::IS_EMPTY", "asked of a database that was made a moment ago; ends at the first row"),
+    ("bundles::IS_EMPTY", "asked of a database that was made a moment ago; ends at the first row"),
     ("browse::LATEST_THREADS", "newest first, ends at its limit"),
     ("usage::USAGE", "a person asked, once per command"),
     ("usage::THREADS_THAT_SPEND", "a person asked, once per command"),
@@ -103,7 +103,7 @@ const WALKS: &[(&str, &str)] = &[
     ("notices::FOLDS", "a person asked, once per command"),
     ("outbox::LIST", "newest first, ends at its limit"),
     ("outbox::RETRY_ALL", "a person asked, once per command"),
-    ("steer::FAILED_RUNS", "a person asked, once per command"),
+    ("run_control::FAILED_RUNS", "a person asked, once per command"),
     ("clock_steps::END_AHEAD", "once per start and step of the clock; one row per file that a person wrote"),
     ("clock_steps::PULL_CURSORS", "as for `clock_steps::END_AHEAD`"),
     ("schedules::RESPONSIBILITIES", "one row per file that a person wrote"),
@@ -131,12 +131,12 @@ const OPEN_ROWS: &[&str] = &[
     "runs_ready",
     "runs_open_by_thread",
     "runs_running",
-    "runs_suspect",
+    "runs_poison",
     "deliveries_open",
     "responsibilities_due",
     "responsibility_slots_waiting",
     "responsibility_slots_catching_up",
-    "notices_untold",
+    "notices_pending",
 ];
 
 /// A `const NAME: &str` of the store.
@@ -315,7 +315,12 @@ fn statements_of_the_store() -> Vec<Statement> {
     rust_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store"), &mut files);
     files.sort();
     let read = |path: &PathBuf| {
-        let stem = path.file_stem().expect("a file").to_string_lossy().into_owned();
+        let name = |path: &Path| path.file_stem().expect("a name").to_string_lossy().into_owned();
+        // The main file of a room goes by the room's name.
+        let stem = match name(path).as_str() {
+            "queue" | "cursors" | "responsibilities" | "causes" => name(path.parent().expect("a room")),
+            other => other.to_owned(),
+        };
         read_statements(&stem, &std::fs::read_to_string(path).expect("a readable file"))
     };
     files.iter().flat_map(read).collect()

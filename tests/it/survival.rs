@@ -5,7 +5,7 @@ mod fencing;
 mod failing;
 mod poison;
 mod outside;
-mod doorstep;
+mod in_flight;
 pub mod classes;
 mod ending;
 mod log;

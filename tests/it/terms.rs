@@ -15,18 +15,18 @@ use std::time::Duration;
 const DUTY: &str = "---\nname: Report\nschedule: \"*/5 * * * *\"\n---\n\nWhat came in?\n";
 
 /// Terms as a row keeps them: what is not said is as usual.
-pub async fn set_terms(app: &TestApp, terms: &Value) {
+pub async fn set_terms(app: &TestApp, options: &Value) {
     let mut rows = app.workspace.rows().await;
-    let set = sqlx::query("UPDATE responsibilities SET run_terms_json = $1").bind(terms.to_string());
+    let set = sqlx::query("UPDATE responsibilities SET run_options_json = $1").bind(options.to_string());
     assert_eq!(set.execute(&mut rows).await.expect("terms").rows_affected(), 1);
 }
 
 /// An engine that knows one responsibility of Ada's under these terms; nothing is due.
-pub async fn ready(workspace: Workspace, terms: &Value) -> TestApp {
+pub async fn ready(workspace: Workspace, options: &Value) -> TestApp {
     workspace.write("personas/ada/responsibilities/report.md", DUTY);
     let app = workspace.start().await;
     app.engine.scheduler().sync().await.expect("looked at");
-    set_terms(&app, terms).await;
+    set_terms(&app, options).await;
     app
 }
 

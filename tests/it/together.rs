@@ -2,7 +2,7 @@
 //! one that cannot be stored takes no other along.
 
 use crate::app::{TestApp, Workspace, letter, note};
-use attache::gateway::door::{CopyOutcome, Refusal};
+use attache::gateway::intake_contract::{CopyOutcome, Refusal};
 use futures_util::future::join_all;
 use serde_json::json;
 use sqlx::Row;
@@ -52,8 +52,8 @@ fn word(outcome: Result<CopyOutcome, Refusal>) -> String {
 }
 
 async fn together(app: &TestApp, letters: &[String]) -> Vec<String> {
-    let door = app.engine.door();
-    let taken = join_all(letters.iter().map(|eml| door.accept(letter(eml)))).await;
+    let intake = app.engine.intake();
+    let taken = join_all(letters.iter().map(|eml| intake.accept(letter(eml)))).await;
     taken.into_iter().map(|taken| word(taken.map(|mut taken| taken.copies.remove(0).outcome))).collect()
 }
 

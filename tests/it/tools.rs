@@ -23,7 +23,7 @@ pub fn address(text: &str) -> Address {
 }
 
 /// A workspace with one persona, and what a call needs.
-pub struct Bench {
+pub struct RunDeps {
     workspace: tempfile::TempDir,
     pub persona: PersonaStore,
     folder: Dir,
@@ -34,7 +34,7 @@ pub struct Bench {
     pub reader: Reader,
 }
 
-impl Bench {
+impl RunDeps {
     /// A run of `ada` that answers Carol, in a thread of Carol and Dan.
     pub async fn new() -> Self {
         let workspace = tempfile::tempdir().expect("a temporary folder");
@@ -143,7 +143,7 @@ pub fn answered(sender: &str) -> Answered {
     }
 }
 
-/// What each line ends with that a call of the bench leaves in the memory.
+/// What each line ends with that a call of the dependencies leaves in the memory.
 pub const MARK: &str = "<!-- from carol@partner.test (contact), 2026-11-20, run run-1 -->";
 
 fn utf8(path: &std::path::Path) -> &str {

@@ -10,7 +10,7 @@ from disks import LoopDisk
 from first_letter import check
 from household import House, Smarthost, Writers, asked_binary
 
-# How a build with the test-only feature `chaos` is told to commit without waiting for the disk.
+# How a build with debug assertions is told to commit without waiting for the disk.
 CARELESS = {"ATTACHE_CHAOS_SYNCHRONOUS": "NORMAL"}
 
 
@@ -83,7 +83,7 @@ def careful(binary, cuts):
 def careless(binary, cuts, to_the_end):
     """The control: an engine that says yes before the disk does must lose letters, or the cuts prove nothing."""
     if next(iter(CARELESS)).encode() not in pathlib.Path(binary).read_bytes():
-        return print(f"SKIPPED: the control of powercut.sh: {binary} has no feature `chaos`, so it cannot be made careless")
+        return print(f"SKIPPED: the control of powercut.sh: {binary} has no debug assertions, so it cannot be made careless")
     with tempfile.TemporaryDirectory(prefix="attache-powercut-") as scratch:
         outage = Outage(binary, scratch, "control", CARELESS)
         try:

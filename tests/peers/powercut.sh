@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Power cuts while letters come in and answers go out: ext4 on a loop device is stopped so that only what was forced to the
 # disk is there afterwards, and the engine goes on with that. What got a yes is stored, worked on once and answered; the
-# control, an engine that does not wait for the disk (a door that only builds with the feature `chaos` have), loses letters.
+# control, an engine that does not wait for the disk (which only a build with debug assertions can be made to be), loses letters.
 #
 # ATTACHE: the binary; default target/debug/attache. POWER_CUTS: how often; default 20, a release is measured with 1000; if
 # it is set, the control takes as many, too. Says SKIPPED where there is no root, no loop device or no ext4.

@@ -137,6 +137,32 @@ pub fn top_level(names: impl Iterator<Item = String>) -> Vec<String> {
     strange.map(|name| format!("{name}: not at the top level: put it below a folder that is there")).collect()
 }
 
+/// Files that one folder may hold.
+const FOLDER_FILES_MAX: usize = 16;
+/// Folders that hold more until they are split into rooms; nothing joins this list.
+const OVERFULL: &[&str] = &["src/cli", "src/config", "src/runs", "src/mime", "src/domain"];
+
+/// Folders of `src` with too many files to find one in.
+pub fn flat_folders(files: &[File]) -> Vec<String> {
+    let mut counts: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
+    for file in files {
+        let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        *counts.entry(folder).or_default() += 1;
+    }
+    let mut complaints = Vec::new();
+    for (folder, count) in counts {
+        let may = OVERFULL.contains(&folder);
+        if count > FOLDER_FILES_MAX && !may {
+            complaints
+                .push(format!("{folder}: {count} files, and {FOLDER_FILES_MAX} may lie flat: make rooms"));
+        }
+        if count <= FOLDER_FILES_MAX && may {
+            complaints.push(format!("{folder}: has {count} files now: take it off OVERFULL"));
+        }
+    }
+    complaints
+}
+
 #[test]
 fn a_long_file_and_a_long_function_are_found() {
     let long = File::new("src/x.rs", &"\n".repeat(501));
@@ -192,4 +218,15 @@ fn a_file_that_no_module_names_is_found() {
 fn a_strange_entry_at_the_top_is_found() {
     let names = ["src", ".git", "target", "notes.md", "LICENSE-MIT"].map(str::to_owned);
     assert_eq!(top_level(names.into_iter()).len(), 1);
+}
+
+#[test]
+fn a_flat_folder_is_found_and_a_split_one_leaves_the_list() {
+    let files = |folder: &str, count: usize| -> Vec<File> {
+        (0..count).map(|number| File::new(&format!("{folder}/f{number}.rs"), "//! Head.")).collect()
+    };
+    assert_eq!(flat_folders(&files("src/store", 16)), Vec::<String>::new());
+    assert_eq!(flat_folders(&files("src/store", 17)).len(), 1);
+    assert_eq!(flat_folders(&files("src/cli", 17)), Vec::<String>::new());
+    assert_eq!(flat_folders(&files("src/cli", 16)).len(), 1);
 }

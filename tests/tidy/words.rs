@@ -18,7 +18,7 @@ const HOMES: &[Home] = &[
     },
     Home {
         words: &["tokio::spawn", "task::spawn(", "task::spawn_local", "thread::spawn"],
-        places: &["src/app.rs", "src/store/writer.rs"],
+        places: &["src/app.rs", "src/store/sqlite/writer.rs"],
         instead: "return the future and let `app.rs` run it, or supervise it in a `TaskTracker` or `JoinSet`",
     },
     Home {
@@ -34,8 +34,8 @@ const HOMES: &[Home] = &[
     },
     Home {
         words: &["std::process::Command", "process::Command", "tokio::process", "use std::process::{"],
-        places: &["src/harness/providers/process.rs"],
-        instead: "start agents through `harness/providers/process.rs`, which bounds and ends them",
+        places: &["src/providers/child/process.rs"],
+        instead: "start agents through `providers/child/process.rs`, which bounds and ends them",
     },
     Home {
         words: &[".unwrap()", ".expect(", ".unwrap_err()", ".expect_err("],

@@ -1,12 +1,12 @@
-//! What a configuration comes to, in five lines: who lives here, what comes in where, who is answered, by which model at which
-//! price, where it goes.
+//! Summary of a configuration in five lines: the personas, the inputs of each, the senders that are
+//! answered, the model and its price, and the destination of mail.
 
 use crate::config::{Access, Config, Decision, ListenerTls, Mode, SmarthostTls, Transport, dollars};
 use crate::domain::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Personas that the text names; more are counted.
+/// Maximum number of personas that the text names; further ones are counted.
 const NAMED_MAX: usize = 6;
 
 #[derive(Debug, Serialize)]
@@ -16,9 +16,9 @@ pub struct Summary {
     answered: Vec<String>,
     refused: Vec<String>,
     models: Vec<Answers>,
-    /// `null`: nothing leaves.
+    /// `null`: no mail leaves.
     goes_out: Option<String>,
-    told: Vec<String>,
+    notified: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -27,12 +27,12 @@ struct Lives {
     addresses: Vec<String>,
 }
 
-/// A model, what it costs, and whose it is.
+/// A model, its price and its personas.
 #[derive(Debug, Serialize)]
 struct Answers {
     provider: String,
     model: String,
-    /// US dollars for a million tokens of input and of output; `null`: nobody knows.
+    /// US dollars per million tokens of input and of output; `null`: unknown.
     usd_per_million: Option<(String, String)>,
     personas: Vec<String>,
 }
@@ -47,11 +47,11 @@ impl Summary {
             refused,
             models: models(config, now),
             goes_out: config.gateway.outbound.as_ref().map(|way| goes_out(config, way)),
-            told: config.gateway.owners.iter().map(ToString::to_string).collect(),
+            notified: config.gateway.owners.iter().map(ToString::to_string).collect(),
         }
     }
 
-    /// Labels and what stands behind them.
+    /// Pairs of a label and its text.
     pub fn fields(&self) -> Vec<(&'static str, String)> {
         let or =
             |list: &[String], none: &str| if list.is_empty() { none.to_owned() } else { list.join(", ") };
@@ -81,7 +81,7 @@ impl Summary {
             "goes out",
             self.goes_out.clone().unwrap_or_else(|| "nowhere: answers are stored".to_owned()),
         ));
-        fields.push(("is told", or(&self.told, "nobody")));
+        fields.push(("is told", or(&self.notified, "nobody")));
         fields
     }
 }
@@ -124,7 +124,7 @@ fn comes_in(config: &Config) -> Vec<String> {
     listeners.chain(folders).chain(mailboxes).collect()
 }
 
-/// Who is answered and who is refused.
+/// Senders that are answered and senders that are refused.
 fn who(access: &Access, config: &Config) -> (Vec<String>, Vec<String>) {
     let proven = "if the letter proves who sent it";
     let mut answered =
@@ -163,7 +163,7 @@ fn models(config: &Config, now: Timestamp) -> Vec<Answers> {
     models.collect()
 }
 
-/// `3.00`, or `0.075` where cents are too coarse.
+/// Formats `3.00`, or `0.075` where cents are too coarse.
 fn usd(micros: u64) -> String {
     let exact = dollars(i64::try_from(micros).unwrap_or(i64::MAX));
     let cents = exact.find('.').map_or(exact.len(), |point| point + 3);

@@ -1,18 +1,18 @@
-//! Every claim of the demo, checked against what is really there: rows, files, and the mails as another program reads
+//! Checks every claim of the demo against rows, files, and the mails as another program parses
 //! them.
 
-use super::visit::{Exchange, FIRST_ID, GUEST, HOUSE, SECOND_ID, SECOND_QUESTION};
+use super::visit::{Exchange, FIRST_ID, GUEST, SAMPLE, SECOND_ID, SECOND_QUESTION};
 use crate::replay::RunRecord;
 use serde::Serialize;
 
-/// One claim, and whether it holds.
+/// One claim, with `true` when it holds.
 #[derive(Serialize)]
 pub struct Claim {
     pub what: String,
     pub holds: bool,
 }
 
-/// A station of the road and what is claimed of it.
+/// A station of the letter's path and the claims about it.
 #[derive(Serialize)]
 pub struct Station {
     pub name: &'static str,
@@ -23,7 +23,7 @@ fn claim(what: impl Into<String>, holds: bool) -> Claim {
     Claim { what: what.into(), holds }
 }
 
-/// All stations of both exchanges, in the order of the road.
+/// All stations of both exchanges, in the order in which a letter passes them.
 pub fn stations([first, second]: &[Exchange; 2]) -> Vec<Station> {
     vec![
         Station { name: "gateway: the letter comes in over SMTP", claims: arrival(first) },
@@ -60,12 +60,12 @@ fn context(exchange: &Exchange) -> Vec<Claim> {
     let entries = exchange.run.context.as_ref().map(|context| context.entries.as_slice()).unwrap_or_default();
     let uses = |resolver: &str| entries.iter().any(|e| e.resolver == resolver && e.outcome == "used");
     let tokens: u64 = entries.iter().map(|entry| entry.tokens).sum();
-    let told = format!("persona, knowledge and letter are in it, about {tokens} tokens");
+    let assembled = format!("persona, knowledge and letter are in it, about {tokens} tokens");
     let all = ["persona", "knowledge", "invocation-metadata", "current-input"];
     let offered: Vec<&str> = tools_of(&exchange.run);
     let only_reads = offered == ["search_email", "read_file", "list_files"];
     vec![
-        claim(told, all.into_iter().all(uses)),
+        claim(assembled, all.into_iter().all(uses)),
         claim(
             "the letter has no signature: the persona's notes stay out of it, and its tools only read",
             !uses("active-memory") && only_reads,
@@ -103,7 +103,7 @@ fn ending(call: &crate::replay::CallRecord) -> String {
     }
 }
 
-/// The answer as the guest's mail program reads it.
+/// Claims about the answer as the guest's mail program reads it.
 fn delivery(exchange: &Exchange, letter: &str) -> Vec<Claim> {
     let (answer, file) = (&exchange.answer, exchange.file.file_name().unwrap_or_default().to_string_lossy());
     let delivery = exchange.run.mails.iter().find_map(|mail| mail.delivery.as_ref());
@@ -112,9 +112,9 @@ fn delivery(exchange: &Exchange, letter: &str) -> Vec<Claim> {
     });
     let stored = exchange.run.mails.first().map(|mail| mail.message.rfc_message_id.as_str());
     let to_guest = answer.to.iter().any(|to| to.spec == GUEST) && answer.to.len() == 1;
-    let from_house = answer.from.iter().any(|from| from.spec == HOUSE);
+    let from_sample = answer.from.iter().any(|from| from.spec == SAMPLE);
     vec![
-        claim(format!("delivered to {GUEST} as data/outbox/{file}"), delivered && to_guest && from_house),
+        claim(format!("delivered to {GUEST} as data/outbox/{file}"), delivered && to_guest && from_sample),
         claim(
             "In-Reply-To and References lead to the letter",
             answer.in_reply_to == [letter] && answer.references.last().map(String::as_str) == Some(letter),

@@ -1,6 +1,8 @@
-//! A mail client of a few lines: one letter over one SMTP session (RFC 5321), every line of it kept.
+//! A mail client of a few lines: sends one letter in one SMTP session (RFC 5321) and keeps every
+//! line of it.
 //!
-//! Absent on purpose: TLS, pipelining, more than one recipient. It stands for the guest's mail server.
+//! Absent on purpose: TLS, pipelining, more than one recipient. It stands for the guest's mail
+//! server.
 
 use anyhow::{Context, bail};
 use std::net::SocketAddr;
@@ -9,13 +11,13 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-/// Time for one reply; on loopback, more means that something is wrong.
+/// Timeout of one reply; on loopback, a longer wait is a fault.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of a line, and lines of one reply.
+/// Maximum bytes of a line, and maximum lines of a reply.
 const LINE_BYTES_MAX: u64 = 2048;
 const REPLY_LINES_MAX: usize = 50;
 
-/// One line of the session, without its end.
+/// One line of the session, without its line end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spoken {
     pub by_server: bool,
@@ -30,7 +32,8 @@ pub struct Outgoing<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Sends one letter; gives what was said. Errors: any reply but the expected one, with that reply.
+/// Sends one letter and returns the lines of the session. Errors: any reply but the expected one,
+/// with that reply.
 pub async fn send(server: SocketAddr, letter: &Outgoing<'_>) -> anyhow::Result<Vec<Spoken>> {
     let stream = TcpStream::connect(server).await.with_context(|| format!("cannot connect to {server}"))?;
     let (reader, writer) = stream.into_split();
@@ -59,7 +62,8 @@ impl Session {
         self.reply(code).await
     }
 
-    /// The letter, its dots doubled where RFC 5321 section 4.5.2 asks for it, and the dot that ends it.
+    /// Sends the letter, with dots doubled where RFC 5321 section 4.5.2 requires it, and the final
+    /// dot.
     async fn data(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         let mut wire = Vec::with_capacity(bytes.len() + 16);
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {

@@ -5,9 +5,9 @@ use crate::domain::Timestamp;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Demos that are kept, the newest.
+/// Number of the newest demos that are kept.
 const KEPT: usize = 5;
-/// Demos that may be started in one millisecond.
+/// Maximum number of demos that start in one millisecond.
 const TWINS_MAX: usize = 99;
 
 /// Writes the sample files into a new folder and removes demos that are too old.
@@ -26,10 +26,11 @@ pub fn make(workspace: &Path, now: Timestamp) -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Folders sort by their age, also those of one millisecond.
+/// Creates a folder whose name sorts by age, also among demos of the same millisecond.
 fn new_folder(parent: &Path, now: Timestamp) -> io::Result<PathBuf> {
     let stamp = now.to_utc().format("%Y%m%dT%H%M%S%.3fZ").to_string();
-    // Behind the youngest twin: the name of one that was removed would make this folder look older than it is.
+    // Behind the youngest folder of this instant: the name of a removed one would make this folder
+    // look older than it is.
     let mut twins = Vec::new();
     for entry in std::fs::read_dir(parent)? {
         twins.extend(twin_of(&entry?.file_name().to_string_lossy(), &stamp));
@@ -47,7 +48,7 @@ fn new_folder(parent: &Path, now: Timestamp) -> io::Result<PathBuf> {
     Err(io::Error::new(ErrorKind::AlreadyExists, format!("`{stamp}` and {TWINS_MAX} twins of it exist")))
 }
 
-/// Which twin of that instant a name is; the first has no number.
+/// Number of a name among the folders of that instant; the first has none and counts as 0.
 fn twin_of(name: &str, stamp: &str) -> Option<usize> {
     match name.strip_prefix(stamp)? {
         "" => Some(0),
@@ -55,7 +56,7 @@ fn twin_of(name: &str, stamp: &str) -> Option<usize> {
     }
 }
 
-/// Only folders that bear such a name are ours to remove; links are not followed.
+/// Removes demos that are too old: only folders with such a name; links are not followed.
 fn remove_old(parent: &Path) -> io::Result<()> {
     let mut stamps = Vec::new();
     for entry in std::fs::read_dir(parent)? {
@@ -69,7 +70,7 @@ fn remove_old(parent: &Path) -> io::Result<()> {
     let old = stamps.len().saturating_sub(KEPT);
     for name in &stamps[..old] {
         match std::fs::remove_dir_all(parent.join(name)) {
-            // Two demos that tidy up at the same time.
+            // Two demos may remove old folders at the same time.
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }

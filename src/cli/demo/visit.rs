@@ -1,4 +1,5 @@
-//! What happens in the demo: two letters over SMTP, an engine that answers them, and what can be seen of it from outside.
+//! The events of the demo: two letters over SMTP, an engine that answers them, and the rows and
+//! files that they leave.
 
 use super::client::{self, Outgoing, Spoken};
 use crate::clock::{Clock, SystemClock};
@@ -12,32 +13,32 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The first letter, as it stands in the sample workspace.
+/// The first letter, from the sample workspace.
 const LETTER: &str = include_str!("../../../configs/demo/letter.eml");
 pub const GUEST: &str = "anna.berger@traveller.example";
-pub const HOUSE: &str = "concierge@guesthouse.example";
+pub const SAMPLE: &str = "concierge@guesthouse.example";
 /// Message-IDs of the guest's two letters.
 pub const FIRST_ID: &str = "20261118182405.4f1c@traveller.example";
 pub const SECOND_ID: &str = "20261118183111.5d20@traveller.example";
-/// What only the second letter asks.
+/// The question that only the second letter asks.
 pub const SECOND_QUESTION: &str = "By when do we have to tell you";
 
-/// Time for one answer; it takes some ten milliseconds.
+/// Timeout of one answer; it takes about ten milliseconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 const GLANCE: Duration = Duration::from_millis(5);
-/// Runs looked through for the one that a letter set off.
+/// Number of the newest runs searched for the run that a letter triggered.
 const RUNS_MAX: u32 = 20;
 
-/// One letter and all that came of it.
+/// One letter and everything that followed from it.
 pub struct Exchange {
     pub spoken: Vec<Spoken>,
     pub run: RunRecord,
-    /// The answer's file in the outbox, and what a mail program reads in it.
+    /// The answer's file in the outbox, and its parsed content.
     pub file: PathBuf,
     pub answer: Email,
 }
 
-/// Both letters and their answers, one after the other.
+/// Sends both letters, one after the other, and waits for their answers.
 pub async fn both(store: &Store, workspace: &Path, server: SocketAddr) -> anyhow::Result<[Exchange; 2]> {
     let first = exchange(store, workspace, server, (FIRST_ID, LETTER)).await.context("the first letter")?;
     let letter = second_letter(&first.answer);
@@ -53,7 +54,7 @@ async fn exchange(
     (id, letter): (&str, &str),
 ) -> anyhow::Result<Exchange> {
     let bytes = with_crlf(letter.as_bytes().to_vec());
-    let spoken = client::send(server, &Outgoing { from: GUEST, to: HOUSE, bytes: &bytes }).await?;
+    let spoken = client::send(server, &Outgoing { from: GUEST, to: SAMPLE, bytes: &bytes }).await?;
     let run = tokio::time::timeout(ANSWER_TIMEOUT, answered(store, id));
     let run = run.await.with_context(|| format!("no answer within {ANSWER_TIMEOUT:?}"))??;
     let delivery = run.mails.iter().find_map(|mail| mail.delivery.as_ref());
@@ -64,7 +65,7 @@ async fn exchange(
     Ok(Exchange { spoken, run, file, answer })
 }
 
-/// Waits until the letter's run has ended and its mails are on their way no more.
+/// Waits until the letter's run has ended and its mails have left.
 async fn answered(store: &Store, letter: &str) -> anyhow::Result<RunRecord> {
     loop {
         if let Some(run) = run_of(store, letter).await? {
@@ -78,7 +79,7 @@ async fn answered(store: &Store, letter: &str) -> anyhow::Result<RunRecord> {
     }
 }
 
-/// The run that a letter set off, once it has ended.
+/// Finds the run that a letter triggered, once it has ended.
 async fn run_of(store: &Store, letter: &str) -> anyhow::Result<Option<RunId>> {
     let runs = store.list_runs(&RunFilter { limit: RUNS_MAX, ..RunFilter::default() }).await?;
     for run in runs.iter().filter(|run| run.trigger == Trigger::Email) {
@@ -94,7 +95,7 @@ async fn run_of(store: &Store, letter: &str) -> anyhow::Result<Option<RunId>> {
     Ok(None)
 }
 
-/// The guest answers the answer, and quotes it as mail programs do.
+/// The guest's reply to the answer, which quotes it as mail programs do.
 fn second_letter(answer: &Email) -> String {
     let now = SystemClock::new().now().to_utc().to_rfc2822();
     let id = answer.message_id.as_deref().unwrap_or_default();
@@ -104,7 +105,7 @@ fn second_letter(answer: &Email) -> String {
     let quoted: String = answer.text.lines().map(|line| format!("> {}\n", ascii(line))).collect();
     format!(
         "From: Anna Berger <{GUEST}>\n\
-         To: {HOUSE}\n\
+         To: {SAMPLE}\n\
          Subject: Re: Arriving late on Friday\n\
          Date: {now}\n\
          Message-ID: <{SECOND_ID}>\n\
@@ -119,7 +120,7 @@ fn second_letter(answer: &Email) -> String {
          \n\
          Anna\n\
          \n\
-         On Wed, 18 Nov 2026 at 19:26, Lena, Lindenhof Guest House <{HOUSE}> wrote:\n\
+         On Wed, 18 Nov 2026 at 19:26, Lena, Lindenhof Guest House <{SAMPLE}> wrote:\n\
          {quoted}"
     )
 }

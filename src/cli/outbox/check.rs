@@ -1,4 +1,4 @@
-//! `attache outbox check`: whether mail could go out now, asked without sending any.
+//! `attache outbox check`: tests that mail could go out now, without sending any.
 
 use crate::cli::{Context, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
@@ -8,7 +8,7 @@ use crate::gateway::outbound::{self, Setup};
 use serde_json::json;
 use std::sync::Arc;
 
-/// Stands for the token of a delivery in an envelope sender, and is as long.
+/// Placeholder for the token of a delivery in an envelope sender, of equal length.
 const TOKEN: &str = "000000000000000check";
 
 pub async fn check(context: &Context) -> anyhow::Result<Exit> {
@@ -37,7 +37,7 @@ pub async fn check(context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// The envelope senders that the personas' mails have, each once.
+/// The distinct envelope senders of the personas' mails.
 fn senders(config: &Config) -> Vec<String> {
     let mut senders: Vec<String> = Vec::new();
     for persona in config.personas.iter() {

@@ -1,4 +1,4 @@
-//! `attache replay diff A B`: the first thing in which two runs went apart, then turn by turn.
+//! `attache replay diff A B`: the first difference between two runs, then turn by turn.
 
 use super::record_of;
 use super::show::print;
@@ -29,7 +29,7 @@ impl Command for Diff {
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
-            let store = context.store_beside().await?;
+            let store = context.shared_store().await?;
             let [a, b] = ["a", "b"].map(|name| args.get_one::<String>(name).map_or("", String::as_str));
             let (a, b) = (record_of(&store, a).await?, record_of(&store, b).await?);
             let comparison = compare(&a, &b, args.get_flag("exact"));
@@ -37,7 +37,7 @@ impl Command for Diff {
                 true => {
                     context.screen.json(&serde_json::json!({
                         "a": a.run.id, "b": b.run.id, "same": comparison.same, "first": comparison.first,
-                        "stages": comparison.stages,
+                        "stages": comparison.pairs,
                     }))?;
                 }
                 false => {

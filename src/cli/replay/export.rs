@@ -1,11 +1,12 @@
-//! `attache replay export RUN… FILE`: one file with everything a maintainer needs to reproduce runs.
+//! `attache replay export RUN… FILE`: one file with everything that a maintainer needs to reproduce
+//! runs.
 
 use super::runs_of;
 use super::show::write_new;
 use crate::cli::output::remark;
 use crate::cli::{Command, Context, Exit, Failure};
 use crate::clock::{Clock, SystemClock};
-use crate::replay::parcel::{self, Label};
+use crate::replay::bundle::{self, Label};
 use crate::replay::timeline::plural;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -43,9 +44,10 @@ impl Command for Export {
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
-            // For the secrets that must not be in the file: without them nothing is written.
+            // Needed for the secrets that the file must not contain: without them no file is
+            // written.
             let config = context.config()?;
-            let store = context.store_beside().await?;
+            let store = context.shared_store().await?;
             let named = args.get_many::<String>("id").into_iter().flatten();
             let runs = runs_of(&store, named, "exported").await?;
             let label = Label {
@@ -55,7 +57,7 @@ impl Command for Export {
                 runs: runs.iter().map(ToString::to_string).collect(),
             };
             let rows = store.rows_of_runs(&runs).await?;
-            let written = parcel::write(label, rows, &config.secrets, args.get_flag("rename"));
+            let written = bundle::write(label, rows, &config.secrets, args.get_flag("rename"));
             let (header, bytes) =
                 written.map_err(|error| Failure::new(Exit::BadData, "nothing was written").because(error))?;
             let file = args.get_one::<PathBuf>("file").cloned().unwrap_or_default();

@@ -1,13 +1,14 @@
-//! `attache replay fork RUN --at-turn N …`: the same run from there on, with one thing changed. Nothing is mailed unless asked.
+//! `attache replay fork RUN --at-turn N …`: repeats a run from a turn on with one change. Sends no
+//! mail unless asked.
 
 use super::run_of;
 use super::show::print;
-use crate::cli::{Command, Context, Exit, Failure, vocabulary};
-use crate::config::{self, Config, Vocabulary};
+use crate::cli::{Command, Context, Exit, Failure, name_catalog};
+use crate::config::{self, Config, NameCatalog};
 use crate::domain::RunId;
-use crate::harness::as_of::{AsOf, Configs};
 use crate::replay::fork::{Change, ForkError, Forked, fork, results_of};
 use crate::replay::{load_run, timeline};
+use crate::runs::as_of::{AsOf, Configs};
 use crate::store::Store;
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -18,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 pub struct Fork;
 
-/// Bytes of a file that is given to a fork.
+/// Maximum bytes of a file that is given to a fork.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 impl Command for Fork {
@@ -73,7 +74,7 @@ impl Command for Fork {
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
-            let store = context.store_beside().await?;
+            let store = context.shared_store().await?;
             let run = run_of(&store, id, "forked").await?;
             let change = change(args)?;
             let config = config(context, args, &store, &run).await?;
@@ -83,7 +84,7 @@ impl Command for Fork {
             tokio::pin!(working);
             let forked = tokio::select! {
                 forked = &mut working => forked,
-                // What it has used is booked before the command ends.
+                // Its usage is recorded before the command ends.
                 _interrupted = tokio::signal::ctrl_c() => {
                     cancel.cancel();
                     working.await
@@ -123,11 +124,11 @@ fn change(args: &ArgMatches) -> anyhow::Result<Change> {
     Ok(Change { provider: text("provider"), model: text("model"), result, persona_text })
 }
 
-/// What stands in the file: a whole result (`{"ok": …}`), another JSON value, or plain text.
+/// Parses a file as a whole result (`{"ok": …}`), another JSON value, or plain text.
 fn payload(text: &str) -> Value {
     match serde_json::from_str::<Value>(text) {
         Ok(Value::Object(mut members)) if members.contains_key("ok") => {
-            // The first member tells a failure (`gate::is_failure`).
+            // The first member marks a failure (`tool_policy::is_failure`).
             let ok = members.remove("ok").unwrap_or_default();
             let mut payload = serde_json::Map::from_iter([("ok".to_owned(), ok)]);
             payload.extend(members);
@@ -156,28 +157,29 @@ fn read(file: &Path) -> Result<String, Failure> {
     }
 }
 
-/// The configuration of today; of a run from elsewhere, the one that it was told, unless its workspace was given another.
+/// The current configuration; for an imported run its recorded one, unless its workspace has
+/// another.
 async fn config(context: &Context, args: &ArgMatches, store: &Store, run: &RunId) -> anyhow::Result<Config> {
-    let (workspace, vocabulary) = (&context.workspace, vocabulary());
+    let (workspace, names) = (&context.workspace, name_catalog());
     if store.archive_header().await?.is_some() {
         if args.get_flag("send") {
             let failure = Failure::new(Exit::Usage, "nothing is mailed from a workspace of `replay import`");
             return Err(failure.hint("leave --send out").into());
         }
         if !workspace.join("configs/gateway.json").exists() {
-            return told(workspace, &vocabulary, store, run).await;
+            return config_of(workspace, &names, store, run).await;
         }
     }
     Ok(match args.contains_id("provider") {
-        true => config::load_for_one(workspace, &vocabulary)?,
-        false => config::load(workspace, &vocabulary)?,
+        true => config::load_for_one(workspace, &names)?,
+        false => config::load(workspace, &names)?,
     })
 }
 
-/// What a run from elsewhere was told, be it that it was masked.
-async fn told(
+/// The recorded configuration of an imported run, with secrets masked.
+async fn config_of(
     workspace: &Path,
-    vocabulary: &Vocabulary,
+    names: &NameCatalog,
     store: &Store,
     run: &RunId,
 ) -> anyhow::Result<Config> {
@@ -190,17 +192,17 @@ async fn told(
     let contexts = AsOf::of_run(store, run).await.map_err(|error| unknown(error.into()))?;
     let digest = contexts.last().map(|context| context.config.as_str()).unwrap_or_default();
     let (snapshot, _) = Configs::found(&persona, digest).await.map_err(|error| unknown(error.into()))?;
-    Ok(config::load_foreign(workspace, vocabulary, &snapshot).map_err(|errors| unknown(errors.into()))?)
+    Ok(config::load_foreign(workspace, names, &snapshot).map_err(|errors| unknown(errors.into()))?)
 }
 
-/// The turn that was named, or that follows from the change.
+/// The turn that was named, or the turn that the change implies.
 async fn at_turn(store: &Store, args: &ArgMatches, run: &RunId, change: &Change) -> anyhow::Result<u32> {
     if let Some(turn) = args.get_one::<u32>("at-turn") {
         return Ok(*turn);
     }
     let Some((id, _)) = &change.result else { return Ok(0) };
     let record = load_run(store, run).await?;
-    if let Some(at) = record.thrown_away_at() {
+    if let Some(at) = record.pruned_at() {
         return Err(explained(ForkError::Collected(at.to_owned())));
     }
     let call = record.calls.iter().find(|call| call.id == *id);
@@ -210,7 +212,7 @@ async fn at_turn(store: &Store, args: &ArgMatches, run: &RunId, change: &Change)
     }
 }
 
-/// Queues the final reply of the fork, as the run itself would have.
+/// Queues the final reply of the fork, as the original run would have done.
 async fn send(store: &Store, run: &RunId, forked: &Forked) -> anyhow::Result<Option<String>> {
     let Some(reply) = &forked.reply else {
         return Err(Failure::new(Exit::Failed, "the fork has no reply to send").into());

@@ -1,4 +1,4 @@
-//! `attache replay forks`: the forks that were made, the newest first.
+//! `attache replay forks`: the forks of this workspace, newest first.
 
 use crate::cli::table::Columns;
 use crate::cli::{Command, Context, Exit};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 pub struct Forks;
 
-/// Forks of a listing.
+/// Maximum number of forks in a listing.
 const LISTED_MAX: u32 = 200;
 
 #[derive(Serialize)]
@@ -31,7 +31,7 @@ impl Command for Forks {
     }
     fn run<'a>(&'a self, context: &'a Context, _args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
-            let store = context.store_beside().await?;
+            let store = context.shared_store().await?;
             let rows: Vec<Row> = store.forks(LISTED_MAX).await?.into_iter().map(row).collect();
             let headings = ["FORK", "RUN", "TURN", "STATE", "CHANGE", "MADE"];
             context.screen.list(

@@ -1,9 +1,10 @@
-//! `attache replay import FILE DIR`: runs of another engine, in a workspace of their own in which nothing is ever done.
+//! `attache replay import FILE DIR`: runs of another engine, in a separate workspace in which no
+//! engine ever works.
 
 use crate::cli::output::quoted;
 use crate::cli::{Command, Context, Exit, Failure};
 use crate::clock::SystemClock;
-use crate::replay::parcel;
+use crate::replay::bundle;
 use crate::replay::timeline::plural;
 use crate::store::Store;
 use clap::{Arg, ArgMatches};
@@ -30,19 +31,19 @@ impl Command for Import {
             let path = |name: &str| args.get_one::<PathBuf>(name).cloned().unwrap_or_default();
             let (file, dir) = (path("file"), path("dir"));
             let bytes = bytes_of(&file)?;
-            // Looked at before anything is made, so that a bad file leaves no folder.
+            // Checked before the folder is created, so that a bad file leaves no folder.
             let of_file = |error| {
                 Failure::new(Exit::BadData, format!("cannot read `{}`", file.display()))
                     .hint("name a file that `attache replay export RUN FILE` wrote, as it was written")
                     .because(error)
             };
-            parcel::read(&bytes, i64::MAX).map_err(of_file)?;
+            bundle::read(&bytes, i64::MAX).map_err(of_file)?;
             make_workspace(&dir)?;
             let opened = fill(&dir, &bytes).await;
             let header = match opened {
                 Ok(header) => header,
                 Err(error) => {
-                    // Made a moment ago, by us, and of no use.
+                    // The folder is new, our own, and of no use.
                     let _left = std::fs::remove_dir_all(&dir);
                     return Err(error.context(format!("cannot read `{}`", file.display())));
                 }
@@ -75,7 +76,7 @@ fn bytes_of(file: &Path) -> Result<Vec<u8>, Failure> {
     };
     let mut bytes = Vec::new();
     let opened = std::fs::File::open(file).map_err(failed)?;
-    opened.take(parcel::BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    opened.take(bundle::BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
     Ok(bytes)
 }
 
@@ -86,7 +87,7 @@ fn make_workspace(dir: &Path) -> Result<(), Failure> {
         use std::os::unix::fs::DirBuilderExt;
         builder.mode(0o700);
     }
-    // `create` fails where something is, so that what is removed after an error is ours.
+    // `create` fails on an existing folder, so that the folder removed after an error is ours.
     builder.create(dir).and_then(|()| builder.create(dir.join("configs"))).map_err(|source| {
         let message = format!("cannot make the workspace `{}`", dir.display());
         let hint = match source.kind() {
@@ -97,11 +98,11 @@ fn make_workspace(dir: &Path) -> Result<(), Failure> {
     })
 }
 
-async fn fill(dir: &Path, bytes: &[u8]) -> anyhow::Result<parcel::Header> {
-    let store = Store::open_beside(dir, Arc::new(SystemClock::new())).await?;
-    let read = parcel::read(bytes, store.schema_version().await?);
+async fn fill(dir: &Path, bytes: &[u8]) -> anyhow::Result<bundle::Header> {
+    let store = Store::open_shared(dir, Arc::new(SystemClock::new())).await?;
+    let read = bundle::read(bytes, store.schema_version().await?);
     let (header, rows) = read.map_err(|error| {
-        // Of what `read` finds, only the age of the file was not looked at before.
+        // All errors of `read` but the age of the file were excluded before.
         Failure::new(Exit::BadData, error.to_string()).hint("read it with an attache as new as its writer")
     })?;
     let json = serde_json::to_string(&header)?;

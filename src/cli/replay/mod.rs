@@ -1,4 +1,4 @@
-//! `attache replay`: what a run left behind, shown, compared and taken elsewhere; one file per subcommand.
+//! `attache replay`: shows, compares and exports the record of a run; one file per subcommand.
 //!
 //! `attache replay ID` alone is `attache replay show ID`.
 
@@ -28,10 +28,10 @@ static SUBCOMMANDS: &[&dyn Command] = &[
     &show::Show,
     &verify::Verify,
     &diff::Diff,
-    // Taken elsewhere.
+    // Export and import.
     &export::Export,
     &import::Import,
-    // Gone on otherwise.
+    // Forks.
     &fork::Fork,
     &forks::Forks,
     &sweep::SweepCommand,
@@ -63,12 +63,12 @@ impl Command for ReplayCommand {
     }
 }
 
-/// What there is to say of `last` in a workspace where nothing has happened.
+/// Message for `last` in a workspace without runs.
 const NO_RUN_YET: &str = "there is no run yet";
 
-/// What an id stands for.
+/// The row that an id names.
 enum Named {
-    /// Of a run or of a fork.
+    /// Record of a run or of a fork.
     Run(Box<RunRecord>),
     Thread(ThreadId),
 }
@@ -94,7 +94,7 @@ async fn named(store: &Store, id: &str) -> anyhow::Result<Named> {
     }
 }
 
-/// The record of a run or of a fork that is named.
+/// Loads the record of a named run or fork.
 async fn record_of(store: &Store, id: &str) -> anyhow::Result<RunRecord> {
     let missing = match find_run(store, id).await {
         Ok(run) => return Ok(load_run(store, &run).await?),
@@ -116,7 +116,7 @@ fn id_hint(listing: &str) -> String {
     )
 }
 
-/// The run of an id, of its beginning, or of the word `last`.
+/// Finds a run by its id, a prefix of it, or the word `last`.
 pub async fn find_run(store: &Store, id: &str) -> Result<RunId, StoreError> {
     if id != LAST {
         return store.find_run(id).await;
@@ -125,7 +125,7 @@ pub async fn find_run(store: &Store, id: &str) -> Result<RunId, StoreError> {
     newest.ok_or_else(|| StoreError::Missing { kind: "run", id: id.to_owned() })
 }
 
-/// The run that is named, for what cannot be done with a fork; `done` says what that is.
+/// Finds a named run for an action that a fork does not support; `done` names the action.
 async fn run_of(store: &Store, id: &str, done: &str) -> anyhow::Result<RunId> {
     let error = match find_run(store, id).await {
         Ok(run) => return Ok(run),
@@ -142,7 +142,7 @@ async fn run_of(store: &Store, id: &str, done: &str) -> anyhow::Result<RunId> {
     }
 }
 
-/// The runs that are named, each once however often it was. Errors: as [`run_of`].
+/// The named runs without duplicates. Errors: as [`run_of`].
 async fn runs_of(
     store: &Store,
     named: impl Iterator<Item = &String>,
@@ -158,12 +158,13 @@ async fn runs_of(
     Ok(runs)
 }
 
-/// An error of finding a run, with a hint where to look. Without any run the newest letter may say why.
+/// Adds a hint to the error of an unknown run. In a workspace without runs the newest filed letter
+/// may explain it.
 pub async fn no_such_run(store: &Store, error: StoreError) -> anyhow::Error {
     match error {
         StoreError::Missing { kind: "run", ref id } if id == LAST => match store.newest_filed().await {
             Ok(Some(letter)) => {
-                let (said, remedy) = told(&letter);
+                let (said, remedy) = filed_text(&letter);
                 Failure::new(Exit::NoInput, format!("{NO_RUN_YET}: {said}")).hint(remedy).into()
             }
             Ok(None) => Failure::new(Exit::NoInput, NO_RUN_YET)
@@ -175,8 +176,8 @@ pub async fn no_such_run(store: &Store, error: StoreError) -> anyhow::Error {
     }
 }
 
-/// What became of a filed letter, and what can be done about it.
-fn told(letter: &FiledLetter) -> (String, String) {
+/// Outcome of a filed letter, and its remedy.
+fn filed_text(letter: &FiledLetter) -> (String, String) {
     let FiledLetter { id, persona, sender, subject, rule } = letter;
     let (from, about) = (one_line(sender), one_line(subject));
     let said = format!(
@@ -186,7 +187,7 @@ fn told(letter: &FiledLetter) -> (String, String) {
     (said, filed::remedy(rule, id.as_str(), filed::address_in(sender).as_ref()))
 }
 
-/// The filed letter that is meant: by its id, the first characters of it, or the word `last`.
+/// Finds a filed letter by its id, a prefix of it, or the word `last`.
 pub async fn find_letter(store: &Store, id: &str) -> anyhow::Result<MessageId> {
     if id != LAST {
         return store.find_message(id).await.map_err(|error| not_found(error, "`attache threads show`"));
@@ -195,7 +196,7 @@ pub async fn find_letter(store: &Store, id: &str) -> anyhow::Result<MessageId> {
     letter.map(|letter| letter.id).ok_or_else(|| Failure::new(Exit::NoInput, "no letter is filed").into())
 }
 
-/// An error of finding something by its id, with a hint where to look.
+/// Adds a hint to the error of an unknown id.
 pub fn not_found(error: StoreError, listing: &str) -> anyhow::Error {
     match error {
         StoreError::Missing { .. } => {

@@ -1,7 +1,7 @@
-//! `attache replay show RUN|THREAD|last`: everything that happened, or the part of it that is asked for, as a timeline, as
-//! one page of HTML, or as the bytes that went out and came in.
+//! `attache replay show RUN|THREAD|last`: the record of a run, or the selected part of it, as a
+//! timeline, as one page of HTML, or as the bytes of the provider calls.
 
-use super::{LAST, Named, named, told};
+use super::{LAST, Named, filed_text, named};
 use crate::cli::output::{self, Screen, Unwritten};
 use crate::cli::runs::instant;
 use crate::cli::{Command, Context, Exit, Failure};
@@ -18,11 +18,11 @@ use std::path::{Path, PathBuf};
 
 pub struct Show;
 
-/// Messages and runs of a thread's timeline, the newest.
+/// Maximum number of the newest messages and runs of a thread's timeline.
 const MESSAGES_MAX: u32 = 200;
 const RUNS_MAX: u32 = 50;
 
-/// Its arguments, which `attache replay` takes without a subcommand too.
+/// Its arguments, which `attache replay` accepts without a subcommand too.
 pub fn args() -> Vec<Arg> {
     let text = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
     let number = |name: &'static str| text(name, "N").value_parser(clap::value_parser!(u32));
@@ -68,7 +68,7 @@ impl Command for Show {
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             let id = args.get_one::<String>("id").map(String::as_str).unwrap_or_default();
-            let store = context.store_beside().await?;
+            let store = context.shared_store().await?;
             let selection = selection(args)?;
             match named(&store, id).await? {
                 Named::Run(record) => {
@@ -87,12 +87,12 @@ impl Command for Show {
     }
 }
 
-/// A letter that came after the last run and has none is what somebody may be looking for.
+/// Prints a remark about a letter without a run that arrived after the last run.
 async fn remark_on_later_letter(store: &Store, record: &RunRecord) -> anyhow::Result<()> {
     // Ids begin with the time.
     let later = store.newest_filed().await?.filter(|letter| letter.id.as_str() > record.run.id.as_str());
     if let Some(letter) = later {
-        let (said, remedy) = told(&letter);
+        let (said, remedy) = filed_text(&letter);
         output::remark(&format!("after this run {said}"));
         output::hint(&remedy);
     }
@@ -122,8 +122,8 @@ fn show_run(
     record: &RunRecord,
 ) -> anyhow::Result<()> {
     let full = args.get_flag("full");
-    if let Some(at) = record.thrown_away_at().filter(|_| !args.contains_id("raw")) {
-        output::remark(&format!("requests and answers of this run were thrown away on {at} (`attache gc`)"));
+    if let Some(at) = record.pruned_at().filter(|_| !args.contains_id("raw")) {
+        output::remark(&format!("requests and answers of this run were pruned on {at} (`attache gc`)"));
     }
     if let Some(what) = args.get_one::<String>("raw") {
         let of_try = args.get_one::<u32>("try").copied();
@@ -173,7 +173,7 @@ fn show_thread(
     }
 }
 
-/// The provider call that is meant: of a turn, its last try unless another is named.
+/// Finds a provider call of a turn: its last attempt unless another is named.
 fn turn_of(record: &RunRecord, turn: Option<u32>, of_try: Option<u32>) -> Result<&TurnRecord, Failure> {
     let first = record.turns.first().map(|turn| turn.turn_index);
     let is_only = record.turns.iter().all(|turn| Some(turn.turn_index) == first);
@@ -200,8 +200,7 @@ fn no_turn(record: &RunRecord, message: &str) -> Failure {
 
 fn show_raw(screen: &Screen, turn: &TurnRecord, what: &str, exact: bool) -> anyhow::Result<()> {
     if let Some(at) = &turn.pruned_at {
-        let message =
-            format!("the {what} of turn {} was thrown away on {at} (`attache gc`)", turn.turn_index);
+        let message = format!("the {what} of turn {} was pruned on {at} (`attache gc`)", turn.turn_index);
         return Err(Failure::new(Exit::NoInput, message).hint("a backup from before has it still").into());
     }
     let (value, text) = match what {
@@ -210,7 +209,7 @@ fn show_raw(screen: &Screen, turn: &TurnRecord, what: &str, exact: bool) -> anyh
     };
     match (value, text) {
         (Some(_), Some(text)) if exact => Ok(screen.bytes(text.as_bytes())?),
-        // A body that is no JSON has no form but its own.
+        // A body that is no JSON is printed as it is.
         (Some(Value::String(_)), Some(text)) => Ok(screen.line(text)?),
         (Some(value), _) => screen.json(value),
         (None, _) => {
@@ -236,7 +235,7 @@ fn write_page(context: &Context, file: &Path, page: &str) -> anyhow::Result<()> 
     }
 }
 
-/// Writes a file for its owner alone, because it holds mail; never over another one.
+/// Writes a file for its owner alone, because it holds mail; never overwrites a file.
 pub(super) fn write_new(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
@@ -259,7 +258,7 @@ pub(super) fn write_new(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 /// Prints lines; colours only on a terminal.
 pub fn print(screen: &Screen, lines: &[Line]) -> Result<(), Unwritten> {
     for line in lines {
-        // What a letter or a model says is never faint, so its times stay as they are.
+        // Text of letters and models is never faint, so its times stay unchanged.
         let text = |span: &Span| match span.tone {
             Tone::Faint => screen.moments(&span.text),
             _ => span.text.clone(),

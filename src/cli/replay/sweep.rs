@@ -1,13 +1,13 @@
-//! `attache replay sweep --change FILE…`: which past runs would have been told otherwise under another configuration or
-//! another text.
+//! `attache replay sweep --change FILE…`: finds past runs that would have got another context under
+//! another configuration or another text.
 
 use crate::cli::runs::instant;
 use crate::cli::table::Columns;
-use crate::cli::{Command, Context, Exit, Failure, vocabulary};
+use crate::cli::{Command, Context, Exit, Failure, name_catalog};
 use crate::config::{self, Config, ConfigErrors, Problem};
-use crate::harness::as_of::Configs;
 use crate::replay::sweep::{Change, Effect, Judgement, Sweep, is_config};
 use crate::replay::timeline::plural;
+use crate::runs::as_of::Configs;
 use crate::store::{RunFilter, RunSummary};
 use clap::{Arg, ArgAction, ArgMatches};
 use futures_util::future::BoxFuture;
@@ -15,14 +15,14 @@ use serde_json::json;
 
 pub struct SweepCommand;
 
-/// What can be changed, for a hint.
+/// Files that can be changed, for a hint.
 const CHANGES: &str = "a change is of a file such as `configs/context.json`, `personas/ID/PERSONA.md`, `personas/ID/active.md`, \
     `personas/ID/knowledge/…`, or of one that a step of configs/context.json names";
-/// A file that a configuration may be without.
+/// Path of a file that a configuration may lack.
 const PRICES: &str = "configs/prices.json";
-/// Runs that are fetched at once.
+/// Number of runs fetched at once.
 const PAGE: u32 = 500;
-/// Largest text of a change; no file that a run reads may be larger.
+/// Maximum bytes of a change's text; no file that a run reads may be larger.
 const TEXT_BYTES_MAX: u64 = 1024 * 1024;
 
 impl Command for SweepCommand {
@@ -75,8 +75,8 @@ async fn sweep(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     let changes = args.get_many::<String>("change").into_iter().flatten();
     let changes = changes.map(|typed| read(context, typed)).collect::<Result<Vec<_>, _>>()?;
     check(context, &changes)?;
-    let store = context.store_beside().await?;
-    let configs = Configs::new(context.workspace.clone(), vocabulary());
+    let store = context.shared_store().await?;
+    let configs = Configs::new(context.workspace.clone(), name_catalog());
     let sweep = Sweep::new(&store, &configs, changes);
     let (mut judged, mut offset) = (Vec::new(), 0);
     loop {
@@ -121,9 +121,10 @@ async fn sweep(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
             ]
         };
         let headings = ["ID", "QUEUED", "PERSONA", "EFFECT", "BY", "WHY"];
-        context
-            .screen
-            .table(Columns::of(&headings).spare(&["PERSONA"]), &judged.iter().map(row).collect::<Vec<_>>())?;
+        context.screen.table(
+            Columns::of(&headings).optional(&["PERSONA"]),
+            &judged.iter().map(row).collect::<Vec<_>>(),
+        )?;
     }
     let changed = all - same - unknown;
     context.screen.line(format!(
@@ -133,7 +134,7 @@ async fn sweep(context: &Context, args: &ArgMatches) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Reads one change as it was typed.
+/// Reads one change from its argument.
 fn read(context: &Context, typed: &str) -> Result<Change, Failure> {
     let (path, file) = match typed.split_once('=') {
         Some((path, file)) => (path, std::path::PathBuf::from(file)),
@@ -167,19 +168,20 @@ fn read(context: &Context, typed: &str) -> Result<Change, Failure> {
     Ok(Change { path: path.to_owned(), text: std::fs::read_to_string(&file).map_err(unreadable)? })
 }
 
-/// Refuses a change that no run could have been told: of a file that none reads, or with what `config check` would refuse.
+/// Refuses a change that no run could have read: of a file that no run reads, or with a problem
+/// that `config check` would report.
 fn check(context: &Context, changes: &[Change]) -> anyhow::Result<()> {
-    let vocabulary = vocabulary();
+    let names = name_catalog();
     let is_changed = |problem: &Problem| changes.iter().any(|change| change.path == problem.file);
-    let today = match config::load_without_secrets(&context.workspace, &vocabulary) {
+    let today = match config::load_without_secrets(&context.workspace, &names) {
         Ok(today) => today,
-        // What is wrong elsewhere is no affair of the change.
+        // Problems of unchanged files do not concern the change.
         Err(errors) => return refused(errors.problems.into_iter().filter(is_changed).collect()),
     };
     let changed = changes.iter().filter(|change| is_config(&change.path));
     let snapshot =
         changed.fold((*today.snapshot).clone(), |files, change| files.with(&change.path, &change.text));
-    let config = match config::load_snapshot(&context.workspace, &vocabulary, &snapshot) {
+    let config = match config::load_snapshot(&context.workspace, &names, &snapshot) {
         Ok(config) => config,
         Err(errors) => return refused(errors.problems),
     };
@@ -207,7 +209,8 @@ fn refused(problems: Vec<Problem>) -> anyhow::Result<()> {
     Err(failure.hint("mend the file, then sweep again").because(errors).into())
 }
 
-/// Whether a step of some profile reads the file, or a persona has it in its memory or knowledge.
+/// Reports whether a step of a profile reads the file, or a persona has it in its memory or
+/// knowledge.
 fn is_read(path: &str, configs: &[&Config]) -> bool {
     configs.iter().any(|config| {
         config.personas.iter().any(|persona| {

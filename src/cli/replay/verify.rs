@@ -1,10 +1,10 @@
-//! `attache replay verify RUN…|--all`: executes runs once more over their records and says which of them would ask
-//! something else today. Nothing is sent, started or written.
+//! `attache replay verify RUN…|--all`: repeats runs against their records and reports those that
+//! would ask something else today. Sends, starts and writes nothing.
 
 use super::runs_of;
 use crate::cli::progress;
 use crate::cli::runs::instant;
-use crate::cli::{Command, Context, Exit, vocabulary};
+use crate::cli::{Command, Context, Exit, name_catalog};
 use crate::clock::{Clock, SystemClock};
 use crate::domain::{RunId, Timestamp};
 use crate::replay::timeline::plural;
@@ -19,12 +19,12 @@ use tokio::task::JoinSet;
 
 pub struct Verify;
 
-/// Runs listed at once.
+/// Number of runs listed at once.
 const PAGE: u32 = 1000;
-/// Runs that are verified side by side: as many as there are connections to read by.
+/// Number of runs verified concurrently, equal to the number of reading connections.
 const AT_ONCE: usize = 4;
 
-/// How many runs came to what.
+/// Number of runs for each outcome.
 #[derive(Default)]
 struct Tally {
     identical: usize,
@@ -33,7 +33,7 @@ struct Tally {
     masked: usize,
     not_verifiable: usize,
     unreadable: usize,
-    thrown_away: usize,
+    pruned: usize,
     nothing_asked: usize,
 }
 
@@ -47,7 +47,7 @@ impl Tally {
             Outcome::Differs(_) => self.different += 1,
             Outcome::Masked { .. } => self.masked += 1,
             Outcome::NotVerifiable { .. } => self.not_verifiable += 1,
-            Outcome::ThrownAway { .. } => self.thrown_away += 1,
+            Outcome::Pruned { .. } => self.pruned += 1,
             Outcome::Unreadable { .. } => self.unreadable += 1,
             Outcome::NothingAsked => self.nothing_asked += 1,
         }
@@ -94,13 +94,13 @@ impl Command for Verify {
             let workspace = context.require_workspace()?;
             let clock = Arc::new(SystemClock::new());
             let store = Store::open_to_read(workspace, clock.clone()).await?;
-            let verifier = Arc::new(Verifier::new(store.clone(), workspace.to_path_buf(), vocabulary()));
-            let (mut tally, mut told, began) = (Tally::default(), Vec::new(), clock.monotonic());
+            let verifier = Arc::new(Verifier::new(store.clone(), workspace.to_path_buf(), name_catalog()));
+            let (mut tally, mut listed, began) = (Tally::default(), Vec::new(), clock.monotonic());
             match args.get_many::<String>("run") {
                 Some(named) => {
                     let runs = runs_of(&store, named, "verified").await?;
                     let bar = progress::bar(context, runs.len() as u64, "runs");
-                    verify(context, &verifier, runs, (&mut tally, &mut told), &bar).await?;
+                    verify(context, &verifier, runs, (&mut tally, &mut listed), &bar).await?;
                     bar.finish_and_clear();
                 }
                 None => {
@@ -113,14 +113,14 @@ impl Command for Verify {
                         if runs.is_empty() {
                             break;
                         }
-                        verify(context, &verifier, runs, (&mut tally, &mut told), &bar).await?;
+                        verify(context, &verifier, runs, (&mut tally, &mut listed), &bar).await?;
                     }
                     bar.finish_and_clear();
                 }
             }
             drop(verifier);
             store.close().await;
-            conclude(context, &tally, &told, (clock.monotonic() - began).as_secs_f64())?;
+            conclude(context, &tally, &listed, (clock.monotonic() - began).as_secs_f64())?;
             let falls_short = args.get_flag("strict") && tally.masked + tally.not_verifiable > 0;
             Ok(if tally.different + tally.unreadable > 0 || falls_short { Exit::Failed } else { Exit::Ok })
         })
@@ -132,12 +132,13 @@ async fn page(store: &Store, since: Option<Timestamp>, offset: u32) -> Result<Ve
     store.run_ids(&filter).await
 }
 
-/// Verifies runs side by side, and says what there is to say in their order: at once to people, under `--json` in the end.
+/// Verifies runs concurrently and prints the results in the runs' order: at once for users, at the
+/// end under `--json`.
 async fn verify(
     context: &Context,
     verifier: &Arc<Verifier>,
     runs: Vec<RunId>,
-    (tally, told): (&mut Tally, &mut Vec<Verified>),
+    (tally, listed): (&mut Tally, &mut Vec<Verified>),
     bar: &ProgressBar,
 ) -> anyhow::Result<()> {
     let mut lanes = JoinSet::new();
@@ -163,7 +164,7 @@ async fn verify(
         for (_, verified) in done {
             tally.count(&verified.outcome);
             match context.json() {
-                true => told.push(verified),
+                true => listed.push(verified),
                 false => tell(context, &verified)?,
             }
         }
@@ -171,11 +172,11 @@ async fn verify(
     })
 }
 
-/// For people only what is not as it should be.
+/// Prints only runs that differ or failed to verify.
 fn tell(context: &Context, verified: &Verified) -> anyhow::Result<()> {
     let Verified { run, state, outcome } = verified;
     let said = match outcome {
-        Outcome::Identical { .. } | Outcome::ThrownAway { .. } | Outcome::NothingAsked => return Ok(()),
+        Outcome::Identical { .. } | Outcome::Pruned { .. } | Outcome::NothingAsked => return Ok(()),
         Outcome::Differs(difference) => difference.to_string(),
         Outcome::Masked { reason } => format!("masked: cannot be verified, because {reason}"),
         Outcome::NotVerifiable { reason } => format!("not verifiable: {reason}"),
@@ -184,29 +185,21 @@ fn tell(context: &Context, verified: &Verified) -> anyhow::Result<()> {
     Ok(context.screen.line(format!("{run} ({state}): {said}"))?)
 }
 
-fn conclude(context: &Context, tally: &Tally, told: &[Verified], seconds: f64) -> anyhow::Result<()> {
-    let Tally {
-        identical,
-        requests,
-        different,
-        masked,
-        not_verifiable,
-        unreadable,
-        thrown_away,
-        nothing_asked,
-    } = tally;
-    let runs = identical + different + masked + not_verifiable + unreadable + thrown_away + nothing_asked;
+fn conclude(context: &Context, tally: &Tally, listed: &[Verified], seconds: f64) -> anyhow::Result<()> {
+    let Tally { identical, requests, different, masked, not_verifiable, unreadable, pruned, nothing_asked } =
+        tally;
+    let runs = identical + different + masked + not_verifiable + unreadable + pruned + nothing_asked;
     if context.json() {
         return context.screen.json(&json!({
             "runs": runs, "identical": identical, "requests": requests, "different": different, "masked": masked,
-            "not_verifiable": not_verifiable, "unreadable": unreadable, "thrown_away": thrown_away, "nothing_asked": nothing_asked,
-            "seconds": seconds, "verdicts": told,
+            "not_verifiable": not_verifiable, "unreadable": unreadable, "pruned": pruned, "nothing_asked": nothing_asked,
+            "seconds": seconds, "verdicts": listed,
         }));
     }
     let per_second = runs as f64 / seconds.max(0.001);
     let masked = if *masked > 0 { format!(" {masked} masked,") } else { String::new() };
     let damaged = if *unreadable > 0 { format!(" {unreadable} damaged,") } else { String::new() };
-    let gone = if *thrown_away > 0 { format!(" {thrown_away} thrown away,") } else { String::new() };
+    let gone = if *pruned > 0 { format!(" {pruned} pruned,") } else { String::new() };
     context.screen.line(format!(
         "{}: {identical} identical ({}), {different} different,{damaged}{masked} {not_verifiable} not verifiable,\
          {gone} {nothing_asked} that asked no model; {per_second:.0} runs/s",

@@ -1,9 +1,11 @@
-//! `attache schedule calendar`: the coming days, with what is due on each.
+//! `attache schedule calendar`: the coming days and the slots due on each.
 
-use super::{Desk, comes_after, count, count_arg, name_arg, state, subcommand, timing_of, zone_of};
+use super::{
+    ScheduleContext, comes_after, count, count_arg, name_arg, state, subcommand, timing_of, zone_of,
+};
 use crate::cli::{Command, Context, Exit, Failure, output};
 use crate::domain::Timestamp;
-use crate::scheduler::duty::timing::local_text;
+use crate::scheduler::schedule_file::timing::local_text;
 use crate::store::StoredResponsibility;
 use chrono::{DateTime, Datelike, Duration, NaiveDate};
 use chrono_tz::Tz;
@@ -14,12 +16,12 @@ use std::collections::BTreeMap;
 
 pub struct Calendar;
 
-/// Slots of one responsibility on one day that have a line each; more share one.
+/// Maximum slots of one responsibility on one day that have a line each; more slots share one line.
 const LINES_PER_DAY: usize = 6;
-/// Slots looked at; more are no calendar that anybody reads.
+/// Maximum number of slots computed.
 const SLOTS_MAX: usize = 1_000_000;
 
-/// What is due of one responsibility on one day, the first and the last of it.
+/// The slots of one responsibility on one day: the first, the last and their number.
 struct Entry<'a> {
     row: &'a StoredResponsibility,
     first: Timestamp,
@@ -39,10 +41,10 @@ impl Command for Calendar {
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
-            let desk = Desk::open(context).await?;
-            let rows = desk.chosen(args).await?;
+            let ctx = ScheduleContext::open(context).await?;
+            let rows = ctx.chosen(args).await?;
             let zone = zone_for(args, &rows)?;
-            let days = days(&rows, zone, desk.clock.now(), count(args, "days"))?;
+            let days = days(&rows, zone, ctx.clock.now(), count(args, "days"))?;
             if context.json() {
                 context
                     .screen
@@ -80,7 +82,7 @@ fn zone_for(args: &ArgMatches, rows: &[StoredResponsibility]) -> anyhow::Result<
     Ok(if zones.all(|zone| zone == first) { first } else { Tz::UTC })
 }
 
-/// Every day of the span, with what is due on it by time.
+/// Every day of the span with its slots, sorted by time.
 fn days(
     rows: &[StoredResponsibility],
     zone: Tz,
@@ -117,7 +119,7 @@ fn days(
     Ok(days)
 }
 
-/// Files the slots of one responsibility under their day.
+/// Adds the slots of one responsibility to their days.
 fn file<'a>(
     days: &mut BTreeMap<NaiveDate, Vec<Entry<'a>>>,
     row: &'a StoredResponsibility,

@@ -1,10 +1,10 @@
-//! `attache schedule history`: what became of past slots, the newest first.
+//! `attache schedule history`: outcomes of past slots, newest first.
 
-use super::{Desk, count, count_arg, name_arg, subcommand, zone_of};
+use super::{ScheduleContext, count, count_arg, name_arg, subcommand, zone_of};
 use crate::cli::table::Columns;
 use crate::cli::{Command, Context, Exit};
 use crate::domain::RunId;
-use crate::scheduler::duty::timing::local_text;
+use crate::scheduler::schedule_file::timing::local_text;
 use crate::store::StoredSlot;
 use chrono_tz::Tz;
 use clap::ArgMatches;
@@ -20,10 +20,10 @@ impl Command for History {
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
-            let desk = Desk::open(context).await?;
+            let ctx = ScheduleContext::open(context).await?;
             let mut slots = Vec::new();
-            for row in desk.chosen(args).await? {
-                let own = desk.store.responsibility_slots(Some(&row.id), count(args, "limit")).await?;
+            for row in ctx.chosen(args).await? {
+                let own = ctx.store.responsibility_slots(Some(&row.id), count(args, "limit")).await?;
                 slots.extend(own.into_iter().map(|slot| (zone_of(&row), slot)));
             }
             slots.sort_by_key(|(_, slot)| std::cmp::Reverse(slot.slot_at));
@@ -34,14 +34,14 @@ impl Command for History {
             }
             let lines = slots.iter().map(|(zone, slot)| line(*zone, slot));
             let headings = ["SLOT", "PERSONA", "NAME", "KIND", "BECAME", "RUN", "RUN STATE", "NOTE"];
-            let columns = Columns::of(&headings).spare(&["KIND", "PERSONA"]);
+            let columns = Columns::of(&headings).optional(&["KIND", "PERSONA"]);
             context.screen.listing(columns, &lines.collect::<Vec<_>>(), "no slot came due yet")?;
             Ok(Exit::Ok)
         })
     }
 }
 
-/// `fired`, or for instance `fired late` or `missed 7`.
+/// Formats an outcome: `fired`, `fired late` or `missed 7`.
 pub(super) fn became(slot: &StoredSlot) -> String {
     let late = if slot.is_late { " late" } else { "" };
     match slot.missed_count {

@@ -1,9 +1,9 @@
-//! `attache schedule list`: every responsibility, whether it runs and when it is due.
+//! `attache schedule list`: every responsibility with its state and its next slot.
 
-use super::{Desk, pause_reason, shown, state, subcommand, zone_of};
+use super::{ScheduleContext, pause_reason, shown, state, subcommand, zone_of};
 use crate::cli::table::Columns;
 use crate::cli::{Command, Context, Exit, output};
-use crate::scheduler::duty::timing::local_text;
+use crate::scheduler::schedule_file::timing::local_text;
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
 
@@ -15,7 +15,7 @@ impl Command for List {
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
-            let rows = Desk::open(context).await?.chosen(args).await?;
+            let rows = ScheduleContext::open(context).await?.chosen(args).await?;
             if context.json() {
                 context.screen.json(&rows.iter().map(shown).collect::<Vec<_>>())?;
                 return Ok(Exit::Ok);
@@ -32,7 +32,7 @@ impl Command for List {
                 .collect();
             let columns = Columns::of(&["NAME", "PERSONA", "WHEN", "ZONE", "STATE", "NEXT"])
                 .main("NAME")
-                .spare(&["ZONE"]);
+                .optional(&["ZONE"]);
             context.screen.listing(
                 columns,
                 &lines,

@@ -1,6 +1,7 @@
-//! `attache schedule`: what personas do by the clock; one file per subcommand.
+//! `attache schedule`: the scheduled work of personas; one file per subcommand.
 //!
-//! Every subcommand reads the files first, so that it tells what the engine will do with them, running or not.
+//! Every subcommand first brings the rows in line with the files, so that its output matches what
+//! the engine will do, running or not.
 
 mod list;
 mod show;
@@ -18,8 +19,8 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::Personas;
 use crate::domain::{PausedBy, Timestamp};
 use crate::scheduler::Scheduler;
-use crate::scheduler::duty::Offer;
-use crate::scheduler::duty::timing::{Timing, local_text};
+use crate::scheduler::schedule_file::WorkspaceNames;
+use crate::scheduler::schedule_file::timing::{Timing, local_text};
 use crate::store::{Store, StoredResponsibility};
 use crate::tools::TOOLS;
 use chrono_tz::Tz;
@@ -32,14 +33,14 @@ pub struct ScheduleCommand;
 
 /// Every subcommand, in the order of `--help`.
 static SUBCOMMANDS: &[&dyn Command] = &[
-    // What will happen.
+    // Future slots.
     &list::List,
     &show::Show,
     &next::Next,
     &calendar::Calendar,
-    // What has happened.
+    // Past slots.
     &history::History,
-    // Doing something about it.
+    // Actions.
     &run::Run,
     &pause::Pause,
     &resume::Resume,
@@ -84,23 +85,23 @@ fn count(args: &ArgMatches, long: &str) -> usize {
     args.get_one::<i64>(long).map_or(0, |count| usize::try_from(*count).unwrap_or_default())
 }
 
-/// What every subcommand needs: the rows, brought in line with the files.
-struct Desk<'a> {
+/// Data of every subcommand: the rows, brought in line with the files.
+struct ScheduleContext<'a> {
     context: &'a Context,
     store: Store,
     scheduler: Scheduler,
     clock: Arc<dyn Clock>,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> ScheduleContext<'a> {
     async fn open(context: &'a Context) -> anyhow::Result<Self> {
         context.require_workspace()?;
         let config = context.config()?;
-        let offer = Offer::of(&config, TOOLS.iter().map(|tool| tool.name()));
+        let names = WorkspaceNames::of(&config, TOOLS.iter().map(|tool| tool.name()));
         let personas: Arc<Personas> = Arc::new(config.personas);
-        let store = context.store_beside().await?;
+        let store = context.shared_store().await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let scheduler = Scheduler::new(store.clone(), personas, offer, clock.clone());
+        let scheduler = Scheduler::new(store.clone(), personas, names, clock.clone());
         match store.is_read_only() {
             true => output::remark(
                 "nothing can be written here: this is what the files said when an engine last read them",
@@ -110,7 +111,8 @@ impl<'a> Desk<'a> {
         Ok(Self { context, store, scheduler, clock })
     }
 
-    /// Responsibilities whose files exist, of one persona or of all; of one name when one is given.
+    /// Responsibilities with existing files, of one persona or of all; of one name when it is
+    /// given.
     async fn chosen(&self, args: &ArgMatches) -> anyhow::Result<Vec<StoredResponsibility>> {
         let persona = persona_of(self.context, &self.store, args).await?;
         let name = args.try_get_one::<String>("name").ok().flatten();
@@ -135,13 +137,13 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// A row as it is now.
+    /// Reloads a row.
     async fn again(&self, row: &StoredResponsibility) -> anyhow::Result<StoredResponsibility> {
         let rows = self.store.responsibilities().await?;
         Ok(rows.into_iter().find(|found| found.id == row.id).unwrap_or_else(|| row.clone()))
     }
 
-    /// The one responsibility that is named.
+    /// The responsibility that is named.
     async fn named(&self, args: &ArgMatches) -> anyhow::Result<StoredResponsibility> {
         let mut rows = self.chosen(args).await?;
         match (rows.pop(), rows.as_slice()) {
@@ -158,10 +160,11 @@ impl<'a> Desk<'a> {
     }
 }
 
-/// Names that an error lists.
+/// Maximum number of names that an error lists.
 const NAMES_SHOWN: usize = 20;
 
-/// By its name in any case, or by its file with or without folders and ending.
+/// Compares a name with the responsibility's name, ignoring case, or with its file, with or without
+/// folders and extension.
 fn is_called(row: &StoredResponsibility, name: &str) -> bool {
     let file = row.file.rsplit('/').next().unwrap_or_default();
     row.name.eq_ignore_ascii_case(name)
@@ -174,7 +177,8 @@ fn is_called(row: &StoredResponsibility, name: &str) -> bool {
         || file.strip_suffix(".md") == Some(name)
 }
 
-/// Whether slots of it come: `on`; otherwise why not. `past`: its one instant went by before it could fire.
+/// State of a responsibility: `on`, or the reason for which no slots fire. `past`: its only instant
+/// passed before it could fire.
 fn state(row: &StoredResponsibility) -> &'static str {
     match (&row.error, row.enabled, row.paused) {
         (Some(_), ..) => "unusable",
@@ -186,7 +190,7 @@ fn state(row: &StoredResponsibility) -> &'static str {
     }
 }
 
-/// Why and since when it does not run, for people.
+/// Reason and start of a pause, for users.
 fn pause_reason(row: &StoredResponsibility) -> Option<String> {
     let paused = row.paused?;
     let since = local_text(paused.at, zone_of(row));
@@ -206,12 +210,12 @@ fn timing_of(row: &StoredResponsibility) -> Option<Timing> {
     Timing::parse(&row.schedule, zone_of(row)).ok()
 }
 
-/// From when on slots of it are still to come.
+/// Instant after which slots of a responsibility are still to fire.
 fn comes_after(row: &StoredResponsibility, now: Timestamp) -> Timestamp {
     row.version.cursor_at.max(now)
 }
 
-/// What `list` and `show` have in common.
+/// JSON members that `list` and `show` share.
 fn shown(row: &StoredResponsibility) -> Map<String, Value> {
     let shown = json!({
         "id": row.id.as_str(),
@@ -237,7 +241,7 @@ fn shown(row: &StoredResponsibility) -> Map<String, Value> {
     }
 }
 
-/// One slot that will come.
+/// JSON of one future slot.
 fn upcoming(at: Timestamp, row: &StoredResponsibility) -> Value {
     json!({
         "slot_at": at.to_string(),

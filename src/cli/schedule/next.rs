@@ -1,9 +1,11 @@
-//! `attache schedule next`: the next slots, of one responsibility or of all together.
+//! `attache schedule next`: the next slots, of one responsibility or of all of them.
 
-use super::{Desk, comes_after, count, count_arg, name_arg, state, subcommand, timing_of, upcoming, zone_of};
+use super::{
+    ScheduleContext, comes_after, count, count_arg, name_arg, state, subcommand, timing_of, upcoming, zone_of,
+};
 use crate::cli::{Command, Context, Exit};
 use crate::domain::Timestamp;
-use crate::scheduler::duty::timing::local_text;
+use crate::scheduler::schedule_file::timing::local_text;
 use crate::store::StoredResponsibility;
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
@@ -18,14 +20,14 @@ impl Command for Next {
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
-            let desk = Desk::open(context).await?;
-            let (count, now) = (count(args, "count"), desk.clock.now());
-            let rows = desk.chosen(args).await?;
+            let ctx = ScheduleContext::open(context).await?;
+            let (count, now) = (count(args, "count"), ctx.clock.now());
+            let rows = ctx.chosen(args).await?;
             let mut slots: Vec<(Timestamp, &StoredResponsibility)> = Vec::new();
             for row in rows.iter().filter(|row| state(row) == "on") {
                 let Some(timing) = timing_of(row) else { continue };
                 slots.extend(timing.upcoming(comes_after(row, now), count).into_iter().map(|at| (at, row)));
-                // However many responsibilities there are, only the first slots of all are kept.
+                // With any number of responsibilities, only the first slots are kept.
                 if slots.len() > count * 16 {
                     slots.sort_by_key(|(at, _)| *at);
                     slots.truncate(count);

@@ -1,6 +1,7 @@
-//! `attache schedule pause`: nothing of a responsibility fires until it is resumed, whatever its file says meanwhile.
+//! `attache schedule pause`: no slot of a responsibility fires until it is resumed, even if its
+//! file changes meanwhile.
 
-use super::{Desk, name_arg, pause_reason, shown, subcommand};
+use super::{ScheduleContext, name_arg, pause_reason, shown, subcommand};
 use crate::cli::{Command, Context, Exit, output};
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
@@ -13,10 +14,10 @@ impl Command for Pause {
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
-            let desk = Desk::open(context).await?;
-            let row = desk.named(args).await?;
-            let is_new = desk.scheduler.pause(&row.id).await?;
-            let row = desk.again(&row).await?;
+            let ctx = ScheduleContext::open(context).await?;
+            let row = ctx.named(args).await?;
+            let is_new = ctx.scheduler.pause(&row.id).await?;
+            let row = ctx.again(&row).await?;
             if context.json() {
                 context.screen.json(&shown(&row))?;
             } else {

@@ -1,8 +1,8 @@
-//! `attache schedule resume`: a paused responsibility fires again, from now on.
+//! `attache schedule resume`: the slots of a paused responsibility fire again, from now on.
 
-use super::{Desk, name_arg, shown, state, subcommand, zone_of};
+use super::{ScheduleContext, name_arg, shown, state, subcommand, zone_of};
 use crate::cli::{Command, Context, Exit, Failure, output};
-use crate::scheduler::duty::timing::local_text;
+use crate::scheduler::schedule_file::timing::local_text;
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
 
@@ -15,10 +15,10 @@ impl Command for Resume {
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
-            let desk = Desk::open(context).await?;
-            let before = desk.named(args).await?;
-            let resumed = desk.scheduler.resume(&before).await?;
-            let row = desk.again(&before).await?;
+            let ctx = ScheduleContext::open(context).await?;
+            let before = ctx.named(args).await?;
+            let resumed = ctx.scheduler.resume(&before).await?;
+            let row = ctx.again(&before).await?;
             if !resumed && row.paused.is_some() {
                 let message = format!("`{}` changed at this very moment", row.name);
                 return Err(Failure::new(Exit::TryAgain, message).hint("try again").into());

@@ -1,6 +1,6 @@
-//! `attache schedule run`: starts a responsibility now; its schedule does not notice.
+//! `attache schedule run`: starts a responsibility now; its schedule stays unchanged.
 
-use super::{Desk, name_arg, subcommand};
+use super::{ScheduleContext, name_arg, subcommand};
 use crate::cli::{Command, Context, Exit, Failure, output};
 use crate::scheduler::StartError;
 use clap::ArgMatches;
@@ -16,9 +16,9 @@ impl Command for Run {
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
             context.store_of_engine().await?;
-            let desk = Desk::open(context).await?;
-            let row = desk.named(args).await?;
-            let run = desk.scheduler.start(&row).await.map_err(|error| match error {
+            let ctx = ScheduleContext::open(context).await?;
+            let row = ctx.named(args).await?;
+            let run = ctx.scheduler.start(&row).await.map_err(|error| match error {
                 StartError::Store(error) => anyhow::Error::from(error),
                 other => {
                     let message = format!("`{}` cannot be started", row.name);

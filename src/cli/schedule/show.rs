@@ -1,11 +1,14 @@
-//! `attache schedule show`: everything that is in force for one responsibility, what comes next and what came last.
+//! `attache schedule show`: the options in force of one responsibility, its next slots and its last
+//! ones.
 
 use super::history::{became, past};
-use super::{Desk, comes_after, name_arg, pause_reason, shown, state, subcommand, timing_of, zone_of};
+use super::{
+    ScheduleContext, comes_after, name_arg, pause_reason, shown, state, subcommand, timing_of, zone_of,
+};
 use crate::cli::{Command, Context, Exit, output};
 use crate::config::{dollars, spell};
 use crate::domain::{Address, DeliverTo, RunId, ThreadId, Timestamp};
-use crate::scheduler::duty::timing::local_text;
+use crate::scheduler::schedule_file::timing::local_text;
 use crate::store::{StoredResponsibility, StoredSlot};
 use clap::ArgMatches;
 use futures_util::future::BoxFuture;
@@ -13,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 pub struct Show;
 
-/// Slots shown, to come and past.
+/// Maximum number of slots shown, future and past.
 const SLOTS_SHOWN: usize = 5;
 
 impl Command for Show {
@@ -22,11 +25,11 @@ impl Command for Show {
     }
     fn run<'a>(&'a self, context: &'a Context, args: &'a ArgMatches) -> BoxFuture<'a, anyhow::Result<Exit>> {
         Box::pin(async move {
-            let desk = Desk::open(context).await?;
-            let row = desk.named(args).await?;
-            let last = desk.store.responsibility_slots(Some(&row.id), SLOTS_SHOWN).await?;
+            let ctx = ScheduleContext::open(context).await?;
+            let row = ctx.named(args).await?;
+            let last = ctx.store.responsibility_slots(Some(&row.id), SLOTS_SHOWN).await?;
             let next = match (state(&row), timing_of(&row)) {
-                ("on", Some(timing)) => timing.upcoming(comes_after(&row, desk.clock.now()), SLOTS_SHOWN),
+                ("on", Some(timing)) => timing.upcoming(comes_after(&row, ctx.clock.now()), SLOTS_SHOWN),
                 _ => Vec::new(),
             };
             if context.json() {
@@ -46,7 +49,7 @@ impl Command for Show {
 
 fn whole(row: &StoredResponsibility, next: &[Timestamp], last: &[StoredSlot]) -> Map<String, Value> {
     let mut whole = shown(row);
-    let (slots, runs) = (&row.slot_terms, &row.run_terms);
+    let (slots, runs) = (&row.slot_options, &row.run_options);
     let deliver_to = match &runs.deliver_to {
         DeliverTo::Owners => json!("mail"),
         DeliverTo::People(people) => {
@@ -56,7 +59,7 @@ fn whole(row: &StoredResponsibility, next: &[Timestamp], last: &[StoredSlot]) ->
         DeliverTo::Store => json!("store"),
     };
     let schema: Option<Value> = row.output_schema.as_deref().and_then(|text| serde_json::from_str(text).ok());
-    let terms = [
+    let options = [
         ("catch_up", json!(slots.catch_up.as_str())),
         ("catch_up_window", json!(spell(slots.catch_up_window))),
         ("overlap", json!(slots.overlap.as_str())),
@@ -76,7 +79,7 @@ fn whole(row: &StoredResponsibility, next: &[Timestamp], last: &[StoredSlot]) ->
         ("last", Value::from_iter(last.iter().map(past))),
         ("prompt", json!(row.prompt)),
     ];
-    whole.extend(terms.map(|(key, value)| (key.to_owned(), value)));
+    whole.extend(options.map(|(key, value)| (key.to_owned(), value)));
     whole
 }
 
@@ -86,7 +89,7 @@ fn fields(
     last: &[StoredSlot],
 ) -> Vec<(&'static str, String)> {
     let zone = zone_of(row);
-    let (slots, runs) = (&row.slot_terms, &row.run_terms);
+    let (slots, runs) = (&row.slot_options, &row.run_options);
     let inherited = || "as its persona's".to_owned();
     let state = match pause_reason(row) {
         Some(reason) => format!("paused {reason}"),

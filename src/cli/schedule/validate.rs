@@ -1,13 +1,14 @@
-//! `attache schedule validate`: reads one responsibility file as the engine would, wherever it lies, and touches nothing.
+//! `attache schedule validate`: reads one responsibility file as the engine would, from any path,
+//! and changes nothing.
 
 use super::subcommand;
 use crate::cli::{Command, Context, Exit, Failure, output};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Persona};
 use crate::domain::{DeliverTo, PersonaId};
-use crate::scheduler::duty::file::FILE_BYTES_MAX;
-use crate::scheduler::duty::{Offer, Responsibility};
 use crate::scheduler::examine;
+use crate::scheduler::schedule_file::file::FILE_BYTES_MAX;
+use crate::scheduler::schedule_file::{Responsibility, WorkspaceNames};
 use crate::tools::TOOLS;
 use anyhow::Context as _;
 use clap::{Arg, ArgMatches, value_parser};
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 pub struct Validate;
 
-/// Slots shown.
+/// Number of slots shown.
 const SLOTS_SHOWN: usize = 5;
 
 impl Command for Validate {
@@ -39,11 +40,11 @@ impl Command for Validate {
                 Failure::new(Exit::NoInput, format!("`{}` cannot be read", file.display())).because(error)
             })?;
             let persona = owner(context, &config, args, file)?;
-            let offer = Offer::of(&config, TOOLS.iter().map(|tool| tool.name()));
+            let names = WorkspaceNames::of(&config, TOOLS.iter().map(|tool| tool.name()));
             let bad = |problem: String| Failure::new(Exit::BadData, format!("{}: {problem}", file.display()));
-            let found = examine(persona, &offer, &content).map_err(bad)?;
-            if let DeliverTo::Thread(thread) = &found.run_terms.deliver_to {
-                let store = context.store_beside().await?;
+            let found = examine(persona, &names, &content).map_err(bad)?;
+            if let DeliverTo::Thread(thread) = &found.run_options.deliver_to {
+                let store = context.shared_store().await?;
                 if !store.persona(&persona.id).has_thread(thread).await? {
                     let line = found.deliver_to_line;
                     let problem =
@@ -58,7 +59,7 @@ impl Command for Validate {
 
 fn read(file: &Path) -> std::io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    // One byte more than is allowed lets the parser say that it is too large.
+    // One byte more than permitted, so that the parser reports that the file is too large.
     let most = FILE_BYTES_MAX as u64 + 1;
     match file.to_str() {
         Some("-") => std::io::stdin().lock().take(most).read_to_end(&mut content)?,
@@ -67,7 +68,7 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Whose file it is: as named, or by the folder in which it lies, or the only persona.
+/// Persona of the file: the named one, or the one in whose folder the file is, or the only persona.
 fn owner<'a>(
     context: &Context,
     config: &'a Config,
@@ -110,7 +111,7 @@ fn tell(context: &Context, file: &Path, persona: &Persona, found: &Responsibilit
             "file": file,
             "persona": persona.id.as_str(),
             "name": found.name,
-            "schedule": found.timing.spelled(),
+            "schedule": found.timing.formatted(),
             "timezone": found.timezone.name(),
             "enabled": found.enabled,
             "next": next,
@@ -120,7 +121,7 @@ fn tell(context: &Context, file: &Path, persona: &Persona, found: &Responsibilit
     let mut fields = vec![
         ("name", found.name.clone()),
         ("persona", persona.id.to_string()),
-        ("when", format!("{} ({})", found.timing.spelled(), found.timezone.name())),
+        ("when", format!("{} ({})", found.timing.formatted(), found.timezone.name())),
     ];
     fields.extend(next.iter().map(|slot| ("next", slot.clone())));
     context.screen.fields(&fields)?;

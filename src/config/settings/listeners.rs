@@ -1,4 +1,4 @@
-//! Sockets that take mail, and who may submit there.
+//! Sockets that accept mail, and the users that may submit there.
 
 use crate::domain::{Address, Network};
 use secrecy::SecretString;
@@ -6,12 +6,12 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Which protocol a listener speaks.
+/// Protocol of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ListenerKind {
     #[default]
     Smtp,
-    /// RFC 2033, for a mail server in front of us.
+    /// LMTP (RFC 2033), for a mail server in front of us.
     Lmtp,
 }
 
@@ -29,9 +29,10 @@ pub struct SmtpListener {
     pub kind: ListenerKind,
     pub address: ListenAddress,
     pub tls: ListenerTls,
-    /// AUTH is offered, under TLS, to [`Submitter`]s.
+    /// `true`: offers AUTH, under TLS, to [`Submitter`]s.
     pub auth: bool,
-    /// Who may connect, and must say by the PROXY protocol for whom; empty: clients connect themselves.
+    /// Proxies that may connect and must name the client by the PROXY protocol; empty: clients
+    /// connect directly.
     pub proxy_protocol: Vec<Network>,
 }
 
@@ -39,7 +40,7 @@ pub struct SmtpListener {
 pub enum ListenAddress {
     Tcp(SocketAddr),
     Unix {
-        /// Absolute.
+        /// Absolute path.
         path: PathBuf,
         /// Permission bits of the socket file.
         mode: u32,
@@ -72,19 +73,19 @@ impl ListenerTls {
     }
 }
 
-/// PEM files, absolute paths.
+/// Absolute paths of PEM files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Our certificate first, then those that vouch for it.
+    /// The certificate first, then its intermediate certificates.
     pub certificate: PathBuf,
     pub key: PathBuf,
 }
 
-/// An owner who may log in with AUTH.
+/// An owner that may log in with AUTH.
 #[derive(Debug, Clone)]
 pub struct Submitter {
     pub user: String,
-    /// One of the owners; what the user's letters are submitted by.
+    /// One of the owners, on whose behalf the user's letters are submitted.
     pub address: Address,
     pub password: SecretString,
 }

@@ -1,4 +1,4 @@
-//! Who lives here: personas as meant, and those that cannot work.
+//! Resolved personas, and those out of service.
 
 use super::ModelChoice;
 use crate::config::budgets::PersonaBudget;
@@ -7,16 +7,16 @@ use crate::domain::{Address, PersonaId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// What becomes of the model's final text.
+/// Handling of the model's final text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyMode {
-    /// It is mailed into the thread, unless the run already replied there.
+    /// Mails it into the thread, unless the run already replied there.
     Final,
     /// Only `send_email` sends.
     ToolOnly,
 }
 
-/// A folder below `personas/`.
+/// A resolved persona: a folder below `personas/`.
 #[derive(Debug, Clone)]
 pub struct Persona {
     pub id: PersonaId,
@@ -25,45 +25,45 @@ pub struct Persona {
     pub address: Address,
     pub aliases: Vec<Address>,
     pub reply: ReplyMode,
-    /// Overrides of `configs/inference.json`.
+    /// Provider instead of the one in `configs/inference.json`.
     pub provider: Option<String>,
     pub model: Option<String>,
     pub fallback: Option<Vec<ModelChoice>>,
-    /// Names of the tools it may use; `None` is all.
+    /// Names of the tools that it may use; `None` means all.
     pub tools: Option<Vec<String>>,
-    /// Zone of its dates and of responsibilities that name none.
+    /// Time zone of its dates and of responsibilities without a zone.
     pub timezone: chrono_tz::Tz,
-    /// What it may cost, where it says something itself.
+    /// Its own bounds, where it has any.
     pub budget: PersonaBudget,
     /// Absolute path of its folder.
     pub folder: PathBuf,
 }
 
-/// All personas, found by id or by address. No two share an address.
+/// All personas, indexed by id and by address. No two share an address.
 #[derive(Debug, Clone, Default)]
 pub struct Personas {
     by_id: BTreeMap<PersonaId, Persona>,
     by_address: BTreeMap<String, PersonaId>,
     out_of_service: Vec<OutOfService>,
-    /// What those that are out of service may be addressed by, as [`Address::key`] has it.
+    /// Addresses of personas that are out of service, as [`Address::key`] formats them.
     held: BTreeSet<String>,
-    /// The mail domain, while an address that nobody has may be one of theirs.
+    /// The mail domain, while any unknown address in it may belong to a persona out of service.
     held_domain: Option<String>,
 }
 
-/// A folder below `personas/` whose persona cannot work, because what is said of it is wrong.
+/// A folder below `personas/` whose persona is out of service, because its file is faulty.
 #[derive(Debug, Clone)]
 pub struct OutOfService {
-    /// Name of the folder; an id, unless that is what is wrong.
+    /// Name of the folder; an id, unless the name itself is faulty.
     pub name: String,
     pub problems: Vec<Problem>,
-    /// By which letters may mean it.
+    /// Addresses by which letters may mean it.
     pub addresses: Vec<Address>,
-    /// Its file could be read so far that it has no other addresses.
+    /// `true`: its file could be read, so that it has no other addresses.
     pub is_known: bool,
 }
 
-/// Two personas claim one address.
+/// Error of two personas with one address.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
     "`{address}` belongs to persona `{first}` and to persona `{second}`: give one of them another address"
@@ -75,7 +75,7 @@ pub struct SharedAddress {
 }
 
 impl Persona {
-    /// Its own address, then its aliases.
+    /// Its primary address, then its aliases.
     pub fn addresses(&self) -> impl Iterator<Item = &Address> {
         std::iter::once(&self.address).chain(&self.aliases)
     }
@@ -98,7 +98,7 @@ impl Personas {
         }
         Ok(all)
     }
-    /// The same beside personas that cannot work; `mail_domain` is where an address without a domain lives.
+    /// Adds personas that are out of service; `mail_domain` completes addresses without a domain.
     #[must_use]
     pub fn without(mut self, out_of_service: Vec<OutOfService>, mail_domain: &str) -> Self {
         self.held = out_of_service.iter().flat_map(|out| &out.addresses).map(Address::key).collect();
@@ -107,11 +107,11 @@ impl Personas {
         self.out_of_service = out_of_service;
         self
     }
-    /// Those that cannot work.
+    /// Personas that are out of service.
     pub fn out_of_service(&self) -> &[OutOfService] {
         &self.out_of_service
     }
-    /// Whether letters to an address that reaches nobody may be meant for a persona that is out of service.
+    /// Reports whether an address without a persona may belong to a persona that is out of service.
     pub fn may_be_out_of_service(&self, address: &Address) -> bool {
         let untagged = || format!("{}@{}", address.base_local(), address.domain());
         let is_named = self.held.contains(&address.key()) || self.held.contains(&untagged());
@@ -123,13 +123,13 @@ impl Personas {
     pub fn iter(&self) -> impl Iterator<Item = &Persona> {
         self.by_id.values()
     }
-    /// The persona that an address reaches: its own, an alias, or either with a `+tag`.
+    /// The persona that has an address: its primary one, an alias, or either with a `+tag`.
     pub fn by_address(&self, address: &Address) -> Option<&Persona> {
         let exact = self.by_address.get(&address.key());
         let untagged = || self.by_address.get(&format!("{}@{}", address.base_local(), address.domain()));
         exact.or_else(untagged).and_then(|id| self.by_id.get(id))
     }
-    /// Whether some persona lives in that domain (lower case).
+    /// Reports whether a persona has an address in that domain (lower case).
     pub fn has_domain(&self, domain: &str) -> bool {
         self.by_address.keys().any(|key| key.rsplit_once('@').is_some_and(|(_, d)| d == domain))
     }

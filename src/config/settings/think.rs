@@ -1,9 +1,9 @@
-//! Whether a model thinks before it answers.
+//! Thinking of a model before it answers.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a model is asked to do before it answers. Levels are for models that have levels.
+/// Request to think before the answer. Levels are for models that have levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Think {
@@ -15,7 +15,7 @@ pub enum Think {
 }
 
 impl Think {
-    /// The level, in the words that vendors share; `None` for plain on and off.
+    /// The level in the vendors' common words; `None` for plain on and off.
     pub fn level(self) -> Option<&'static str> {
         match self {
             Think::Off | Think::On => None,

@@ -1,4 +1,4 @@
-//! What a letter says about itself, as far as anything can be proven about it.
+//! The sender that a letter claims, as far as it can be verified.
 
 use super::from;
 use crate::domain::{Address, Coverage, Timestamp};
@@ -6,22 +6,24 @@ use crate::mime::Header;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A letter dated further from its arrival proves nothing: somebody may have kept it (attack ID11).
+/// Maximum distance between a letter's `Date` and its arrival: an older letter may be a replay and
+/// proves nothing (attack ID11).
 pub const DATE_SKEW_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// A letter before it is verified.
+/// A letter before its verification.
 pub struct Claim<'a> {
-    /// The one strict address of the one `From` field.
+    /// The only address of the only `From` field, parsed strictly.
     pub from: Address,
-    /// `Date`, if it can be read.
+    /// `Date`, if it can be parsed.
     pub date: Option<Timestamp>,
-    /// When the letter reached us, or the mailbox that it was fetched from.
+    /// Arrival at this engine, or at the mailbox from which the letter was fetched.
     pub arrived: Timestamp,
     pub header: Header<'a>,
 }
 
 impl<'a> Claim<'a> {
-    /// `None` when the header names nobody, more than one, or somebody in a way that two readers may read differently.
+    /// Reads the header. `None` when `From` names no sender, more than one, or one that two readers
+    /// may parse differently.
     pub fn read(
         bytes: &'a [u8],
         parsed: Option<&Address>,
@@ -34,7 +36,7 @@ impl<'a> Claim<'a> {
             let (first, second) = (values.next()?, values.next());
             second.is_none().then(|| from::only_address(first)).flatten()?
         };
-        // What the persona answers to must be what is verified here.
+        // The persona must answer the address that is verified here.
         (Some(&from) == parsed).then_some(Self { from, date, arrived, header })
     }
 
@@ -42,19 +44,20 @@ impl<'a> Claim<'a> {
         self.header.has(name)
     }
 
-    /// Whether another reader, who found fields of these names, has read the same header.
+    /// Reports whether another parser, which found fields of these names, read the same header.
     pub fn is_read_as(&self, names: &[&[u8]]) -> bool {
-        // A name with a blank behind it (RFC 5322 section 4.5) is a field to us and covered by nobody's signature.
+        // A name followed by a blank (RFC 5322 section 4.5) is a field to us, and no signature
+        // covers it.
         let same = |((own, _), name): ((&str, _), &&[u8])| own.as_bytes().eq_ignore_ascii_case(name);
         self.header.fields().count() == names.len() && self.header.fields().zip(names).all(same)
     }
 
-    /// Whether an instant is near enough to the arrival to be of this sending.
+    /// Reports whether an instant is near enough to the arrival to belong to this sending.
     pub fn is_fresh(&self, instant: Timestamp) -> bool {
         self.arrived.since(instant).max(instant.since(self.arrived)) <= DATE_SKEW_MAX
     }
 
-    /// How often each field is there.
+    /// Number of occurrences of each field.
     fn present(&self) -> BTreeMap<&str, usize> {
         let mut present = BTreeMap::new();
         for (name, _) in self.header.fields() {
@@ -63,8 +66,8 @@ impl<'a> Claim<'a> {
         present
     }
 
-    /// Which fields a signature that covers these (`h=`) speaks for. One that occurs more often than it is signed may have
-    /// been put in front by anybody; one that is absent says nothing, and there is nothing to cover.
+    /// Coverage by a signature of these fields (`h=`). A field that occurs more often than it is
+    /// signed may have been prepended by any server; an absent field needs no coverage.
     pub fn coverage(&self, covered: &[String]) -> Coverage {
         let present = self.present();
         let is_whole = |name: &str| present.get(name).is_none_or(|found| *found <= times(covered, name));
@@ -72,13 +75,15 @@ impl<'a> Claim<'a> {
             to: is_whole("to"),
             cc: is_whole("cc"),
             reply_to: is_whole("reply-to"),
-            // A letter is found in its conversation by its own id as well as by those that it mentions.
+            // A letter is assigned to its thread by its own id as well as by those that it
+            // references.
             threading: ["message-id", "in-reply-to", "references"].into_iter().all(is_whole),
         }
     }
 
-    /// Why a signature that covers these fields (`h=`, any case) and was made at `made` (`t=`, seconds since the epoch,
-    /// 0 when absent) proves nothing about the letter as it is read here; `None` when it does.
+    /// Gap of a signature of these fields (`h=`, any case) made at `made` (`t=`, seconds since the
+    /// epoch, 0 when absent) by which it proves nothing about the letter as parsed here; `None`
+    /// when it counts.
     pub fn uncovered(&self, covered: &[String], made: u64) -> Option<Gap> {
         let times = |name: &str| times(covered, name);
         let present = self.present();
@@ -86,11 +91,12 @@ impl<'a> Claim<'a> {
         if times("from") == 0 {
             return Some(Gap::FromUnsigned);
         }
-        // What a reader takes for the sender's words must be signed if it is there at all.
+        // A subject, which a reader takes for the sender's words, must be signed if it is present.
         if found("subject") > 0 && times("subject") == 0 {
             return Some(Gap::FieldAdded);
         }
-        // A second field of a kind that may occur once: readers differ in which one counts (RFC 6376 section 8.15).
+        // A second field of a kind that may occur once: readers differ in which one they use (RFC
+        // 6376 section 8.15).
         if ONCE.iter().any(|name| found(name) > 1 && found(name) > times(name)) {
             return Some(Gap::FieldAdded);
         }
@@ -104,7 +110,7 @@ impl<'a> Claim<'a> {
     }
 }
 
-/// How often `h=` names a field.
+/// Number of times that `h=` names a field.
 fn times(covered: &[String], name: &str) -> usize {
     covered.iter().filter(|field| field.trim().eq_ignore_ascii_case(name)).count()
 }
@@ -127,7 +133,7 @@ const ONCE: [&str; 14] = [
     "list-id",
 ];
 
-/// Why a good signature does not count.
+/// Gap of a valid signature, by which it does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gap {
     FromUnsigned,

@@ -1,7 +1,7 @@
-//! Questions to name servers, each bounded in time, answers cached as long as they live.
+//! DNS queries, each with a timeout; answers are cached for their TTL.
 //!
-//! One answer is told from another only as far as verification must: there are records, there are none, or nobody
-//! could say.
+//! Answers are told apart only as far as verification needs it: there are records, there are none,
+//! or the query failed.
 
 use crate::config::ResolverSettings;
 use mail_auth::MessageAuthenticator;
@@ -13,27 +13,27 @@ use mail_auth::hickory_resolver::proto::rr::{Name, RData, RecordType};
 use mail_auth::hickory_resolver::system_conf::read_system_conf;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Answers that are kept; each is a few hundred bytes.
+/// Maximum cached answers; each has a few hundred bytes.
 const CACHE_ENTRIES: u64 = 8192;
-/// Questions under way to one server. Every letter in work may have one.
+/// Maximum concurrent queries to one server. Every letter in work may have one.
 const QUESTIONS_AT_ONCE_MAX: usize = 2048;
 
-/// Why a question was not answered with records.
+/// Error of a query without records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoAnswer {
     /// No such name, or no record of that type (RFC 2308).
     NoRecords,
-    /// No server answered, or one said that it cannot.
+    /// Timeout of all servers, or a server reported a failure.
     Temporary,
 }
 
-/// A stub resolver and the checks that the library makes with it.
+/// A stub resolver, and the library's checks that use it.
 #[derive(Clone)]
 pub struct Resolver {
     pub(super) authenticator: MessageAuthenticator,
 }
 
-/// No resolver can be made of these settings.
+/// Error of settings from which no resolver can be built.
 #[derive(Debug, thiserror::Error)]
 #[error("the name resolver cannot be set up")]
 pub struct ResolverError(#[source] NetError);
@@ -48,7 +48,7 @@ impl Resolver {
         options.attempts = 1;
         options.cache_size = CACHE_ENTRIES;
         options.max_active_requests = QUESTIONS_AT_ONCE_MAX;
-        // What `/etc/hosts` says of a name is no evidence about mail.
+        // An entry in `/etc/hosts` is no evidence about mail.
         options.use_hosts_file = ResolveHosts::Never;
         if !settings.servers.is_empty() {
             options.server_ordering_strategy = ServerOrderingStrategy::UserProvidedOrder;
@@ -57,7 +57,7 @@ impl Resolver {
         Ok(Self { authenticator })
     }
 
-    /// Each record with its character strings joined (RFC 7208 section 3.3).
+    /// TXT records, each with its character strings joined (RFC 7208 section 3.3).
     pub async fn txt(&self, name: &str) -> Result<Vec<Vec<u8>>, NoAnswer> {
         let text = |data: &RData| match data {
             RData::TXT(txt) => Some(txt.txt_data.iter().flat_map(|part| part.iter().copied()).collect()),
@@ -86,7 +86,7 @@ impl Resolver {
         self.ask(name, RecordType::MX, host).await
     }
 
-    /// Names that an address claims to have, in lower case.
+    /// Names in the PTR records of an address, in lower case.
     pub async fn pointers(&self, address: IpAddr) -> Result<Vec<String>, NoAnswer> {
         let host = |data: &RData| match data {
             RData::PTR(name) => bare(name),
@@ -101,7 +101,8 @@ impl Resolver {
         kind: RecordType,
         read: impl Fn(&RData) -> Option<T>,
     ) -> Result<Vec<T>, NoAnswer> {
-        // Labels as octets: a macro of SPF may put anything into a name. What cannot be asked for does not exist.
+        // Labels as octets: a macro of SPF may put any octet into a name. A name that cannot be
+        // queried does not exist.
         let labels = name.strip_suffix('.').unwrap_or(name).split('.').map(str::as_bytes);
         let name = Name::from_labels(labels).map_err(|_| NoAnswer::NoRecords)?;
         self.ask_name(name, kind, read).await
@@ -113,7 +114,7 @@ impl Resolver {
         kind: RecordType,
         read: impl Fn(&RData) -> Option<T>,
     ) -> Result<Vec<T>, NoAnswer> {
-        // Never relative: a search list would ask about names of the operator's own domain.
+        // Never relative: a search list would query names in the operator's own domain.
         name.set_fqdn(true);
         match self.authenticator.resolver().lookup(name, kind).await {
             Ok(lookup) => {
@@ -126,8 +127,9 @@ impl Resolver {
     }
 }
 
-/// A host name as text, in lower case, without its final dot; `None` when a label could not be told from two, or from
-/// another. Octets stand for themselves: SPF allows any visible character (RFC 7208 section 7.1).
+/// A host name as text, in lower case, without its final dot; `None` for a label with a dot or
+/// without UTF-8, which would be ambiguous as text. Octets stand for themselves: SPF permits any
+/// visible character (RFC 7208 section 7.1).
 fn bare(name: &Name) -> Option<String> {
     let label = |label: &[u8]| {
         std::str::from_utf8(label).ok().filter(|text| !text.contains('.')).map(str::to_ascii_lowercase)
@@ -147,7 +149,8 @@ fn of_servers(servers: &[SocketAddr]) -> ResolverConfig {
     ResolverConfig::from_parts(None, Vec::new(), servers.collect())
 }
 
-/// The system's servers; without a readable list the one on this machine, as `resolv.conf(5)` has it.
+/// The system's name servers; without a readable list, the server on this machine
+/// (`resolv.conf(5)`).
 fn system() -> (ResolverConfig, ResolverOpts) {
     match read_system_conf() {
         Ok((config, options)) => {

@@ -1,18 +1,20 @@
-//! The one address that a letter is from, read strictly (RFC 5322 section 3.6.2, and much less).
+//! Strict parser for the only sender address of a letter (a small subset of RFC 5322 section
+//! 3.6.2).
 //!
-//! A reader that forgives shows people one sender while the check has seen another. What this one does not
-//! understand is nobody's: no comments, no groups, no routes, no second mailbox, nothing but ASCII in the address.
+//! A lenient parser shows users one sender while the verification has checked another. Everything
+//! beyond this subset is refused: no comments, no groups, no routes, no second mailbox, only ASCII
+//! in the address.
 
 use crate::domain::Address;
 
-/// The address of a `From` field's value; `None` unless there is exactly one, plainly written.
+/// The address of a `From` field's value; `None` unless there is exactly one in plain syntax.
 pub fn only_address(value: &[u8]) -> Option<Address> {
     let mut unfolded = Vec::with_capacity(value.len());
     for &byte in value {
         match byte {
             b'\r' | b'\n' => {}
             b'\t' => unfolded.push(b' '),
-            // Control characters are where two readers part.
+            // Parsers differ in control characters.
             0..=31 | 127 => return None,
             _ => unfolded.push(byte),
         }
@@ -24,7 +26,7 @@ pub fn only_address(value: &[u8]) -> Option<Address> {
     }
 }
 
-/// What follows the `<` that ends the display name; `None` when there is no display name.
+/// The text after the `<` that ends the display name; `None` without a display name.
 fn after_display_name(value: &[u8]) -> Option<&[u8]> {
     let mut is_quoted = false;
     let mut at = 0;
@@ -33,7 +35,7 @@ fn after_display_name(value: &[u8]) -> Option<&[u8]> {
             (b'\\', true) => at += 1,
             (b'"', _) => is_quoted = !is_quoted,
             (b'<', false) => return Some(&value[at + 1..]),
-            // Specials mean something outside quotes: a comment, a group, another mailbox, another address.
+            // Unquoted specials begin a comment, a group, a further mailbox or another address.
             (b'(' | b')' | b'[' | b']' | b':' | b';' | b'@' | b'\\' | b',' | b'>', false) => return None,
             _ => {}
         }
@@ -45,7 +47,8 @@ fn after_display_name(value: &[u8]) -> Option<&[u8]> {
 fn addr_spec(text: &[u8]) -> Option<Address> {
     let text = std::str::from_utf8(text).ok()?;
     let address = Address::parse(text).ok()?;
-    // Legal atoms, and yet what encoded words are made of (RFC 2047): one reader decodes what another keeps.
+    // Legal atoms, but also the marks of encoded words (RFC 2047): some parsers decode them, others
+    // do not.
     (!address.local().contains("=?") && !address.local().contains("?=")).then_some(address)
 }
 
@@ -65,9 +68,9 @@ mod tests {
             "Ol\u{17c}a <olga@home.test>".as_bytes(),
             b"Olga\r\n <olga@home.test>",
         ];
-        for spelling in spellings {
-            let found = only_address(spelling).map(|address| address.key());
-            assert_eq!(found.as_deref(), Some("olga@home.test"), "{}", String::from_utf8_lossy(spelling));
+        for formatted in spellings {
+            let found = only_address(formatted).map(|address| address.key());
+            assert_eq!(found.as_deref(), Some("olga@home.test"), "{}", String::from_utf8_lossy(formatted));
         }
     }
 

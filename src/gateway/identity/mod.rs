@@ -1,7 +1,8 @@
-//! Who is it really: what a letter's sender can prove.
+//! Verification of senders: the evidence that a letter gives for its `From`.
 //!
-//! A letter that brings nothing to verify costs no question: no client address from outside, no signature, no trusted
-//! relay. Everything else is bounded in questions, in time per question, and in time altogether.
+//! A letter without anything to verify costs no DNS query: no public client address, no signature,
+//! no trusted relay. Every other letter has a bound on queries, a timeout per query, and a total
+//! timeout.
 
 mod claim;
 pub mod dns;
@@ -10,7 +11,7 @@ mod policy;
 mod records;
 mod relays;
 mod results;
-mod sealers;
+mod arc_signers;
 mod signatures;
 pub mod spf;
 mod tags;
@@ -28,30 +29,30 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use trust::{Evidence, Standing};
+use trust::{Evidence, SenderRelation};
 
-/// Longest verification of one letter, all questions together.
+/// Timeout of the verification of one letter, all queries together.
 const VERIFICATION_MAX: Duration = Duration::from_secs(10);
 
-/// Asks the world who sent a letter.
+/// Verifies the senders of letters, by DNS queries where needed.
 pub struct Verifier {
     settings: Authentication,
     access: Access,
     owners: Vec<Address>,
-    /// The name under which our results are written down.
+    /// The authserv-id in our results.
     authserv_id: String,
     resolver: Resolver,
     clock: Arc<dyn Clock>,
     stopping: CancellationToken,
 }
 
-/// The engine stops, and whatever was not answered yet is not waited for.
+/// Error of a verification that the engine's stop interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the engine stops")]
 pub struct Stopping;
 
 impl Verifier {
-    /// Errors: the resolver cannot be built of the settings.
+    /// Errors: the resolver cannot be built from the settings.
     pub fn new(config: &Config, clock: Arc<dyn Clock>) -> Result<Self, dns::ResolverError> {
         let settings = config.security.authentication.clone();
         Ok(Self {
@@ -65,13 +66,13 @@ impl Verifier {
         })
     }
 
-    /// Lets every verification under way end now, and all later ones at once if they would have to ask.
+    /// Interrupts every verification under way, and all later ones that need a query.
     pub fn stop(&self) {
         self.stopping.cancel();
     }
 
-    /// `email` is `None` for bytes that are none. Never fails but when the engine stops: what cannot be proven is
-    /// [`Identity::unverified`].
+    /// Verifies one letter. `email` is `None` for bytes that are no letter. Fails only when the
+    /// engine stops: without proof the result is [`Identity::unverified`].
     pub async fn identify(
         &self,
         envelope: &Envelope,
@@ -85,33 +86,33 @@ impl Verifier {
         let Some(claim) = Claim::read(bytes, sender.as_ref(), date, arrived) else {
             return Ok(Identity::unverified("not from exactly one plainly written address"));
         };
-        let standing = Standing {
+        let relation = SenderRelation {
             is_owner: self.owners.iter().any(|owner| owner.key() == claim.from.key()),
             is_allowed: self.access.allows(&claim.from),
         };
         let mut report = Report::default();
         let looking = tokio::time::timeout(
             VERIFICATION_MAX,
-            self.investigate(&claim, standing, envelope, bytes, &mut report),
+            self.investigate(&claim, relation, envelope, bytes, &mut report),
         );
         let evidence = tokio::select! {
             biased;
             found = looking => found.unwrap_or_else(|_| Evidence { is_temporary: true, ..Evidence::default() }),
             () = self.stopping.cancelled() => return Err(Stopping),
         };
-        Ok(trust::decide(&evidence, standing, report.signed(&self.authserv_id)))
+        Ok(trust::decide(&evidence, relation, report.signed(&self.authserv_id)))
     }
 
     async fn investigate(
         &self,
         claim: &Claim<'_>,
-        standing: Standing,
+        relation: SenderRelation,
         envelope: &Envelope,
         bytes: &[u8],
         report: &mut Report,
     ) -> Evidence {
         let submitted_by = envelope.arrival.submitted_by.as_ref().map(Address::key);
-        if standing.is_owner && submitted_by.is_some_and(|submitter| submitter == claim.from.key()) {
+        if relation.is_owner && submitted_by.is_some_and(|submitter| submitter == claim.from.key()) {
             report.add("auth", "pass", "", &[("smtp.auth", &claim.from.key())]);
             return Evidence {
                 is_submitted: true,
@@ -123,9 +124,9 @@ impl Verifier {
         let relay = relays::word(&self.settings.trusted_relays, envelope, claim);
         let is_fresh = claim.date.is_some_and(|date| claim.is_fresh(date));
         let mut evidence = Evidence { relay, is_fresh, ..Evidence::default() };
-        // A relay's address says nothing about who handed the letter to the relay.
+        // A relay's address is no evidence about its own client.
         let client = envelope.peer.filter(|peer| relay.is_none() && is_public(*peer));
-        let has_chain = !self.settings.trusted_sealers.is_empty() && claim.has("arc-seal");
+        let has_chain = !self.settings.trusted_arc_signers.is_empty() && claim.has("arc-seal");
         let is_signed = claim.has("dkim-signature");
         if client.is_none() && !is_signed && !has_chain {
             return evidence;
@@ -147,18 +148,19 @@ impl Verifier {
         evidence.gap = found.gap;
         evidence.is_ambiguous = found.is_ambiguous && !found.right.is_empty();
         if has_chain && !evidence.is_signed {
-            let trusted = &self.settings.trusted_sealers;
-            let chain = sealers::verify(&self.resolver, message, claim, trusted, report).await;
-            evidence.is_temporary |= chain == sealers::Chain::Temporary;
+            let trusted = &self.settings.trusted_arc_signers;
+            let chain = arc_signers::verify(&self.resolver, message, claim, trusted, report).await;
+            evidence.is_temporary |= chain == arc_signers::Chain::Temporary;
             evidence.chain = Some(chain).filter(|_| !found.is_ambiguous);
         }
-        // A signature that counts carries its own freshness.
+        // A signature that counts includes its own freshness.
         evidence.is_fresh |= evidence.is_signed;
         evidence
     }
 }
 
-/// Whether an address may be that of a stranger's mail server: on nobody's own network, SPF says nothing.
+/// Reports whether an address may be that of a public mail server: SPF says nothing about private
+/// networks.
 fn is_public(peer: IpAddr) -> bool {
     match peer.to_canonical() {
         IpAddr::V4(ip) => {

@@ -1,5 +1,5 @@
-//! DMARC (RFC 9989): is a signature, or the client, of the sender's organisation, and what does that organisation want
-//! done with letters that are neither?
+//! DMARC (RFC 9989): alignment of signatures and SPF with the sender's organisation, and that
+//! organisation's policy for letters without alignment.
 
 use super::claim::Claim;
 use super::dns::Resolver;
@@ -13,18 +13,18 @@ use mail_auth::dmarc::verify::DmarcParameters;
 use mail_auth::{AuthenticatedMessage, DkimOutput, DmarcOutput, DmarcResult, Parameters, SpfOutput};
 use std::net::IpAddr;
 
-/// On whose behalf a client sends (RFC 7208 section 2.4).
+/// Identity for which a client sends (RFC 7208 section 2.4).
 pub struct SpfSender<'a> {
     client: IpAddr,
     helo: &'a str,
     /// `local@domain`.
     sender: String,
-    /// The identity's own name in results.
+    /// Name of the identity in `Authentication-Results`, such as `smtp.mailfrom`.
     property: &'static str,
 }
 
 impl<'a> SpfSender<'a> {
-    /// `None`: there is no client whose address says anything.
+    /// `None` without a client whose address is evidence.
     pub fn of(envelope: &'a Envelope, client: Option<IpAddr>) -> Option<Self> {
         let (sender, property) = match &envelope.mail_from {
             Some(address) => (Address::to_string(address), "smtp.mailfrom"),
@@ -34,7 +34,7 @@ impl<'a> SpfSender<'a> {
     }
 }
 
-/// What SPF found, for whom.
+/// An SPF result and its identity.
 pub struct SpfFinding {
     result: SpfResult,
     domain: String,
@@ -42,8 +42,8 @@ pub struct SpfFinding {
 }
 
 impl SpfFinding {
-    /// Whether the client may send in the name of this very address. A provider's servers send for all of its users, so
-    /// the domain alone would not do.
+    /// Reports whether SPF permits the client for this exact address. A provider's servers send for
+    /// all of its users, so that the domain alone does not suffice.
     pub fn passed_for(&self, sender: &Address, envelope: &Envelope) -> bool {
         let is_sender = envelope.mail_from.as_ref().is_some_and(|from| from.key() == sender.key());
         self.result == SpfResult::Pass && is_sender
@@ -57,18 +57,18 @@ pub async fn spf(resolver: &Resolver, sender: Option<&SpfSender<'_>>) -> Option<
     Some(SpfFinding { result, domain, property: sender.property })
 }
 
-/// What came of it.
+/// Result of the DMARC evaluation.
 pub struct Asked {
-    /// A signature that counts is of the sender's organisation.
+    /// `true`: a signature that counts is of the sender's organisation.
     pub is_aligned: bool,
-    /// What such signatures cover.
+    /// Fields that such signatures cover.
     pub coverage: Coverage,
     pub policy: Policy,
-    /// An answer is missing that could have changed the outcome.
+    /// `true`: a DNS answer that could have changed the outcome is missing.
     pub is_temporary: bool,
 }
 
-/// Asks for the policy of the sender's domain and aligns what was found with it.
+/// Queries the policy of the sender's domain and aligns the signatures and SPF with it.
 pub async fn ask(
     resolver: &Resolver,
     message: &AuthenticatedMessage<'_>,
@@ -88,7 +88,8 @@ pub async fn ask(
     let strong = evaluate(resolver, message, &found.strong, (spf.as_ref(), &policies)).await;
     let signers =
         || found.strong.iter().filter_map(DkimOutput::signature).map(|signature| signature.d.as_str());
-    // The same domain is aligned under every policy, so a policy that cannot be fetched does not matter.
+    // An identical domain is aligned under every policy, so a policy that cannot be fetched does
+    // not matter.
     let is_same = signers().any(|signer| signer == from_domain);
     let is_aligned = is_same
         || match strong.dmarc_record() {
@@ -97,8 +98,8 @@ pub async fn ask(
             None => signers().any(|signer| is_same_or_above(signer, from_domain)),
         };
     let coverage = coverage(resolver, message, claim, found, (&strong, &policies)).await;
-    // A letter that was kept back or changed a little is still its sender's: only what nobody of the domain ever signed
-    // or sent is disowned.
+    // A delayed or slightly changed letter is still its sender's: only a letter that the domain
+    // neither signed nor sent is `Disowned`.
     let outcome = match found.right.len() == found.strong.len() {
         true => strong,
         false => evaluate(resolver, message, &found.right, (spf.as_ref(), &policies)).await,
@@ -106,7 +107,8 @@ pub async fn ask(
     let spf_is_missing = spf.is_none();
     let failed = !is_aligned && matches!(outcome.result(), DmarcResult::Fail(_) | DmarcResult::None);
     let failed = failed && outcome.dmarc_record().is_some();
-    // Without the client's address half of the question is open, and so it is behind `l=` or a key that nobody gave.
+    // Without the client's address SPF is undecided, and so is DKIM with `l=` or with a key that
+    // DNS did not return.
     let is_open = spf_is_missing || found.is_cut_short || found.is_temporary;
     let policy = match outcome.result() {
         _ if is_aligned => Policy::Kept,
@@ -129,8 +131,9 @@ pub async fn ask(
     Asked { is_aligned, coverage, policy, is_temporary }
 }
 
-/// What the aligned signatures cover together; each must be aligned by itself, because what another domain signed is not
-/// the sender's word. `all` is what they came to as a whole.
+/// Coverage of all aligned signatures together; each must be aligned by itself, because a field
+/// that another domain signed is not authenticated by the sender. `all` is the outcome for all
+/// signatures.
 async fn coverage(
     resolver: &Resolver,
     message: &AuthenticatedMessage<'_>,
@@ -175,7 +178,7 @@ async fn evaluate(
     resolver.authenticator.verify_dmarc(Parameters::new(parameters).with_txt_cache(policies)).await
 }
 
-/// A name server did not answer.
+/// Reports whether a name server did not answer.
 fn is_unknown(outcome: &DmarcOutput) -> bool {
     matches!(outcome.result(), DmarcResult::TempError(_))
 }

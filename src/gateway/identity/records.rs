@@ -1,5 +1,6 @@
-//! Keys and policies that the library is going to ask for, looked up beforehand and read as strictly as they are defined:
-//! it takes the first record that it can read, where there may be only one or where the record is for something else.
+//! Keys and policies that the library is going to query, fetched beforehand and parsed strictly:
+//! the library takes the first record that it can parse, even where only one is permitted or where
+//! the record has another purpose.
 
 use super::dns::{NoAnswer, Resolver};
 use super::signatures::is_related;
@@ -15,19 +16,21 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Longest name whose policy is asked for in one walk (RFC 9989 section 4.10): above it, the walk goes on with seven labels.
+/// Maximum labels of a name whose policy is queried in one walk (RFC 9989 section 4.10): above it,
+/// the walk continues with seven labels.
 const WALK_LABELS_MAX: usize = 8;
 
 /// Records by name, in lower case and with a final dot.
 pub struct Records(HashMap<Box<str>, Txt>);
 
 impl Records {
-    /// Keys by the names under which signatures ask for them.
+    /// Keys by the names at which signatures refer to them.
     pub async fn keys(resolver: &Resolver, names: impl Iterator<Item = String>) -> Self {
         Self::look_up(resolver, names, key).await
     }
 
-    /// DMARC policies of domains and of the names above them, as far as they can belong to the organisation of `from_domain`.
+    /// DMARC policies of domains and of their parent names, as far as they can belong to the
+    /// organisation of `from_domain`.
     pub async fn policies<'d>(
         resolver: &Resolver,
         from_domain: &'d str,
@@ -56,7 +59,7 @@ impl Records {
         Self(join_all(looking).await.into_iter().collect())
     }
 
-    /// The key of that name, if it is there and can be used.
+    /// The key of that name, if it exists and is usable.
     pub fn key(&self, name: &str) -> Option<Arc<DomainKey>> {
         match self.0.get(name.to_lowercase().as_str()) {
             Some(Txt::DomainKey(key)) => Some(key.clone()),
@@ -65,7 +68,7 @@ impl Records {
     }
 }
 
-/// The names at which the policy of a domain may stand.
+/// Names at which the policy of a domain may be published.
 fn walk(domain: &str) -> Vec<String> {
     let labels: Vec<&str> = domain.split('.').filter(|label| !label.is_empty()).collect();
     let above = labels.len().saturating_sub(WALK_LABELS_MAX - 1).max(1);
@@ -73,7 +76,7 @@ fn walk(domain: &str) -> Vec<String> {
     starts.map(|start| format!("_dmarc.{}.", labels[start..].join("."))).collect()
 }
 
-/// No record, or none that is what was asked for.
+/// Value for a missing or unsuitable record.
 fn none() -> Txt {
     Txt::Error(Error::Dns(DnsError::InvalidRecordType))
 }
@@ -88,7 +91,8 @@ fn key(records: &[Vec<u8>]) -> Txt {
     }
 }
 
-/// Two policies under one name are none (RFC 9989 section 4.10, RFC 7489 section 6.6.3): nobody can know which is meant.
+/// Parses a policy. Two policies under one name count as none (RFC 9989 section 4.10, RFC 7489
+/// section 6.6.3), because the intended one is unknown.
 fn policy(records: &[Vec<u8>]) -> Txt {
     let read = records.iter().map(|record| Dmarc::parse(record));
     let mut policies = read.filter(|read| !matches!(read, Err(Error::Dns(DnsError::InvalidRecordType))));

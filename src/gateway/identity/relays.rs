@@ -1,7 +1,8 @@
-//! What a trusted relay in front of us found out (RFC 8601 section 7.1).
+//! Results of a trusted relay in front of us (RFC 8601 section 7.1).
 //!
-//! Believed is one field, of one configured name, on a letter that one configured peer handed over, and above all but
-//! that peer's own `Received`. Every other `Authentication-Results` is a stranger's text, and nobody reads it.
+//! Trusted is exactly one field, with one configured authserv-id, on a letter from one configured
+//! peer, and above every `Received` but that peer's own. Every other `Authentication-Results` is
+//! untrusted and ignored.
 
 use super::claim::Claim;
 use super::results::{Method, Results};
@@ -10,20 +11,21 @@ use crate::config::TrustedRelay;
 use crate::domain::Envelope;
 use std::net::IpAddr;
 
-/// A relay's word about the sender.
+/// A relay's result about the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RelayWord {
-    /// The relay says nothing of use: no field, two fields, one that cannot be read.
+    /// No usable result: no field, two fields, or one that cannot be parsed.
     Nothing(&'static str),
-    /// An aligned signature was right.
+    /// An aligned signature is valid.
     Signed,
-    /// DMARC passed; by what, the field does not say.
+    /// DMARC passed; the field does not name the mechanism.
     Passed,
     /// DMARC failed.
     Failed,
 }
 
-/// `None`: no trusted relay handed the letter over. The server that delivers into a mailbox of ours is one, too.
+/// Result of the relay that handed the letter over; `None` without a trusted relay. The server that
+/// delivers into one of our mailboxes counts as a relay too.
 pub fn word(relays: &[TrustedRelay], envelope: &Envelope, claim: &Claim<'_>) -> Option<RelayWord> {
     let holds =
         |peer: IpAddr| move |relay: &&TrustedRelay| relay.peers.iter().any(|network| network.contains(peer));
@@ -48,7 +50,7 @@ fn read(ids: &[&str], claim: &Claim<'_>) -> RelayWord {
     }
     match found.as_slice() {
         [] => RelayWord::Nothing("the relay left no results"),
-        // Below a second `Received` it was there before the relay had the letter.
+        // A field below a second `Received` is older than the relay's handling of the letter.
         [(2.., _)] => RelayWord::Nothing("the results are older than the relay's hand on the letter"),
         [(_, Results { methods: Some(methods), .. })] => judge(methods, claim.from.domain()),
         [_] => RelayWord::Nothing("the relay's results cannot be read"),
@@ -56,7 +58,7 @@ fn read(ids: &[&str], claim: &Claim<'_>) -> RelayWord {
     }
 }
 
-/// What a list of results says about a domain that `From` names.
+/// Evaluates a list of results for the domain in `From`.
 pub fn judge(methods: &[Method], from_domain: &str) -> RelayWord {
     let is_about = |method: &&Method| method.property("header.from") == Some(from_domain);
     let mut policies = methods.iter().filter(|method| method.name == "dmarc").filter(is_about);

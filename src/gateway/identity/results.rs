@@ -1,22 +1,22 @@
-//! `Authentication-Results` (RFC 8601): reads those of others, writes ours. Pure.
+//! `Authentication-Results` (RFC 8601): parses received fields, writes ours. Pure.
 
 use std::fmt::Write;
 
-/// Longest field that is read.
+/// Maximum bytes of a field that are parsed.
 const FIELD_BYTES_MAX: usize = 16 * 1024;
-/// Methods of one field that are read.
+/// Maximum methods of one field that are parsed.
 const METHODS_MAX: usize = 100;
 
-/// One field as somebody wrote it.
+/// One parsed field.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Results {
     /// Lower case.
     pub authserv_id: String,
-    /// `None`: what follows the id is not the grammar's, so none of it is read.
+    /// `None`: the text after the id breaks the grammar, so that none of it counts.
     pub methods: Option<Vec<Method>>,
 }
 
-/// `method=result`, with its `ptype.property=value`s. All in lower case.
+/// `method=result` with its `ptype.property=value`s, all in lower case.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Method {
     pub name: String,
@@ -31,7 +31,7 @@ impl Method {
 }
 
 impl Results {
-    /// Reads a field's value; `None` when not even its id can be read.
+    /// Parses a field's value; `None` when even its id cannot be parsed.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let words = words(value.get(..FIELD_BYTES_MAX).unwrap_or(value))?;
         let mut sections = words.split(|word| *word == Word::Semicolon);
@@ -46,7 +46,7 @@ impl Results {
     }
 }
 
-/// `Some(None)` is the word `none`: nothing was checked.
+/// `Some(None)` is the word `none`: no check was made.
 fn method(section: &[Word]) -> Option<Option<Method>> {
     if let [Word::Text(none)] = section {
         return none.eq_ignore_ascii_case("none").then_some(None);
@@ -70,7 +70,8 @@ enum Word {
     Semicolon,
 }
 
-/// Comments and folds are gone; `None` for a quote or a comment without an end, or a control character.
+/// Splits a value into words, without comments and folding; `None` for an unterminated quote or
+/// comment, or a control character.
 fn words(value: &[u8]) -> Option<Vec<Word>> {
     let text = std::str::from_utf8(value).ok()?;
     let (mut words, mut chars) = (Vec::new(), text.chars().peekable());
@@ -124,7 +125,8 @@ fn skip_comment(chars: &mut impl Iterator<Item = char>) -> Option<()> {
 pub struct Report(String);
 
 impl Report {
-    /// Adds `method=result (reason) key=value …`. Reasons are ours; values may be a stranger's.
+    /// Adds `method=result (reason) key=value …`. Reasons are ours; values may come from the
+    /// letter.
     pub fn add(&mut self, method: &str, result: &str, reason: &str, properties: &[(&str, &str)]) {
         if !self.0.is_empty() {
             self.0.push_str("; ");
@@ -138,13 +140,13 @@ impl Report {
             let _ = write!(self.0, " {key}={}", bare(value));
         }
     }
-    /// The field's value, which begins with who says so.
+    /// The field's value, which begins with our authserv-id.
     pub fn signed(self, authserv_id: &str) -> String {
         if self.0.is_empty() { String::new() } else { format!("{authserv_id}; {}", self.0) }
     }
 }
 
-/// What a value may consist of without quotes, and no longer than a name can be.
+/// Characters that a value may have without quotes, truncated to the maximum length of a name.
 fn bare(value: &str) -> String {
     let legal = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '@' | '+' | ':');
     value.chars().filter(legal).take(253).collect()
@@ -192,7 +194,7 @@ mod tests {
         {
             assert_eq!(Results::parse(unreadable.as_bytes()), None, "{unreadable}");
         }
-        // What stands in a comment or in quotes is no result.
+        // Text in a comment or in quotes is no result.
         assert_eq!(read("mx.example; spf=fail (; dkim=pass)"), Some(vec!["spf=fail".to_owned()]));
         assert_eq!(
             read("mx.example; spf=fail reason=\"; dkim=pass\""),

@@ -1,6 +1,7 @@
-//! DKIM (RFC 6376): which signatures stand, and which of them prove that `From` is the sender.
+//! DKIM (RFC 6376): selects the valid signatures, and those that prove that `From` is the sender.
 //!
-//! Only signatures of domains that could be the sender's are looked at, and only so many: every one costs a question.
+//! Only signatures of domains that may be the sender's are verified, and only a limited number:
+//! each costs a DNS query.
 
 use super::claim::{Claim, Gap};
 use super::dns::Resolver;
@@ -11,42 +12,44 @@ use mail_auth::common::verify::VerifySignature;
 use mail_auth::dkim::{DkimError, Signature};
 use mail_auth::{AuthenticatedMessage, DkimOutput, DkimResult, Error, Parameters};
 
-/// Signatures of one letter that are verified.
+/// Maximum signatures of one letter that are verified.
 const SIGNATURES_MAX: usize = 10;
-/// RFC 8301 section 3.2.
+/// Minimum bits of an RSA key (RFC 8301 section 3.2).
 const RSA_BITS_MIN: usize = 1024;
-/// Flag `t=y` of a key record: the domain only tries signing out (RFC 6376 section 3.6.1).
+/// Flag `t=y` of a key record: the domain only tests DKIM (RFC 6376 section 3.6.1).
 const KEY_TESTING: u64 = 0x10;
 pub const AMBIGUOUS: &str = "the header can be read in two ways";
 
-/// What the signatures of a letter came to.
+/// Result of verifying the signatures of a letter.
 pub struct Signatures<'a> {
-    /// Those that are right and cover the letter as it is read here.
+    /// Valid signatures that cover the letter as parsed here.
     pub strong: Vec<DkimOutput<'a>>,
-    /// Those that are right by RFC 6376, the strong ones included.
+    /// Valid signatures by RFC 6376, including the strong ones.
     pub right: Vec<DkimOutput<'a>>,
-    /// A key could not be fetched.
+    /// `true`: DNS did not return a key.
     pub is_temporary: bool,
-    /// Why a right signature does not count.
+    /// Gap of a valid signature that does not count.
     pub gap: Option<Gap>,
-    /// Some signature covers only the beginning of the body (`l=`): it is looked at no further, and proves nothing.
+    /// `true`: a signature covers only the beginning of the body (`l=`); it is not verified and
+    /// proves nothing.
     pub is_cut_short: bool,
-    /// The library and we do not see the same header, so no signature counts.
+    /// `true`: the library and we parse different headers, so that no signature counts.
     pub is_ambiguous: bool,
 }
 
-/// Drops what is not worth a question: what is not well-formed (RFC 6376 section 6.1.1), SHA-1 (RFC 8301), domains that
-/// cannot be aligned, the eleventh.
+/// Drops signatures that are not worth a query: malformed ones (RFC 6376 section 6.1.1), SHA-1 (RFC
+/// 8301), domains that cannot be aligned, and those beyond `SIGNATURES_MAX`.
 pub fn select(message: &mut AuthenticatedMessage<'_>, from_domain: &str) {
     message
         .dkim_headers
         .retain(|field| is_well_formed(field.value) && is_related(&field.header.d, from_domain));
     message.dkim_headers.truncate(SIGNATURES_MAX);
     for header in &mut message.dkim_headers {
-        // Reports to signers (RFC 6651) and third parties (RFC 6541) are not served here; both would cost questions.
+        // Reports to signers (RFC 6651) and third parties (RFC 6541) are not supported; both would
+        // cost queries.
         header.header.r = false;
         header.header.atps = None;
-        // Judged by the letter's arrival, which the library does not know.
+        // Expiry is compared with the letter's arrival, which the library does not know.
         header.header.x = 0;
     }
 }
@@ -57,7 +60,8 @@ fn is_well_formed(value: &[u8]) -> bool {
     })
 }
 
-/// Whether a signature with these tags was to end before `arrived` or before it was made (RFC 6376 section 3.5, `x=`).
+/// Reports whether a signature with these tags expired before `arrived` or before it was made (RFC
+/// 6376 section 3.5, `x=`).
 pub fn is_expired(tags: &Tags<'_>, claim: &Claim<'_>) -> bool {
     let Some(expires) = tags.get("x").map(|_| tags.number("x").unwrap_or(0)) else { return false };
     let arrived = claim.arrived.as_millis() / 1000;
@@ -65,7 +69,7 @@ pub fn is_expired(tags: &Tags<'_>, claim: &Claim<'_>) -> bool {
         || tags.number("t").is_some_and(|made| expires <= made)
 }
 
-/// Whether two domains may belong to one organisation, before anybody is asked.
+/// Reports whether two domains may belong to one organisation, without a query.
 pub fn is_related(signer: &str, from_domain: &str) -> bool {
     let last_two = |domain: &str| {
         let mut labels = domain.rsplit('.');
@@ -74,13 +78,14 @@ pub fn is_related(signer: &str, from_domain: &str) -> bool {
     last_two(signer).1.is_some() && last_two(signer) == last_two(from_domain)
 }
 
-/// The rule where no DMARC record says otherwise: the signer is the sender's domain or above it, and no top-level name.
+/// Alignment without a DMARC record: the signer is the sender's domain or a parent of it, and no
+/// top-level name.
 pub fn is_same_or_above(signer: &str, from_domain: &str) -> bool {
     let is_above = || from_domain.strip_suffix(signer).is_some_and(|front| front.ends_with('.'));
     signer == from_domain || (signer.contains('.') && is_above())
 }
 
-/// The keys that the signatures of a letter were made with. One over another body is not worth a question.
+/// Fetches the keys of a letter's signatures. A signature over another body is not worth a query.
 pub async fn keys(resolver: &Resolver, message: &AuthenticatedMessage<'_>) -> Records {
     let is_over_body = |signature: &Signature| {
         let hashes = message.body_hashes.iter().filter(|(form, ..)| *form == signature.cb);
@@ -112,7 +117,7 @@ pub async fn verify<'a>(
     let outputs = resolver.authenticator.verify_dkim(asked).await;
     for output in outputs {
         let Some(signature) = output.signature() else {
-            // Not to be read at all, which is no result of anybody's.
+            // An unparseable signature yields no result.
             continue;
         };
         let (domain, selector) = (signature.d.clone(), signature.s.clone());
@@ -144,14 +149,14 @@ fn is_cut_short(error: &Error) -> bool {
     matches!(error, Error::Dkim(DkimError::SignatureLength))
 }
 
-/// Whether the library and we read the header in two ways.
+/// Reports whether the library and we parse the header differently.
 fn is_ambiguous(message: &AuthenticatedMessage<'_>, claim: &Claim<'_>) -> bool {
     let same_from = matches!(message.froms(), [only] if *only == claim.from.key());
     let names: Vec<&[u8]> = message.headers.iter().map(|(name, _)| *name).collect();
     !same_from || !claim.is_read_as(&names)
 }
 
-/// What makes a right signature worthless whatever it covers.
+/// Weakness of a valid signature that makes it worthless whatever it covers.
 fn weakness(
     message: &AuthenticatedMessage<'_>,
     keys: &Records,
@@ -170,7 +175,7 @@ fn weakness(
     (key.p.public_key_bits() < RSA_BITS_MIN).then_some("the key is too short")
 }
 
-/// The word of RFC 8601 section 2.7.1.
+/// Result keyword of RFC 8601 section 2.7.1.
 pub fn word(result: &DkimResult) -> &'static str {
     match result {
         DkimResult::Pass => "pass",

@@ -1,16 +1,17 @@
-//! Tag lists of DKIM and ARC (RFC 6376 section 3.2), read as strictly as they are defined. Pure.
+//! Strict parser for tag lists of DKIM and ARC (RFC 6376 section 3.2). Pure.
 //!
-//! The library reads them leniently: of a tag that stands twice it takes the last, an absent algorithm is its favourite,
-//! letter case is ignored. What two verifiers may read differently proves nothing here.
+//! The library parses them leniently: of a repeated tag it takes the last, an absent algorithm
+//! becomes its default, letter case is ignored. A list that two verifiers may read differently
+//! proves nothing here.
 
-/// A list in which no name stands twice.
+/// A tag list without repeated names.
 pub struct Tags<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Tags<'a> {
-    /// `None`: not a tag list.
+    /// Parses a tag list; `None` when it breaks the grammar.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
-        // The last semicolon may end the list.
+        // A final semicolon is permitted.
         let text = text.trim_matches(is_blank);
         let text = text.strip_suffix(';').unwrap_or(text);
         let mut tags = Self(Vec::new());
@@ -29,22 +30,22 @@ impl<'a> Tags<'a> {
         Some(tags)
     }
 
-    /// A value without the blanks around it.
+    /// A value without surrounding blanks.
     pub fn get(&self, name: &str) -> Option<&'a str> {
         self.0.iter().find(|(found, _)| *found == name).map(|(_, value)| *value)
     }
 
-    /// Whether every one of these is there and says something.
+    /// Reports whether all of these tags are present and not empty.
     pub fn have(&self, names: &[&str]) -> bool {
         names.iter().all(|name| self.get(name).is_some_and(|value| !value.is_empty()))
     }
 
-    /// The words of a value that are parted by colons.
+    /// The words of a value, separated by colons.
     pub fn words(&self, name: &str) -> Option<impl Iterator<Item = &'a str> + use<'a>> {
         self.get(name).map(|value| value.split(':').map(|word| word.trim_matches(is_blank)))
     }
 
-    /// A value that is digits and nothing else.
+    /// A value that consists of digits only.
     pub fn number(&self, name: &str) -> Option<u64> {
         let value = self.get(name)?;
         value.bytes().all(|byte| byte.is_ascii_digit()).then(|| value.parse().ok()).flatten()
@@ -54,12 +55,13 @@ impl<'a> Tags<'a> {
         self.0.first().copied()
     }
 
-    /// Whether a signature says by which algorithm it was made, and by one that still counts (RFC 8301 section 3.1).
+    /// Reports whether a signature names its algorithm and the algorithm is still permitted (RFC
+    /// 8301 section 3.1).
     pub fn has_sound_algorithm(&self) -> bool {
         matches!(self.get("a"), Some("rsa-sha256" | "ed25519-sha256"))
     }
 
-    /// Whether this is the record of a key that may have signed mail with SHA-256 (RFC 6376 section 3.6.1).
+    /// Reports whether a key record is valid for mail signed with SHA-256 (RFC 6376 section 3.6.1).
     pub fn is_mail_key(&self) -> bool {
         let version_ok = match self.get("v") {
             None => true,
@@ -72,7 +74,7 @@ impl<'a> Tags<'a> {
     }
 }
 
-/// What folding white space is made of.
+/// Reports whether a character is folding white space.
 fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }

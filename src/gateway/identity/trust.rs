@@ -1,56 +1,58 @@
-//! From evidence to trust. Pure, and the only place that raises anybody above `unauthenticated`.
+//! Turns evidence into trust. Pure, and the only place that grants more than `unauthenticated`.
 
+use super::arc_signers::Chain;
 use super::claim::Gap;
 use super::relays::RelayWord;
-use super::sealers::Chain;
 use super::signatures::AMBIGUOUS;
 use crate::domain::{Coverage, DomainPolicy, Identity, Trust};
 
-/// What was found out about one letter.
+/// Evidence about one letter.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence {
-    /// The owner's submission: authenticated with AUTH as the address in `From`.
+    /// `true`: an owner submitted it, authenticated with AUTH as the address in `From`.
     pub is_submitted: bool,
-    /// A signature that is right, covers the letter and is aligned with `From`.
+    /// `true`: a valid signature covers the letter and is aligned with `From`.
     pub is_signed: bool,
-    /// What such signatures cover.
+    /// Fields that such signatures cover.
     pub coverage: Coverage,
-    /// The sender, or a server that may send for the sender's very address, handed the letter over.
+    /// `true`: the sender, or a server that may send for this exact address, handed the letter
+    /// over.
     pub is_direct: bool,
     pub relay: Option<RelayWord>,
     pub chain: Option<Chain>,
     pub policy: Policy,
-    /// `Date` is near the arrival; what has no date is not.
+    /// `true`: `Date` is near the arrival; `false` without a date.
     pub is_fresh: bool,
-    /// Why a right signature does not count.
+    /// Gap of a valid signature that does not count.
     pub gap: Option<Gap>,
     pub is_ambiguous: bool,
-    /// A question was not answered that could have changed the outcome.
+    /// `true`: a missing DNS answer could have changed the outcome.
     pub is_temporary: bool,
 }
 
-/// What the sender's domain says about letters like this one.
+/// Policy of the sender's domain, applied to this letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
-    /// It says nothing, or nobody asked.
+    /// No policy, or none was queried.
     #[default]
     Silent,
-    /// DMARC passed, be it by the client's address alone.
+    /// DMARC passed, even if by the client's address alone.
     Kept,
     /// DMARC failed.
     Disowned(DomainPolicy),
 }
 
-/// How the alleged sender stands to the owner.
+/// Relation of the alleged sender to the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct SenderRelation {
     pub is_owner: bool,
-    /// `access.allow` names the address.
+    /// `true`: `access.allow` matches the address.
     pub is_allowed: bool,
 }
 
-/// Gives the trust that the evidence bears. `results` is what the evidence was read from.
-pub fn decide(evidence: &Evidence, standing: Standing, results: String) -> Identity {
+/// Returns the trust that the evidence justifies. `results` are the results from which the evidence
+/// was taken.
+pub fn decide(evidence: &Evidence, relation: SenderRelation, results: String) -> Identity {
     let found =
         |trust, basis: &str| Identity { trust, results: results.clone(), ..Identity::unverified(basis) };
     if evidence.is_submitted {
@@ -62,9 +64,9 @@ pub fn decide(evidence: &Evidence, standing: Standing, results: String) -> Ident
         let unverified = found(Trust::Unauthenticated, "the trusted relay found dmarc=fail");
         return Identity { disowned, lowered_by: Some("relay_dmarc_fail"), ..unverified };
     }
-    // Only a signature of the sender's own domain that was verified here makes an owner; another's word makes a
-    // correspondent.
-    let level = match (standing.is_owner, standing.is_allowed) {
+    // Only a signature of the sender's own domain that was verified here makes an owner; a relay's
+    // or an ARC signer's result makes a contact.
+    let level = match (relation.is_owner, relation.is_allowed) {
         (true, _) => Trust::Owner,
         (false, true) => Trust::Contact,
         (false, false) => Trust::Unknown,
@@ -72,12 +74,12 @@ pub fn decide(evidence: &Evidence, standing: Standing, results: String) -> Ident
     let (proof, level) = if evidence.is_signed {
         ("signed by the sender's domain", level)
     } else if evidence.relay == Some(RelayWord::Signed) {
-        // Which fields that signature covers the relay does not say, and an owner's letter to somebody else may have been
-        // brought to the relay by anybody.
+        // The relay does not tell which fields that signature covers, and any server may have
+        // replayed to the relay an owner's letter to another recipient.
         ("the trusted relay found an aligned dkim=pass", level.min(Trust::Contact))
     } else if evidence.relay == Some(RelayWord::Passed) {
         ("the trusted relay found dmarc=pass", level.min(Trust::Contact))
-    } else if evidence.chain == Some(Chain::Vouched) {
+    } else if evidence.chain == Some(Chain::Authenticated) {
         ("vouched for by trusted ARC seals", level.min(Trust::Contact))
     } else {
         return unproven(evidence, found(Trust::Unauthenticated, why_unproven(evidence)));
@@ -86,7 +88,7 @@ pub fn decide(evidence: &Evidence, standing: Standing, results: String) -> Ident
         let unverified = found(Trust::Unauthenticated, "proven, but dated more than 7 days from its arrival");
         return Identity { lowered_by: Some("stale"), ..unverified };
     }
-    // Only what was verified here says which fields it covers.
+    // Only results of our own verification tell the fields that are covered.
     let coverage = if evidence.is_signed { evidence.coverage } else { Coverage::default() };
     Identity { coverage, is_direct: evidence.is_signed && evidence.is_direct, ..found(level, proof) }
 }

@@ -1,15 +1,17 @@
-//! A watched folder of `.eml` files: each complete file is a letter, and is moved once its fate is committed.
+//! A watched folder of `.eml` files: each complete file is a letter, and is moved once its outcome
+//! is committed.
 //!
-//! A letter that is taken ends in `processed/`, one that is refused in `rejected/` with the reason beside it. A crash
-//! between the commit and the move does no harm: the file is offered again and the door knows it.
-//! Absent on purpose: mbox files, and notification by the kernel (a folder may be on a network share).
+//! An accepted letter ends in `processed/`, a refused one in `rejected/` with the reason beside it.
+//! A crash between the commit and the move is harmless: the file is offered again, and the intake
+//! recognises the duplicate. Absent on purpose: mbox files, and notification by the kernel (a
+//! folder may be on a network share).
 
 use crate::config::WatchedFolder;
 use crate::domain::{Address, Arrival, Envelope, Letter, Via};
-use crate::gateway::door::{Accepted, CopyOutcome, Door, Refusal};
-use crate::gateway::ingress::doorstep::Doorstep;
+use crate::gateway::ingress::in_flight::InFlightMarker;
+use crate::gateway::intake_contract::{Accepted, CopyOutcome, LetterIntake, Refusal};
 use crate::mime::Header;
-use crate::store::SetAside;
+use crate::store::Quarantined;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -20,47 +22,47 @@ use tokio::fs;
 use tokio::io::AsyncReadExt;
 use tokio_util::sync::CancellationToken;
 
-/// Files looked at in one sweep; the rest waits for the next.
+/// Maximum files of one sweep; the rest waits for the next.
 const FILES_PER_SWEEP_MAX: usize = 1000;
 
-/// One watched folder, with its memory of what it saw last time.
+/// One watched folder, with the state of its files at the last sweep.
 pub struct FolderWatch {
     folder: WatchedFolder,
-    /// Address of the persona who gets letters that name nobody.
+    /// Address of the persona that gets letters without a local recipient.
     fallback: Option<Address>,
-    door: Arc<dyn Door>,
+    intake: Arc<dyn LetterIntake>,
     letter_bytes_max: usize,
-    doorstep: Option<Doorstep>,
+    in_flight: Option<InFlightMarker>,
     seen: HashMap<OsString, Look>,
-    /// Files about which the log has complained.
+    /// Files about which a warning was logged.
     complained: HashSet<OsString>,
 }
 
-/// What tells whether a file is still being written.
+/// Size and modification time, by which a file that is still being written is detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Look {
     bytes: u64,
     modified: Option<SystemTime>,
 }
 
-/// What one sweep did, in files.
+/// Counts of one sweep, in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SweepReport {
-    /// Stored now.
+    /// Letters stored by this sweep.
     pub stored: usize,
-    /// Stored before.
+    /// Letters stored before.
     pub duplicates: usize,
     pub rejected: usize,
-    /// New or changed since the last look.
+    /// Files that are new or changed since the last sweep.
     pub waiting: usize,
-    /// Could not be stored, read or moved now; tried again by the next sweep.
+    /// Files that could not be stored, read or moved now; the next sweep retries them.
     pub deferred: usize,
 }
 
-/// Sweeps until `stop`.
+/// Sweeps a folder until `stop`.
 pub async fn watch(mut watch: FolderWatch, stop: CancellationToken) {
     let mut was_readable = true;
-    if !Doorstep::waited(watch.doorstep.as_ref(), &stop).await {
+    if !InFlightMarker::waited(watch.in_flight.as_ref(), &stop).await {
         return;
     }
     loop {
@@ -88,23 +90,24 @@ impl FolderWatch {
     pub fn new(
         folder: WatchedFolder,
         fallback: Option<Address>,
-        door: Arc<dyn Door>,
+        intake: Arc<dyn LetterIntake>,
         letter_bytes_max: usize,
     ) -> Self {
         let (seen, complained) = (HashMap::new(), HashSet::new());
-        Self { folder, fallback, door, letter_bytes_max, doorstep: None, seen, complained }
+        Self { folder, fallback, intake, letter_bytes_max, in_flight: None, seen, complained }
     }
 
-    /// With a place to write down which letter is being taken.
+    /// Sets the marker of the letter that is in flight.
     #[must_use]
-    pub fn with_doorstep(mut self, doorstep: Doorstep) -> Self {
-        self.doorstep = Some(doorstep);
+    pub fn with_in_flight(mut self, in_flight: InFlightMarker) -> Self {
+        self.in_flight = Some(in_flight);
         self
     }
 
-    /// Takes every file that has not changed since the last sweep, in the order of their names.
+    /// Takes every file that has not changed since the last sweep, sorted by name.
     ///
-    /// Makes the folder and its two subfolders when they are missing. Fails only when the folder cannot be listed.
+    /// Creates the folder and its two subfolders when they are missing. Fails only when the folder
+    /// cannot be listed.
     pub async fn sweep(&mut self) -> io::Result<SweepReport> {
         self.sweep_until(&CancellationToken::new()).await
     }
@@ -114,13 +117,13 @@ impl FolderWatch {
         let files = self.list().await?;
         let mut before = std::mem::replace(&mut self.seen, files.iter().cloned().collect());
         self.complained.retain(|name| self.seen.contains_key(name));
-        if let Some(doorstep) = self.doorstep.as_ref().filter(|_| self.seen.len() < FILES_PER_SWEEP_MAX) {
-            doorstep.retain(|letter| self.seen.keys().any(|name| name.to_string_lossy() == letter));
+        if let Some(in_flight) = self.in_flight.as_ref().filter(|_| self.seen.len() < FILES_PER_SWEEP_MAX) {
+            in_flight.retain(|letter| self.seen.keys().any(|name| name.to_string_lossy() == letter));
         }
         for (name, look) in files {
             if before.remove(&name) != Some(look) {
                 report.waiting += 1;
-            } else if stop.is_cancelled() || !self.door.has_room() {
+            } else if stop.is_cancelled() || !self.intake.has_room() {
                 report.deferred += 1;
             } else if let Err(error) = self.take(&name, &mut report).await {
                 report.deferred += 1;
@@ -132,9 +135,9 @@ impl FolderWatch {
         Ok(report)
     }
 
-    /// Complete-looking `*.eml` files by name. Links are left alone: they may lead out of the folder.
+    /// Lists `*.eml` files by name. Links are ignored: they may lead out of the folder.
     async fn list(&self) -> io::Result<Vec<(OsString, Look)>> {
-        for kind in [Fate::PROCESSED, Fate::REJECTED] {
+        for kind in [FileOutcome::PROCESSED, FileOutcome::REJECTED] {
             fs::create_dir_all(self.folder.path.join(kind)).await?;
         }
         let mut entries = fs::read_dir(&self.folder.path).await?;
@@ -144,11 +147,11 @@ impl FolderWatch {
             if !is_letter_name(&name) {
                 continue;
             }
-            // A file that vanishes meanwhile was taken back by its writer.
-            if let Ok(facts) = entry.metadata().await
-                && facts.is_file()
+            // A file that disappears meanwhile was removed by its writer.
+            if let Ok(metadata) = entry.metadata().await
+                && metadata.is_file()
             {
-                files.push((name, Look { bytes: facts.len(), modified: facts.modified().ok() }));
+                files.push((name, Look { bytes: metadata.len(), modified: metadata.modified().ok() }));
                 if files.len() == FILES_PER_SWEEP_MAX {
                     break;
                 }
@@ -160,24 +163,25 @@ impl FolderWatch {
 
     async fn take(&self, name: &OsStr, report: &mut SweepReport) -> Result<(), Wait> {
         let letter = name.to_string_lossy();
-        if let Some(doorstep) = self.doorstep.as_ref().filter(|doorstep| doorstep.is_fatal(&letter)) {
+        if let Some(in_flight) = self.in_flight.as_ref().filter(|in_flight| in_flight.is_fatal(&letter)) {
             let folder = self.folder.path.display().to_string();
-            doorstep.set_aside(SetAside::File { folder, name: letter.into_owned() }).await?;
-            tracing::error!(file = ?name, reason = SetAside::REASON, "a letter file was set aside");
-            self.put_away(name, &Fate::Rejected(Refusal::Hostile(SetAside::REASON))).await?;
-            doorstep.clear();
+            in_flight.quarantined(Quarantined::File { folder, name: letter.into_owned() }).await?;
+            tracing::error!(file = ?name, reason = Quarantined::REASON, "a letter file was quarantined");
+            self.put_away(name, &FileOutcome::Rejected(Refusal::Hostile(Quarantined::REASON))).await?;
+            in_flight.clear();
             report.rejected += 1;
             return Ok(());
         }
-        let standing = self.doorstep.as_ref().map(|doorstep| doorstep.enter(&letter));
-        let answer = self.offer(&self.folder.path.join(name)).await;
-        drop(standing);
+        let in_flight_letter = self.in_flight.as_ref().map(|in_flight| in_flight.enter(&letter));
+        let answer = self.submit(&self.folder.path.join(name)).await;
+        drop(in_flight_letter);
         match answer? {
             Ok(accepted) => {
-                self.put_away(name, &Fate::Processed).await?;
-                // The move is our answer to whoever left the file: the same letter left again is meant.
+                self.put_away(name, &FileOutcome::Processed).await?;
+                // The move tells the writer that the letter was accepted: a file with the same
+                // letter after it is a new letter.
                 if accepted.needs_confirmation {
-                    self.door.confirm(&accepted).await;
+                    self.intake.confirm(&accepted).await;
                 }
                 match accepted.copies.iter().all(|copy| copy.outcome == CopyOutcome::Duplicate) {
                     true => report.duplicates += 1,
@@ -189,14 +193,14 @@ impl FolderWatch {
             Err(Refusal::OutOfService) => return Err(Wait::OutOfService),
             Err(refusal) => {
                 log_rejection(name, &refusal);
-                self.put_away(name, &Fate::Rejected(refusal)).await?;
+                self.put_away(name, &FileOutcome::Rejected(refusal)).await?;
                 report.rejected += 1;
             }
         }
         Ok(())
     }
 
-    async fn offer(&self, path: &Path) -> io::Result<Result<Accepted, Refusal>> {
+    async fn submit(&self, path: &Path) -> io::Result<Result<Accepted, Refusal>> {
         let too_large = Refusal::TooLarge { max_bytes: self.letter_bytes_max };
         let Some(bytes) = read_bounded(path, self.letter_bytes_max).await? else {
             return Ok(Err(too_large));
@@ -208,15 +212,15 @@ impl FolderWatch {
         if letters_of_mbox(&bytes) > 1 {
             return Ok(Err(Refusal::Hostile("an mbox of several letters; give each a file of its own")));
         }
-        match envelope_for_file(&bytes, self.door.as_ref(), self.fallback.as_ref(), Via::Folder) {
-            Some(envelope) => Ok(self.door.accept(Letter { envelope, bytes }).await),
+        match envelope_for_file(&bytes, self.intake.as_ref(), self.fallback.as_ref(), Via::Folder) {
+            Some(envelope) => Ok(self.intake.accept(Letter { envelope, bytes }).await),
             None => Ok(Err(Refusal::NobodyAddressed)),
         }
     }
 
-    async fn put_away(&self, name: &OsStr, fate: &Fate) -> io::Result<()> {
-        let target = free_path(&self.folder.path.join(fate.folder()), name).await?;
-        if let Fate::Rejected(refusal) = fate {
+    async fn put_away(&self, name: &OsStr, outcome: &FileOutcome) -> io::Result<()> {
+        let target = free_path(&self.folder.path.join(outcome.folder()), name).await?;
+        if let FileOutcome::Rejected(refusal) = outcome {
             let mut reason = target.clone().into_os_string();
             reason.push(".reason.txt");
             fs::write(reason, format!("{refusal}\n")).await?;
@@ -230,7 +234,7 @@ fn log_rejection(name: &OsStr, refusal: &Refusal) {
     tracing::info!(file = ?name, error, "a letter file was rejected");
 }
 
-/// Why a file stays where it is.
+/// Reason of a deferred file, which is not moved.
 #[derive(Debug, thiserror::Error)]
 enum Wait {
     #[error("the letter could not be stored")]
@@ -243,30 +247,31 @@ enum Wait {
     File(#[from] io::Error),
 }
 
-enum Fate {
+enum FileOutcome {
     Processed,
     Rejected(Refusal),
 }
 
-impl Fate {
+impl FileOutcome {
     const PROCESSED: &'static str = "processed";
     const REJECTED: &'static str = "rejected";
 
     fn folder(&self) -> &'static str {
         match self {
-            Fate::Processed => Self::PROCESSED,
-            Fate::Rejected(_) => Self::REJECTED,
+            FileOutcome::Processed => Self::PROCESSED,
+            FileOutcome::Rejected(_) => Self::REJECTED,
         }
     }
 }
 
-/// `.eml` in any case; hidden files are temporary files of the programs that write here.
+/// Reports whether a name ends with `.eml` in any case; hidden files are temporary files of the
+/// programs that write here.
 fn is_letter_name(name: &OsStr) -> bool {
     let hidden = name.as_encoded_bytes().starts_with(b".");
     !hidden && Path::new(name).extension().is_some_and(|end| end.eq_ignore_ascii_case("eml"))
 }
 
-/// `None` when there is more than `max_bytes`.
+/// Reads a file; `None` when it has more than `max_bytes`.
 async fn read_bounded(path: &Path, max_bytes: usize) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     let limit = u64::try_from(max_bytes).unwrap_or(u64::MAX).saturating_add(1);
@@ -274,7 +279,7 @@ async fn read_bounded(path: &Path, max_bytes: usize) -> io::Result<Option<Vec<u8
     Ok((bytes.len() <= max_bytes).then_some(bytes))
 }
 
-/// A name in `folder` that nothing has yet: `letter.eml`, `letter-1.eml`, … Only this task writes there.
+/// An unused name in `folder`: `letter.eml`, `letter-1.eml`, … Only this task writes there.
 async fn free_path(folder: &Path, name: &OsStr) -> io::Result<PathBuf> {
     let short = shortened(name);
     let (stem, mut n) = (short.file_stem().unwrap_or_default(), 0_u64);
@@ -288,7 +293,7 @@ async fn free_path(folder: &Path, name: &OsStr) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// A file name may be 255 bytes long; what is put behind it needs some of them.
+/// Shortens a file name, which may have 255 bytes, so that a suffix fits.
 fn shortened(name: &OsStr) -> PathBuf {
     const NAME_BYTES_MAX: usize = 200;
     if name.len() <= NAME_BYTES_MAX {
@@ -298,7 +303,8 @@ fn shortened(name: &OsStr) -> PathBuf {
     format!("{}.eml", &text[..text.floor_char_boundary(NAME_BYTES_MAX)]).into()
 }
 
-/// Turns bare LF into CRLF. Files of Unix programs have bare LF on every line, which mail on the wire must not have.
+/// Converts bare LF to CRLF. Files of Unix programs have bare LF on every line, which SMTP does not
+/// permit.
 pub fn with_crlf(bytes: Vec<u8>) -> Vec<u8> {
     let bare = |at: usize| bytes[at] == b'\n' && (at == 0 || bytes[at - 1] != b'\r');
     let missing = (0..bytes.len()).filter(|&at| bare(at)).count();
@@ -315,8 +321,9 @@ pub fn with_crlf(bytes: Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// How many letters the file holds as an mbox (RFC 4155): a line `From SENDER DATE` begins it, and each further one
-/// after an empty line. One such line alone is what delivery agents put before a letter.
+/// Number of letters in a file that is read as an mbox (RFC 4155): a line `From SENDER DATE` begins
+/// it, and each further letter after an empty line. Delivery agents put a single such line before a
+/// letter.
 pub fn letters_of_mbox(bytes: &[u8]) -> usize {
     let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
     if !is_mbox_separator(lines[0]) {
@@ -326,24 +333,26 @@ pub fn letters_of_mbox(bytes: &[u8]) -> usize {
     1 + lines.windows(2).filter(follows).count()
 }
 
-/// Whether a line begins a letter of an mbox.
+/// Reports whether a line begins a letter of an mbox.
 pub(super) fn is_mbox_separator(line: &[u8]) -> bool {
     line.starts_with(b"From ") && has_time_of_day(line)
 }
 
-/// `hh:mm` somewhere after a blank, by which the line is told from a sentence that begins with `From`.
+/// Reports whether a line has `hh:mm` after a blank, by which a separator differs from a sentence
+/// that begins with `From`.
 fn has_time_of_day(line: &[u8]) -> bool {
     let is_time = |word: &[u8]| matches!(word, [a, b, b':', c, d, ..] if [a, b, c, d].iter().all(|n| n.is_ascii_digit()));
     line.split(|byte| *byte == b' ').any(is_time)
 }
 
-/// The envelope that a stored letter would have come with; `None` when no persona is addressed.
+/// Builds the envelope of a stored letter; `None` when it is addressed to no persona.
 ///
-/// Recipients are the personas, those out of service too, in `Delivered-To` and `X-Original-To`, else those in `To` and `Cc`, else `fallback`. The
-/// sender is `Return-Path` (`<>` is the null sender), else the one address of `From`.
+/// Recipients are the personas, including those out of service, in `Delivered-To` and
+/// `X-Original-To`, else those in `To` and `Cc`, else `fallback`. The sender is `Return-Path` (`<>`
+/// is the null sender), else the only address of `From`.
 pub fn envelope_for_file(
     bytes: &[u8],
-    door: &dyn Door,
+    intake: &dyn LetterIntake,
     fallback: Option<&Address>,
     via: Via,
 ) -> Option<Envelope> {
@@ -352,7 +361,7 @@ pub fn envelope_for_file(
         let mut personas: Vec<Address> = Vec::new();
         for address in names.iter().flat_map(|name| header.mailboxes(name)).filter_map(|m| m.address()) {
             let known = personas.iter().any(|persona| persona.key() == address.key());
-            if !known && door.recipient(&address).is_ours() {
+            if !known && intake.recipient(&address).is_ours() {
                 personas.push(address);
             }
         }

@@ -1,7 +1,8 @@
-//! How letters come in: one folder or file per way. Each ends at [`crate::gateway::door::Door`].
+//! Sources of letters: one folder or file per source. Each calls
+//! [`crate::gateway::intake_contract::LetterIntake`].
 
 pub mod archive;
-pub mod doorstep;
+pub mod in_flight;
 pub mod folder;
 pub mod imap;
 pub mod smtp;

@@ -1,16 +1,18 @@
-//! Who comes in: what access rules and the sender's own domain say about a letter, before it is stored.
+//! Admission of a letter by access rules and by the policy of the sender's domain, before it is
+//! stored.
 //!
-//! In `monitor` nobody is refused; what would have been is a decision that is stored beside the letter.
+//! In `monitor` mode no letter is refused; a decision that would have refused it is stored with the
+//! letter.
 
 use crate::config::{Mode, Security};
 use crate::domain::{Address, DomainPolicy, Envelope, Identity, Via};
-use crate::gateway::door::{Refusal, SenderVerdict};
+use crate::gateway::intake_contract::{Refusal, SenderVerdict};
 use crate::gateway::judge;
 
-/// A decision as `audit_log` has it, `verb:rule`.
+/// A decision in the format of `audit_log`, `verb:rule`.
 pub(super) type Decision = String;
 
-/// Judges the names that a letter bears, which costs no question.
+/// Judges the claimed names, which needs no query.
 pub(super) fn by_name(
     security: &Security,
     sender: Option<&Address>,
@@ -28,7 +30,7 @@ pub(super) fn by_name(
     }
 }
 
-/// Judges what was found out about who sent a letter.
+/// Judges the result of verifying the sender.
 pub(super) fn by_identity(
     security: &Security,
     sender: Option<&Address>,
@@ -38,8 +40,9 @@ pub(super) fn by_identity(
     let has_queue = matches!(envelope.via, Via::Smtp | Via::Lmtp);
     let refusal = match identity.disowned {
         Some(DomainPolicy::Reject) => Some((Refusal::Disowned, "refuse", "dmarc_reject")),
-        // Only a peer that keeps the letter meanwhile can be asked to come again; any other letter is held (`held.rs`).
-        // Nobody is taken at their word meanwhile: what a name server would have said may be that it is a forgery.
+        // Only a peer that keeps the letter meanwhile can be asked to retry; any other letter is
+        // held (`held.rs`). The sender's claim is not trusted meanwhile: the missing DNS answer may
+        // show that it is forged.
         _ if identity.is_temporary && has_queue => Some((Refusal::Unverifiable, "defer", "dns_temporary")),
         _ => None,
     };
@@ -56,7 +59,7 @@ pub(super) fn by_identity(
     Ok(decisions)
 }
 
-/// Why a letter counts for less than was asked for.
+/// Logs and returns the rule by which a letter's trust is lowered, if any.
 pub(super) fn lowered(
     sender: Option<&Address>,
     envelope: &Envelope,

@@ -1,4 +1,4 @@
-//! What one commit stores of a judged letter: one copy for each addressed persona.
+//! The rows that one commit stores of a judged letter: one copy for each addressed persona.
 
 use super::admission::Decision;
 use super::returns::Returned;
@@ -11,30 +11,30 @@ use crate::domain::{
 };
 use crate::gateway::judge::{self, Records};
 use crate::mime::from_first_field;
-use crate::store::{Account, Bounds, Content, NewAttachment, NewInbound, NewRun, Quota};
+use crate::store::{Account, Bounds, Content, NewAttachment, NewInbound, NewRun, ReplyLimits};
 use serde_json::json;
 use std::sync::Arc;
 
-/// By what a second arrival of the same letter is known.
+/// Keys by which a second arrival of a letter is recognised.
 pub(super) struct Dedup {
     pub key: String,
     /// Keys of arrivals by other ways that count as the same letter.
     pub also: Vec<String>,
-    /// The letter names itself.
+    /// `true`: the letter has its own Message-ID.
     pub has_own_id: bool,
 }
 
-/// How a letter came to be known, as far as that makes another letter of it.
+/// Provenance of a letter, as part of its key: different provenance makes a different letter.
 const IMPORTED: &[u8] = b"imported";
 const PROVEN: &[u8] = b"proven";
-/// Its sender is proven, and not all that decides where it belongs.
+/// The sender is authenticated, but not all fields that place the letter are covered.
 const PROVEN_IN_PART: &[u8] = b"proven in part";
 const UNPROVEN: &[u8] = b"";
 
 impl Dedup {
-    /// A Message-ID alone never suppresses: somebody else may have used it first. The body must be the same too, and
-    /// so must be who sent it: a copy that proves less must not keep the genuine letter away. The operator's own
-    /// archive may.
+    /// Builds the keys. A Message-ID alone never suppresses a letter: another sender may have used
+    /// it first. The body and the sender must be equal too: a copy with less proof must not
+    /// suppress the genuine letter. The operator's own archive may.
     pub fn of(email: &Email, bytes: &[u8], mail_from: Option<&Address>, identity: &Identity) -> Self {
         let (known, also): (_, &[&[u8]]) = match identity.coverage {
             _ if identity.trust == Trust::Unauthenticated => (UNPROVEN, &[IMPORTED]),
@@ -44,7 +44,7 @@ impl Dedup {
         Self::by(email, bytes, mail_from, known, also)
     }
 
-    /// A letter of an archive is the same letter however it came.
+    /// Builds the keys of a letter of an archive, which equals every other arrival of it.
     pub fn of_archived(email: &Email, bytes: &[u8], mail_from: Option<&Address>) -> Self {
         Self::by(email, bytes, mail_from, IMPORTED, &[PROVEN, PROVEN_IN_PART, UNPROVEN])
     }
@@ -64,7 +64,7 @@ impl Dedup {
     }
 }
 
-/// What follows the header: relays add header fields and leave the body alone.
+/// The bytes after the header: relays add header fields and leave the body unchanged.
 fn body_of(bytes: &[u8]) -> &[u8] {
     let bytes = from_first_field(bytes);
     bytes.windows(4).position(|window| window == b"\r\n\r\n").map_or(bytes, |at| &bytes[at + 4..])
@@ -74,13 +74,13 @@ fn body_of(bytes: &[u8]) -> &[u8] {
 pub(super) struct Draft<'a> {
     pub intake: &'a Intake,
     pub envelope: &'a Envelope,
-    /// That of its message, when it was given before.
+    /// Id of its message, if it already has one.
     pub id: Option<MessageId>,
     pub bytes: Arc<[u8]>,
     pub understood: Understood,
     pub returned: Returned,
     pub identity: Identity,
-    /// What was decided on the way in and must be written down, `verb:rule` each.
+    /// Admission decisions to record, each as `verb:rule`.
     pub decisions: Vec<Decision>,
     pub records: Records,
     pub dedup: Dedup,
@@ -95,7 +95,7 @@ impl Draft<'_> {
         let from_owner = is_answerable && trust == Trust::Owner;
         let bounds = Bounds::new(&self.intake.config.limits);
         let account = Account::of(trust.as_str());
-        let quota = |sender: Address| Quota { counterparty: account.key(&sender), bounds };
+        let reply_limits = |sender: Address| ReplyLimits { counterparty: account.key(&sender), bounds };
         let new_run = || NewRun {
             id: RunId::new(clock.new_id()),
             trigger: Trigger::Email,
@@ -131,12 +131,12 @@ impl Draft<'_> {
             disposition: held_by.map_or("run".to_owned(), |rule| format!("filed:{rule}")),
             hops,
             from_owner,
-            quota: email.sender().filter(|_| is_answerable && !from_owner).map(quota),
+            reply_limits: email.sender().filter(|_| is_answerable && !from_owner).map(reply_limits),
         }
     }
 
-    /// A mailbox may show a letter again after years, as if it were new (RFC 9051 section 2.3.1.1): there the same letter
-    /// is the same letter for ever.
+    /// Start of the window for duplicates. A mailbox may return a letter after years as if it were
+    /// new (RFC 9051 section 2.3.1.1): there the window has no start.
     fn duplicates_since(&self, now: Timestamp) -> Timestamp {
         match self.envelope.via {
             Via::Imap | Via::Import => Timestamp::from_millis(0),
@@ -144,11 +144,12 @@ impl Draft<'_> {
         }
     }
 
-    /// The rule that holds the letter for this persona, if one does, and how many personas in a row wrote it.
+    /// The rule that withholds the letter for this persona, if any, and the number of consecutive
+    /// mails by personas.
     fn verdict(&self, persona: &Persona) -> (Option<&str>, u32) {
         let (config, email) = (&self.intake.config, &self.understood.email);
         let origin = judge::origin(self.envelope, email, persona, &config.personas, &self.records);
-        let matter = judge::Matter {
+        let input = judge::PolicyInput {
             envelope: self.envelope,
             email,
             identity: &self.identity,
@@ -159,7 +160,7 @@ impl Draft<'_> {
             limits: &config.limits,
         };
         let held_by = self.understood.held_by.as_deref();
-        (held_by.or_else(|| judge::automatic_mail_rule(&matter)), origin.hops())
+        (held_by.or_else(|| judge::automatic_mail_rule(&input)), origin.hops())
     }
 
     fn envelope_json(&self) -> String {
@@ -177,7 +178,7 @@ impl Draft<'_> {
         .to_string()
     }
 
-    /// What was decided of the letter, and of this copy.
+    /// Decisions on the letter and on this copy.
     fn decisions_for(&self, trust: Trust) -> Vec<Decision> {
         let lowered = (trust < self.identity.trust).then(|| "lowered:not_addressed".to_owned());
         self.decisions.iter().cloned().chain(lowered).collect()
@@ -185,7 +186,7 @@ impl Draft<'_> {
 
     fn content(&self, persona: &Persona, trust: Trust) -> Content {
         let email = &self.understood.email;
-        let spelled = |people: &[Mailbox]| people.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let formatted = |people: &[Mailbox]| people.iter().map(ToString::to_string).collect::<Vec<_>>();
         let own_id = email.message_id.clone();
         let generated = || format!("generated.{}@{}", &self.dedup.key[4..36], persona.address.domain());
         let sender = match email.from.first() {
@@ -198,7 +199,7 @@ impl Draft<'_> {
             references: email.references.clone(),
             sender,
             recipients_json: json!({
-                "to": spelled(&email.to), "cc": spelled(&email.cc), "reply_to": spelled(&email.reply_to),
+                "to": formatted(&email.to), "cc": formatted(&email.cc), "reply_to": formatted(&email.reply_to),
             })
             .to_string(),
             subject: email.subject.clone(),
@@ -210,7 +211,7 @@ impl Draft<'_> {
         }
     }
 
-    /// What a reply and a report need beyond the columns.
+    /// Data for a reply and a report that no column has.
     fn metadata_json(&self, trust: Trust) -> String {
         let email = &self.understood.email;
         let identity = &self.identity;

@@ -1,15 +1,16 @@
-//! Letters that nobody could verify when they came, because a name server did not answer. A peer that keeps its letter is
-//! asked to come again; any other letter is stored as it is and verified again later (decision D-52).
+//! Letters whose sender could not be verified at arrival, because a name server did not answer. A
+//! peer that keeps its letter is asked to retry; any other letter is stored unchanged and verified
+//! again later (decision D-52).
 //!
-//! It has no message and no run meanwhile: whose thread it joins depends on who sent it.
+//! It has no message and no run meanwhile, because its thread depends on its sender.
 
 use super::{Intake, Judged, admission};
 use crate::config::Persona;
 use crate::domain::{
     Address, Arrival, Envelope, Identity, MailboxUid, MessageId, Timestamp, Via, sha256_hex,
 };
-use crate::gateway::door::{Accepted, Copy, CopyOutcome, Refusal};
 use crate::gateway::identity::Stopping;
+use crate::gateway::intake_contract::{Accepted, Copy, CopyOutcome, Refusal};
 use crate::store::{HeldLetter, NewHeld, StoreError};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -17,26 +18,27 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Waits between two verifications; the last one is repeated.
+/// Delays between two verifications; the last one is repeated.
 const WAITS: [Duration; 4] = [
     Duration::from_secs(60),
     Duration::from_secs(5 * 60),
     Duration::from_secs(15 * 60),
     Duration::from_secs(30 * 60),
 ];
-/// How long a letter is held: as long as a mail server would come again with it (RFC 5321 section 4.5.4.1).
+/// Maximum time that a letter is held: as long as a mail server would retry it (RFC 5321 section
+/// 4.5.4.1).
 const HELD_MAX: Duration = Duration::from_secs(5 * 24 * 3600);
-/// Pause between two looks at the table.
+/// Interval between two polls of the table.
 const POLL: Duration = Duration::from_secs(15);
 
-/// When a letter is verified again after so many attempts. Pure.
+/// Delay before the next verification after `attempts` attempts. Pure.
 fn next_attempt_after(attempts: u32) -> Duration {
     let at = usize::try_from(attempts).unwrap_or(usize::MAX).min(WAITS.len() - 1);
     WAITS[at]
 }
 
 impl Intake {
-    /// Stores a letter to be verified again.
+    /// Stores a letter that is to be verified again.
     pub(super) async fn hold(
         &self,
         envelope: &Envelope,
@@ -65,7 +67,7 @@ impl Intake {
         Ok(Accepted { sender, copies, needs_confirmation: false })
     }
 
-    /// Verifies every held letter that is due; gives how many have become messages.
+    /// Verifies every held letter that is due; returns the number of letters that became messages.
     pub async fn verify_held(&self) -> Result<usize, StoreError> {
         let mut released = 0;
         while let Some(held) = self.store.next_held_letter(self.clock.now()).await? {
@@ -76,14 +78,14 @@ impl Intake {
                     self.store.postpone_held_letter(&held.id, until).await?;
                 }
                 Err(Refusal::NotStored(error)) => return Err(error),
-                // The engine stops.
+                // The engine is stopping.
                 Err(_) => return Ok(released),
             }
         }
         Ok(released)
     }
 
-    /// Verifies held letters as they come due, until `stop`.
+    /// Verifies held letters as they become due, until `stop`.
     pub async fn watch_held(&self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             if let Err(error) = self.verify_held().await {
@@ -97,7 +99,8 @@ impl Intake {
         }
     }
 
-    /// `Ok(false)`: it stays where it is. Nothing that is held is ever refused: it was taken.
+    /// Verifies one held letter. `Ok(false)`: it stays held. A held letter is never refused,
+    /// because it was accepted.
     async fn verify_again(&self, held: &HeldLetter) -> Result<bool, Refusal> {
         let (Some(envelope), Some(persona)) =
             (StoredEnvelope::read(&held.envelope_json), self.config.personas.get(&held.persona))
@@ -117,7 +120,7 @@ impl Intake {
         let judged = self.judge_held(&envelope, held, email, identity).await?;
         let mut copies = self.copies(judged, &[persona], Some(&held.id)).await?;
         for copy in &mut copies {
-            // Its fate in the mailbox was noted when it was taken there.
+            // Its outcome in the mailbox was recorded when it was accepted there.
             copy.fetched_from = None;
         }
         self.store.release_letter(copies, held.id.clone()).await?;
@@ -138,7 +141,7 @@ impl Intake {
         let security = returned.admits(&self.config.security);
         let (refused_by, mut decisions) = match admission::by_name(&security, sender.as_ref(), envelope) {
             Ok(decisions) => (None, decisions),
-            // The rules were changed since it was taken.
+            // The rules were changed after it was accepted.
             Err(_) => (Some("access"), Vec::new()),
         };
         decisions.extend(admission::lowered(sender.as_ref(), envelope, &identity));
@@ -146,7 +149,7 @@ impl Intake {
     }
 }
 
-/// An envelope with everything about its arrival, as a row keeps it.
+/// An envelope with all data of its arrival, as a row stores it.
 #[derive(Serialize, Deserialize)]
 struct StoredEnvelope {
     mail_from: Option<String>,
@@ -176,7 +179,7 @@ impl StoredEnvelope {
             submitted_by: arrival.submitted_by.as_ref().map(text),
             encrypted: arrival.encrypted,
             extended: arrival.extended,
-            // It came now, whenever it is verified.
+            // It arrived now, whenever it is verified.
             arrived_at: arrival.arrived_at.unwrap_or(now).to_string(),
             mailbox: arrival.mailbox.as_ref().map(|at| (at.mailbox.clone(), at.uid_validity, at.uid)),
             authserv_id: arrival.authserv_id.clone(),
@@ -188,7 +191,7 @@ impl StoredEnvelope {
         serde_json::json!(self).to_string()
     }
 
-    /// `None`: not what [`Self::of`] wrote.
+    /// Reads the JSON; `None`: it was not written by [`Self::of`].
     fn read(json: &str) -> Option<Envelope> {
         const WAYS: [Via; 6] = [Via::Smtp, Via::Lmtp, Via::Imap, Via::Folder, Via::File, Via::Import];
         let stored: Self = serde_json::from_str(json).ok()?;

@@ -1,31 +1,33 @@
-//! Letters of an archive on their way into the store: parsed and placed like any other, but nobody is asked who sent
-//! them, no rule judges them, and no run begins.
+//! Stores letters of an archive: parsed and placed like other letters, but without verification of
+//! the sender, rules of admission, or a run.
 
 use super::draft::{Dedup, Draft};
 use super::returns::Returned;
 use super::{Intake, Understood};
 use crate::config::Persona;
 use crate::domain::{Address, Email, Identity, Letter, Mailbox, Trust};
-use crate::gateway::door::Refusal;
+use crate::gateway::intake_contract::Refusal;
 use crate::gateway::judge::Records;
 use crate::store::{ArchivedWay, NewInbound, StoredInbound};
 use std::sync::Arc;
 
-/// The rule under which archived letters are filed.
+/// Rule under which archived letters are filed.
 const RULE: &str = "import";
 
-/// What became of a letter of an archive.
+/// Outcome of a letter of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Archived {
     Stored(ArchivedWay),
-    /// It is here already.
+    /// It was stored before.
     Duplicate,
 }
 
 impl Intake {
-    /// Stores a letter as history of `persona`; letters from the persona's addresses, or from `owners`, are its own.
+    /// Stores a letter as history of `persona`; letters from the persona's addresses, or from
+    /// `owners`, count as its own.
     ///
-    /// Errors: [`Refusal::NotStored`] when it may be tried again, others when these bytes can never be stored.
+    /// Errors: [`Refusal::NotStored`] when a retry may succeed, others when these bytes can never
+    /// be stored.
     pub async fn file_history(
         &self,
         letter: Letter,
@@ -75,8 +77,8 @@ impl Intake {
     }
 }
 
-/// An archive is its owner's, so names in it are believed as far as that joins a letter to its correspondence; but it
-/// brings nobody into a thread that exists (decision D-20).
+/// Places a letter. An archive is its owner's, so that its sender names are trusted for joining a
+/// letter to its correspondence; but it adds no participant to an existing thread (decision D-20).
 fn place(copy: &mut NewInbound, email: &Email, is_self: impl Fn(&Address) -> bool) {
     let sender = email.sender().into_iter();
     let people = sender.chain(email.to.iter().chain(&email.cc).filter_map(Mailbox::address));
@@ -90,5 +92,5 @@ fn place(copy: &mut NewInbound, email: &Email, is_self: impl Fn(&Address) -> boo
     copy.place.joins_as = list.clone().or_else(|| participants.first().cloned());
     copy.place.participants = participants.into_iter().chain(list).collect();
     copy.readers = None;
-    (copy.place.vouched, copy.place.replaces, copy.place.joins_only) = (false, None, None);
+    (copy.place.authenticated, copy.place.replaces, copy.place.joins_only) = (false, None, None);
 }

@@ -1,13 +1,14 @@
-//! One log line for each letter and persona: who wrote, to whom, what became of it, and what can be done about it.
+//! One log line for each letter and persona: sender, recipient, outcome, and the operator's remedy.
 //!
-//! The only lines with whole addresses (decision D-61): without them nobody finds the letter that they wait for.
+//! The only lines with whole addresses (decision D-61): without them an operator could not find a
+//! missing letter.
 
 use crate::domain::{Address, Envelope, filed};
-use crate::gateway::door::{Accepted, CopyOutcome, Refusal};
+use crate::gateway::intake_contract::{Accepted, CopyOutcome, Refusal};
 use std::net::IpAddr;
 
-/// What is told of a letter beside its outcome; taken before the letter is given away.
-pub(super) struct Told {
+/// Properties of a letter for the log; taken before the letter is moved.
+pub(super) struct LetterSummary {
     mail_from: Option<Address>,
     rcpt_to: Vec<Address>,
     peer: Option<IpAddr>,
@@ -15,7 +16,7 @@ pub(super) struct Told {
     bytes: usize,
 }
 
-impl Told {
+impl LetterSummary {
     pub fn new(envelope: &Envelope, bytes: usize) -> Self {
         Self {
             mail_from: envelope.mail_from.clone(),

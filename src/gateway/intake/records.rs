@@ -1,4 +1,5 @@
-//! What our records hold of a letter that bears a persona's address or our seal; any other letter costs no read.
+//! Looks up our records of a letter that has a persona's address or our loop token; any other
+//! letter costs no read.
 
 use crate::config::Config;
 use crate::domain::{Email, PersonaId};

@@ -1,32 +1,33 @@
-//! Mail that comes back: letters to the address that only our own mail had as its sender, and reports that come to a
-//! persona's plain address.
+//! Returned mail: letters to an address that only our own mail had as its envelope sender, and
+//! reports to a persona's plain address.
 //!
-//! Nothing that comes back is ever answered. What a report changes is decided by the token in the address it came to,
-//! not by anything in the letter: everything in there can be written by somebody who merely knows a Message-ID of ours.
+//! No returned mail is ever answered. The token in the recipient address decides the effect of a
+//! report, not the content of the letter: any sender who knows a Message-ID of ours can write that
+//! content.
 
 use super::{Intake, PARSE_INLINE_BYTES_MAX, contains_html};
 use crate::config::{Decision, Security};
 use crate::domain::{
     DeliveryId, Email, Envelope, NoticeId, PersonaId, Report, ReportedRecipient, bounce_token,
 };
-use crate::gateway::door::Refusal;
+use crate::gateway::intake_contract::Refusal;
 use crate::mime;
 use crate::store::NewReport;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Longest token that is looked up; ours have 20 characters.
+/// Maximum characters of a token that is looked up; ours have 20.
 const TOKEN_CHARS_MAX: usize = 64;
 
-/// What a letter is as an answer of the mail system to our own mail.
+/// A letter as a response of the mail system to our own mail.
 #[derive(Debug, Default)]
 pub(super) struct Returned {
     address: Option<ReturnAddress>,
     report: Option<Report>,
 }
 
-/// A recipient of the letter that is the envelope sender of mail of ours, or looks like one.
+/// A recipient of the letter that is the envelope sender of our mail, or has its format.
 #[derive(Debug)]
 struct ReturnAddress {
     persona: PersonaId,
@@ -35,7 +36,7 @@ struct ReturnAddress {
 }
 
 impl Intake {
-    /// Finds out whether a letter comes back to us. `email` is `None` for bytes that are none.
+    /// Detects whether a letter is returned mail. `email` is `None` for bytes that are no email.
     pub(super) async fn returned(
         &self,
         envelope: &Envelope,
@@ -51,7 +52,7 @@ impl Intake {
         Ok(Returned { address, report: self.read_report(bytes.clone()).await })
     }
 
-    /// The first of the recipients that has a token of ours, else the first that looks as if it had one.
+    /// The first recipient that has a token of ours, else the first that has the format of one.
     async fn return_address(&self, envelope: &Envelope) -> Result<Option<ReturnAddress>, Refusal> {
         let mut found = None;
         for address in &envelope.rcpt_to {
@@ -78,13 +79,13 @@ impl Intake {
             return mime::read_report(&bytes, &limits);
         }
         let reading = tokio::task::spawn_blocking(move || mime::read_report(&bytes, &limits));
-        // A reader that panics has read nothing.
+        // A parser that panics has no result.
         reading.await.unwrap_or(None)
     }
 }
 
 impl Returned {
-    /// The rule that holds a letter to a return address, whatever it is.
+    /// The rule that withholds any letter to a return address.
     pub(super) fn rule(&self) -> Option<&'static str> {
         let address = self.address.as_ref()?;
         Some(match (&address.delivery, &self.report) {
@@ -94,8 +95,9 @@ impl Returned {
         })
     }
 
-    /// The rules of admission for it. With a token of ours, somebody whom we wrote to, or a system on the way, may report
-    /// whether or not they may write otherwise; only those who are denied stay out.
+    /// The rules of admission for it. A report with a token of ours is admitted from a
+    /// correspondent of ours, or from any system on the path, whatever `default_decision` says;
+    /// only denied senders are refused.
     pub(super) fn admits<'s>(&self, security: &'s Security) -> Cow<'s, Security> {
         let mut security = Cow::Borrowed(security);
         if self.address.as_ref().is_some_and(|address| address.delivery.is_some()) {
@@ -104,7 +106,7 @@ impl Returned {
         security
     }
 
-    /// What the store is to note of it for a persona.
+    /// The report that the store records for a persona.
     pub(super) fn report_for(
         &self,
         persona: &PersonaId,
@@ -116,7 +118,7 @@ impl Returned {
         Some(NewReport { report, believed, notice: notice() })
     }
 
-    /// What the report was about, for the message's metadata.
+    /// Content of the report, for the message's metadata.
     pub(super) fn as_json(&self) -> Value {
         let Some(report) = &self.report else { return Value::Null };
         let delivery = self.address.as_ref().and_then(|address| address.delivery.as_ref());

@@ -1,7 +1,8 @@
-//! Whether there is room for another letter: disk space, and a bounded number of runs that nobody has answered yet.
+//! Capacity for another letter: free disk space, and a bounded number of open runs.
 //!
-//! Counting the open runs for each letter would cost what the backlog costs. Here the runs that letters queue are
-//! taken off an allowance, and only when it is used up are the rows counted again, at most once a second.
+//! Counting the open runs for each letter would cost time proportional to the backlog. Instead the
+//! runs that letters queue are subtracted from an allowance, and only when it is used up are the
+//! rows counted again, at most once a second.
 
 use super::Intake;
 use crate::store::StoreError;
@@ -12,17 +13,17 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Pause between two counts while the queue is full.
+/// Interval between two counts while the queue is full.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 
-/// Runs that may still be queued before the rows are counted again.
+/// Number of runs that may be queued before the rows are counted again.
 pub(super) struct Allowance {
     left: AtomicI64,
     used_up: Notify,
 }
 
 impl Allowance {
-    /// Without bound, until somebody watches over it.
+    /// Unbounded, until the queue is watched.
     pub(super) fn unwatched() -> Self {
         Self { left: AtomicI64::new(i64::MAX), used_up: Notify::new() }
     }
@@ -31,7 +32,7 @@ impl Allowance {
         self.left.fetch_sub(i64::try_from(runs).unwrap_or(i64::MAX), Ordering::Relaxed);
     }
 
-    /// Asks for a count when there is nothing left.
+    /// Reports whether the allowance is not used up; requests a count otherwise.
     pub(super) fn is_left(&self) -> bool {
         let is_left = self.left.load(Ordering::Relaxed) > 0;
         if !is_left {
@@ -42,8 +43,8 @@ impl Allowance {
 }
 
 impl Intake {
-    /// Watches over the number of open runs until `stop`. Without it there is no bound, as for a single letter
-    /// handed in by a command.
+    /// Watches the number of open runs until `stop`. Without it there is no bound, as for a single
+    /// letter from a command.
     pub async fn watch_queue(&self, stop: CancellationToken) {
         loop {
             if let Err(error) = self.count_queue().await {
@@ -62,7 +63,7 @@ impl Intake {
         }
     }
 
-    /// Makes the allowance true again.
+    /// Counts the open runs and sets the allowance.
     pub async fn count_queue(&self) -> Result<(), StoreError> {
         let runs_max = self.config.limits.open_runs_max;
         let open = self.store.open_runs_up_to(runs_max).await?;
@@ -80,13 +81,14 @@ impl Intake {
     pub(super) fn has_space(&self) -> bool {
         match free_disk_bytes(&self.data) {
             Ok(free) => free >= self.config.limits.free_disk_bytes_min,
-            // Not knowing is no reason to refuse: a full disk fails the commit, and that is answered with 451.
+            // An unknown value is no reason to refuse: a full disk fails the commit, and that is
+            // answered with 451.
             Err(_) => true,
         }
     }
 }
 
-/// Bytes that are left for us on the disk below a folder. Errors: the system does not say.
+/// Bytes that are free for us on the disk of a folder. Errors: the system does not tell.
 pub fn free_disk_bytes(folder: &Path) -> io::Result<u64> {
     let disk = rustix::fs::statvfs(folder)?;
     Ok(disk.f_bavail.saturating_mul(disk.f_frsize))

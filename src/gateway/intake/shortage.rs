@@ -1,9 +1,10 @@
-//! What letters and connections are refused for want of: counted where it happens, logged at once and then once a minute,
-//! told to the owner once an hour. Whoever was refused comes again, so nothing is lost, and nobody else would say so.
+//! Shortages for which letters and connections are refused: counted at each refusal, logged at once
+//! and then once a minute, sent to the owner once an hour. Refused clients retry, so no letter is
+//! lost, but no other record would show it.
 
 use super::Intake;
 use crate::domain::{NoticeId, NoticeKind, NoticeSubject, Timestamp};
-use crate::gateway::door::Shortage;
+use crate::gateway::intake_contract::Shortage;
 use crate::store::NewNotice;
 use std::collections::BTreeMap;
 use std::mem::take;
@@ -12,17 +13,17 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Pause between two lines about one shortage.
+/// Minimum time between two log lines about one shortage.
 const LOGGED_EVERY: Duration = Duration::from_secs(60);
-/// Pause between two facts of one shortage.
-const TOLD_EVERY: Duration = Duration::from_secs(60 * 60);
+/// Minimum time between two notices about one shortage.
+const NOTIFY_EVERY: Duration = Duration::from_secs(60 * 60);
 
-/// Refusals that nobody was told of yet.
+/// Refusals that are not logged yet.
 #[derive(Default)]
 pub(super) struct Shortages {
     refused: Mutex<BTreeMap<Shortage, u64>>,
-    /// When the owner was last told.
-    told: Mutex<BTreeMap<Shortage, Timestamp>>,
+    /// Instant of the last notice by shortage.
+    notified: Mutex<BTreeMap<Shortage, Timestamp>>,
     noted: Notify,
 }
 
@@ -38,7 +39,7 @@ fn locked<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Intake {
-    /// Tells of shortages until `stop`.
+    /// Reports shortages until `stop`.
     pub async fn watch_shortages(&self, stop: CancellationToken) {
         loop {
             tokio::select! {
@@ -54,7 +55,8 @@ impl Intake {
         }
     }
 
-    /// Logs what was refused since the last call, and raises a notice for what was not told within the hour.
+    /// Logs the refusals since the last call, and emits a notice for each shortage without one
+    /// within the last hour.
     pub async fn tell_shortages(&self) {
         let now = self.clock.now();
         let noted = take(&mut *locked(&self.shortages.refused));
@@ -62,8 +64,8 @@ impl Intake {
             let (says, hint) = self.words(what);
             let counted = if what == Shortage::NameServers { "so far" } else { "refused so far" };
             tracing::warn!(refused, "{says}");
-            let told = locked(&self.shortages.told).get(&what).copied();
-            if told.is_some_and(|told| now.since(told) < TOLD_EVERY) {
+            let notified = locked(&self.shortages.notified).get(&what).copied();
+            if notified.is_some_and(|notified| now.since(notified) < NOTIFY_EVERY) {
                 continue;
             }
             let fact = NewNotice {
@@ -77,14 +79,14 @@ impl Intake {
                 summary: format!("{says}; {counted}: {refused}"),
                 hint: format!("{hint}; whoever was refused was asked to come again, so no letter is lost"),
             };
-            match self.store.raise_notice(fact).await {
-                Ok(_) => drop(locked(&self.shortages.told).insert(what, now)),
+            match self.store.emit_notice(fact).await {
+                Ok(_) => drop(locked(&self.shortages.notified).insert(what, now)),
                 Err(error) => tracing::warn!(%error, "the owner cannot be told that letters are refused"),
             }
         }
     }
 
-    /// What is so, and what to do about it.
+    /// Message and hint for a shortage.
     fn words(&self, what: Shortage) -> (String, &'static str) {
         let limits = &self.config.limits;
         match what {
@@ -125,7 +127,7 @@ impl Intake {
     }
 }
 
-/// Names a shortage in a cause and in a subject line.
+/// Name of a shortage in a cause and in a subject line.
 fn word(what: Shortage) -> &'static str {
     match what {
         Shortage::Disk => "disk space",

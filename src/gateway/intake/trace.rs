@@ -1,9 +1,10 @@
-//! The `Received` field of a letter (RFC 5321 section 4.4). It is kept beside the bytes, not in front of them.
+//! The `Received` field of a letter (RFC 5321 section 4.4). It is stored separately, not in front
+//! of the bytes.
 
 use crate::domain::{Envelope, MessageId, Timestamp, Via};
 use std::fmt::Write;
 
-/// Composes the field, folded, with its last CRLF.
+/// Formats the field, folded, with its last CRLF.
 pub(super) fn received(envelope: &Envelope, host_name: &str, message: &MessageId, now: Timestamp) -> String {
     let mut field = String::with_capacity(320);
     let date = now.to_utc().format("%a, %d %b %Y %H:%M:%S +0000");
@@ -18,7 +19,7 @@ pub(super) fn received(envelope: &Envelope, host_name: &str, message: &MessageId
             write!(field, "Received: by {host_name} (Attache, from: {via}) id {message}")
         }
     };
-    // With several recipients it would tell each of them about the others (RFC 5321 section 7.2).
+    // With several recipients it would disclose the others to each of them (RFC 5321 section 7.2).
     let _ = match envelope.rcpt_to.as_slice() {
         [only] => write!(field, "\r\n for <{only}>; {date}\r\n"),
         _ => write!(field, ";\r\n {date}\r\n"),
@@ -26,7 +27,7 @@ pub(super) fn received(envelope: &Envelope, host_name: &str, message: &MessageId
     field
 }
 
-/// The keyword of RFC 3848; `None` for ways in without a dialogue.
+/// The keyword of RFC 3848; `None` for sources without a dialogue.
 fn protocol(envelope: &Envelope) -> Option<&'static str> {
     let arrival = &envelope.arrival;
     Some(match (envelope.via, arrival.extended, arrival.encrypted, arrival.submitted_by.is_some()) {
@@ -40,8 +41,8 @@ fn protocol(envelope: &Envelope) -> Option<&'static str> {
     })
 }
 
-/// What the client called itself, and its address. The name is its own word, so only what a name or an address is
-/// made of stays: it can neither end a comment nor begin one.
+/// Formats the client's HELO name and its address. The name is untrusted, so only characters of
+/// names and addresses are kept: it can neither end a comment nor begin one.
 fn client(envelope: &Envelope) -> String {
     let harmless = |c: char| c.is_ascii_alphanumeric() || "-._[]:".contains(c);
     let mut name: String = envelope.helo.chars().map(|c| if harmless(c) { c } else { '?' }).collect();

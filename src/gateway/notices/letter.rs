@@ -1,37 +1,37 @@
-//! How a notice reads: subject and text of the mail that tells facts of one cause. Pure.
+//! Subject and text of a mail with the notices of one cause. Pure.
 //!
-//! Facts come with foreign words already quoted (see [`crate::store::quoted`]); what is put around them here is the
-//! engine's own.
+//! Notices come with untrusted text already quoted (see [`crate::store::quoted`]); the text around
+//! it is the engine's own.
 
 use crate::domain::{NoticeKind, PersonaId};
-use crate::store::{Untold, quoted};
+use crate::store::{PendingNotices, quoted};
 
-/// The newest facts that one mail spells out; the others are counted.
-pub const SPELLED_OUT: u32 = 10;
+/// Maximum number of the newest notices that one mail lists; the others are counted.
+pub const LISTED_MAX: u32 = 10;
 
 /// The subject of the mail.
-pub fn subject(untold: &Untold) -> String {
-    let headline = headline(untold);
+pub fn subject(pending: &PendingNotices) -> String {
+    let headline = headline(pending);
     format!("[attache] {headline}")
 }
 
 /// The text of the mail, as Markdown.
-pub fn body(untold: &Untold) -> String {
-    let mut text = format!("{}.\n\n", headline(untold));
-    for fact in &untold.newest {
-        text.push_str(&format!("- {}: {}\n", fact.raised_at, fact.summary));
+pub fn body(pending: &PendingNotices) -> String {
+    let mut text = format!("{}.\n\n", headline(pending));
+    for fact in &pending.newest {
+        text.push_str(&format!("- {}: {}\n", fact.emitted_at, fact.summary));
     }
-    let spelled = untold.newest.len() as u64;
-    if untold.count > spelled {
-        let more = untold.count - spelled;
-        text.push_str(&format!("\nAnd {more} more of the same cause, the oldest of {}.\n", untold.since));
+    let formatted = pending.newest.len() as u64;
+    if pending.count > formatted {
+        let more = pending.count - formatted;
+        text.push_str(&format!("\nAnd {more} more of the same cause, the oldest of {}.\n", pending.since));
     }
-    if let Some(newest) = untold.newest.first().filter(|fact| !fact.hint.is_empty()) {
-        let one_for_all = untold.newest.iter().all(|fact| fact.hint == newest.hint);
+    if let Some(newest) = pending.newest.first().filter(|fact| !fact.hint.is_empty()) {
+        let one_for_all = pending.newest.iter().all(|fact| fact.hint == newest.hint);
         let about = if one_for_all { "" } else { ", for the newest of them" };
         text.push_str(&format!("\nWhat to do{about}: {}.\n", newest.hint));
     }
-    let all = quoted(&format!("attache notices show {}", untold.cause));
+    let all = quoted(&format!("attache notices show {}", pending.cause));
     text.push_str(&format!(
         "\n{all} lists every fact of this cause. It has at most one mail an interval; what happens until the next one \
          is told there. Nobody but the owners gets these mails.\n"
@@ -39,13 +39,13 @@ pub fn body(untold: &Untold) -> String {
     text
 }
 
-/// What happened how often, without anybody's words but the configuration's.
-fn headline(untold: &Untold) -> String {
-    // An `Untold` is never empty; without a fact there is nothing to say either.
-    let Some(newest) = untold.newest.first() else { return String::new() };
+/// Summary of the notices with their number, without text from letters.
+fn headline(pending: &PendingNotices) -> String {
+    // `PendingNotices` is never empty; without a notice the headline is empty.
+    let Some(newest) = pending.newest.first() else { return String::new() };
     let of = newest.persona.as_ref().map(|persona: &PersonaId| format!(" of {persona}")).unwrap_or_default();
     let subject = &newest.subject_id;
-    let count = |one: &str, many: &str| match untold.count {
+    let count = |one: &str, many: &str| match pending.count {
         1 => format!("a {one}{of}"),
         n => format!("{n} {many}{of}"),
     };
@@ -58,7 +58,9 @@ fn headline(untold: &Untold) -> String {
         }
         NoticeKind::BudgetReached => format!("the budget of {subject} is used up"),
         NoticeKind::DeliveryFailed => format!("{} could not be delivered", count("mail", "mails")),
-        NoticeKind::DeliveryDelayed if untold.count == 1 => format!("a mail{of} is still waiting to be sent"),
+        NoticeKind::DeliveryDelayed if pending.count == 1 => {
+            format!("a mail{of} is still waiting to be sent")
+        }
         NoticeKind::DeliveryDelayed => {
             format!("{} are still waiting to be sent", count("mail", "mails"))
         }
@@ -70,24 +72,24 @@ fn headline(untold: &Untold) -> String {
         NoticeKind::MailboxDown => format!("the mailbox {subject} cannot be read"),
         NoticeKind::PersonaOutOfService => format!("persona {} is out of service", quoted(subject)),
         NoticeKind::AgentChangedFiles => format!("an agent{of} changed files that no agent may change"),
-        NoticeKind::LetterSetAside => {
-            format!("{} of {} set aside, which ends engines", count("letter", "letters"), quoted(subject))
+        NoticeKind::LetterQuarantined => {
+            format!("{} of {} quarantined, which ends engines", count("letter", "letters"), quoted(subject))
         }
         NoticeKind::LettersRefused => format!("letters are refused for want of {}", newest.detail()),
         NoticeKind::LetterFiled => format!("letters{of} were filed and not answered"),
-        NoticeKind::LimitReached if untold.count == 1 => {
+        NoticeKind::LimitReached if pending.count == 1 => {
             format!("{} has had as many answers{of} as they may have", quoted(subject))
         }
         NoticeKind::LimitReached => {
-            format!("{} correspondents have had as many answers{of} as they may have", untold.count)
+            format!("{} correspondents have had as many answers{of} as they may have", pending.count)
         }
         NoticeKind::ResponsibilityBroken => {
             format!("{} cannot be used", count("responsibility", "responsibilities"))
         }
-        NoticeKind::ResponsibilityPaused if untold.count == 1 => format!("a responsibility{of} is paused"),
-        NoticeKind::ResponsibilityPaused => format!("{} responsibilities{of} are paused", untold.count),
-        NoticeKind::SlotsMissed if untold.count == 1 => format!("a responsibility{of} did not fire"),
-        NoticeKind::SlotsMissed => format!("responsibilities{of} did not fire, {} times", untold.count),
+        NoticeKind::ResponsibilityPaused if pending.count == 1 => format!("a responsibility{of} is paused"),
+        NoticeKind::ResponsibilityPaused => format!("{} responsibilities{of} are paused", pending.count),
+        NoticeKind::SlotsMissed if pending.count == 1 => format!("a responsibility{of} did not fire"),
+        NoticeKind::SlotsMissed => format!("responsibilities{of} did not fire, {} times", pending.count),
         NoticeKind::SlotOverdue => format!("{} not done in time", count("scheduled run", "scheduled runs")),
         NoticeKind::ResponsibilityProposed => {
             format!(

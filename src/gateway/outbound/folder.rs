@@ -1,7 +1,8 @@
-//! The folder transport: each mail becomes `<delivery id>.eml`. For demos, tests and air gaps.
+//! The folder transport: each mail becomes `<delivery id>.eml`. For demos, tests and air-gapped
+//! machines.
 //!
-//! Copy this file to start a new transport. Exactly-once: a mail that is delivered again overwrites itself with the
-//! same bytes, so the commit before the point of no return is not needed and not made.
+//! Copy this file to start a new transport. Exactly-once: a mail that is delivered again overwrites
+//! itself with equal bytes, so the commit before the point of no return is not needed and not made.
 
 use super::{
     Attempt, Checked, Health, Obstacle, Phase, PointOfNoReturn, Setup, SetupError, Transport, Verdict,
@@ -15,14 +16,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Files written at once: a journaling file system brings what is to be on disk at one time there together.
+/// Maximum files written concurrently: a journaling file system syncs concurrent writes together.
 const WRITES_MAX: usize = 16;
 
 pub struct Folder {
     path: PathBuf,
 }
 
-/// Builds this transport when the settings ask for it.
+/// Builds this transport if the settings name it.
 pub(super) fn build(setup: &Setup<'_>) -> Option<Result<Arc<dyn Transport>, SetupError>> {
     let settings::Transport::Folder(path) = setup.transport else { return None };
     let made = std::fs::create_dir_all(path);
@@ -70,7 +71,7 @@ impl Transport for Folder {
     }
 }
 
-/// A file of no mail's name, which nobody who reads the folder takes for one.
+/// A test file whose name is no mail's, so that programs that read the folder ignore it.
 const CHECK: &str = ".attache-check";
 
 fn check(folder: &Path) -> std::io::Result<()> {
@@ -84,13 +85,13 @@ fn unreachable(mail: &ClaimedDelivery, why: &str) -> Attempt {
     Attempt { health: Health::Unreachable, ..Attempt::same_for_all(mail, &verdict) }
 }
 
-/// After this returns, the file is there in full and stays there through a power cut.
+/// Writes a file; when this returns, it is complete and survives a power cut.
 fn write(folder: &Path, name: &str, bytes: &[u8]) -> std::io::Result<()> {
     let unfinished = folder.join(format!(".{name}.tmp"));
     let mut file = File::create(&unfinished)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     std::fs::rename(&unfinished, folder.join(format!("{name}.eml")))?;
-    // The rename itself is on disk only when the folder is.
+    // The rename is durable only after an `fsync` of the folder.
     File::open(folder)?.sync_all()
 }

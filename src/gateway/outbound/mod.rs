@@ -1,10 +1,12 @@
-//! Mail out: claims committed deliveries, hands each to the transport, records what became of every recipient.
+//! Outgoing mail: claims committed deliveries, passes each to the transport, records the outcome
+//! for every recipient.
 //!
-//! At least once, with a stable Message-ID and the same bytes every time. A second copy can arise only when something
-//! broke between the end of the data and our commit of the answer, and then the delivery says so
-//! (`possible_duplicate`). Nothing stronger exists in SMTP (RFC 1047).
+//! At least once, with a stable Message-ID and equal bytes every time. A second copy can arise only
+//! when an error occurred between the end of the data and our commit of the reply, and then the
+//! delivery is marked (`possible_duplicate`). SMTP offers nothing stronger (RFC 1047).
 //!
-//! Absent on purpose: composing mail, signing it, choosing recipients; all of that is frozen when a delivery is stored.
+//! Absent on purpose: composing mail, signing it, choosing recipients; all of that is final when a
+//! delivery is stored.
 
 pub mod retry;
 pub mod worker;
@@ -12,7 +14,7 @@ pub mod worker;
 mod folder;
 mod smtp;
 
-/// Every transport, asked in turn which of them the settings mean.
+/// Every transport, tried in turn until one matches the settings.
 static TRANSPORTS: &[Build] = &[smtp::build, folder::build];
 
 pub use smtp::{Options, SmtpTransport, Timeouts};
@@ -24,18 +26,18 @@ use crate::store::{ClaimedDelivery, RecipientState, StoreError};
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 
-/// Answers `None` when the settings mean another transport.
+/// Returns `None` when the settings name another transport.
 type Build = fn(&Setup<'_>) -> Option<Result<Arc<dyn Transport>, SetupError>>;
 
-/// What a transport may be built from.
+/// Arguments for building a transport.
 pub struct Setup<'a> {
     pub transport: &'a settings::Transport,
-    /// Our name in EHLO.
+    /// Host name in our EHLO.
     pub host_name: &'a str,
     pub clock: &'a Arc<dyn Clock>,
 }
 
-/// Why a transport cannot be built; an operator reads it at start.
+/// Error of a transport that cannot be built; an operator reads it at start.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     #[error("cannot use the outbound folder `{path}`")]
@@ -61,56 +63,58 @@ pub fn transport(setup: &Setup<'_>) -> Result<Arc<dyn Transport>, SetupError> {
     TRANSPORTS.iter().find_map(|build| build(setup)).unwrap_or(Err(SetupError::Unknown))
 }
 
-/// One way out for mail.
+/// A transport for outgoing mail.
 ///
-/// Send the frozen bytes as they are. Give a verdict for every recipient of the mail, none of them twice. Bound every
-/// wait. Never retry by yourself once the peer may have the mail: when, how often and until when is the worker's
-/// affair. Log nothing; the caller does.
+/// Send the final bytes unchanged. Return one verdict for every recipient of the mail. Use a
+/// timeout for every wait. Never retry once the peer may have the mail: the worker decides on
+/// retries. Log nothing; the caller does.
 pub trait Transport: Send + Sync {
-    /// What people call it: a host, a folder.
+    /// Name for display: a host, a folder.
     fn name(&self) -> String;
 
-    /// Mails that may be on their way at once; at least 1.
+    /// Maximum concurrent mails; at least 1.
     fn connections_max(&self) -> usize;
 
-    /// Tries to hand over one mail.
+    /// Tries to send one mail.
     ///
-    /// Passes `point` right before the step after which the peer may have the mail, and stops when it fails.
+    /// Passes `point` right before the step after which the peer may have the mail, and stops when
+    /// it fails.
     fn send<'a>(
         &'a self,
         mail: &'a ClaimedDelivery,
         point: &'a dyn PointOfNoReturn,
     ) -> BoxFuture<'a, Attempt>;
 
-    /// Goes the way as far as one can without sending anything, once with each of these envelope senders.
+    /// Goes through all phases that are possible without sending mail, once with each of these
+    /// envelope senders.
     fn check<'a>(&'a self, senders: &'a [String]) -> BoxFuture<'a, Result<Checked, Obstacle>>;
 
-    /// Closes connections that nobody used for some seconds; `all` closes every unused one.
+    /// Closes connections that were unused for some seconds; `all` closes every unused one.
     fn close_idle(&self, all: bool) -> BoxFuture<'_, ()> {
         let _nothing_is_open = all;
         Box::pin(std::future::ready(()))
     }
 }
 
-/// A way out that can be used.
+/// Result of a successful check of the transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
-    /// Where it leads, such as host and port.
+    /// Destination, such as host and port.
     pub to: String,
-    /// What was seen on the way, in order.
+    /// Observations of the check, in order.
     pub seen: Vec<String>,
 }
 
-/// Where the way out ends, and why.
+/// Destination, phase and reason of a failed check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Obstacle {
     pub to: String,
     pub at: Phase,
-    /// The peer's words, or ours when it said nothing; bounded, without control characters.
+    /// Text of the peer, or ours without a reply; bounded, without control characters.
     pub reply: String,
 }
 
-/// How far a mail would come. What to do about it depends on this.
+/// Phase that a mail reaches. The remedy depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// The folder cannot be written to.
@@ -127,7 +131,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// What an operator can do about a way out that ends here.
+    /// Remedy for the operator when a check fails in this phase.
     pub fn remedy(self) -> &'static str {
         match self {
             Self::Folder => "make the folder writable, or name another one in `outbound.path`",
@@ -155,44 +159,45 @@ impl Phase {
     }
 }
 
-/// The commit that says: from here on the peer may have the mail.
+/// The commit after which the peer may have the mail.
 pub trait PointOfNoReturn: Send + Sync {
     /// Resolves after the commit. After an error the mail must not be completed.
     fn pass(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
 
-/// What one try came to.
+/// Result of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
-    /// Recipient and verdict, one for each open recipient of the mail.
+    /// Recipients and verdicts, one for each open recipient of the mail.
     pub verdicts: Vec<(String, Verdict)>,
-    /// The peer may have the mail although it never said so.
+    /// `true`: the peer may have the mail although it did not acknowledge it.
     pub possible_duplicate: bool,
     pub health: Health,
 }
 
-/// What one try came to for one recipient.
+/// Result of one attempt for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// `Delivered`, `Deferred` or `Failed`.
     pub state: RecipientState,
-    /// The peer's reply code, when the peer replied.
+    /// The peer's reply code, if it replied.
     pub code: Option<u16>,
-    /// The peer's words, or ours when it said nothing: at most [`REPLY_CHARS_MAX`] characters, none of them control.
+    /// Text of the peer, or ours without a reply: at most [`REPLY_CHARS_MAX`] characters, no
+    /// control characters.
     pub reply: String,
 }
 
-/// How the transport itself is.
+/// Health of the transport itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
     Well,
     /// No service: no connection, no TLS, no greeting, or 421.
     Unreachable,
-    /// The peer wants other credentials than ours.
+    /// The peer refuses our credentials.
     CredentialsRefused,
 }
 
-/// Characters of a peer's reply that are kept.
+/// Maximum characters of a peer's reply that are stored.
 pub const REPLY_CHARS_MAX: usize = 500;
 
 impl Attempt {
@@ -214,7 +219,7 @@ impl Verdict {
     }
 }
 
-/// A stranger's words, fit for a terminal and a column: no control characters, bounded.
+/// Makes a peer's text fit for a terminal and a column: no control characters, bounded.
 fn printable(reply: &str) -> String {
     reply.chars().map(|c| if c.is_control() { ' ' } else { c }).take(REPLY_CHARS_MAX).collect()
 }

@@ -1,10 +1,11 @@
-//! When a deferred mail is tried again. Pure: time and chance are arguments.
+//! Schedule of retries of a deferred mail. Pure: time and jitter are arguments.
 
 use crate::domain::{DeliveryId, stable_seed};
 use std::time::Duration;
 
-/// Waits after the first, second, … failure; the last one repeats. RFC 5321 section 4.5.4.1 wants 30 minutes at
-/// least, for a queue that knocks at strangers' servers; ours knocks at one smarthost, which expects us.
+/// Delays after the first, second, … failure; the last one repeats. RFC 5321 section 4.5.4.1
+/// requires at least 30 minutes, for a queue that connects to arbitrary servers; ours connects to
+/// one configured smarthost.
 const WAITS: [Duration; 7] = [
     Duration::from_secs(60),
     Duration::from_secs(5 * 60),
@@ -14,15 +15,16 @@ const WAITS: [Duration; 7] = [
     Duration::from_secs(2 * 60 * 60),
     Duration::from_secs(4 * 60 * 60),
 ];
-/// Longer than any wait. What waits longer was told so by a clock that was wrong.
+/// Bound above every delay. A longer one comes from a wrong clock.
 pub const WAIT_MAX: Duration = Duration::from_secs(5 * 60 * 60);
-/// Share of a wait that chance may add or take, so that a mail jam does not come back as one.
+/// Maximum share of a delay that jitter adds or subtracts, so that deferred mails are not retried
+/// all at once.
 const JITTER_SHARE: f64 = 0.2;
 
-/// How long to wait after `attempt` failures of a mail that is `age` old; `None` means give up.
+/// Delay after `attempt` failures of a mail of age `age`; `None` means give up.
 ///
-/// `attempt` counts from 1. `jitter` lies in -1..1, see [`jitter`]. A wait never reaches beyond `give_up_after`: the
-/// last try happens at that age.
+/// `attempt` counts from 1. `jitter` is in -1..1, see [`jitter`]. A delay never exceeds
+/// `give_up_after`: the last attempt happens at that age.
 pub fn next_attempt_after(
     attempt: u32,
     age: Duration,
@@ -35,7 +37,8 @@ pub fn next_attempt_after(
     Some(wait.mul_f64(1.0 + JITTER_SHARE * jitter.clamp(-1.0, 1.0)).min(left))
 }
 
-/// A number in -1..1 that depends on nothing but the mail and the attempt, so that a replay waits as long.
+/// A number in -1..1 that depends only on the mail and the attempt, so that a replay computes equal
+/// delays.
 pub fn jitter(id: &DeliveryId, attempt: u32) -> f64 {
     let seed = stable_seed(&format!("{id} {attempt}"));
     seed as f64 / u64::MAX as f64 * 2.0 - 1.0

@@ -1,15 +1,16 @@
-//! The smarthost transport: a few kept connections, one SMTP transaction per mail, a verdict per recipient.
+//! The smarthost transport: a few cached connections, one SMTP transaction per mail, a verdict per
+//! recipient.
 //!
-//! | what happened | what it means |
+//! | event | result |
 //! | --- | --- |
 //! | no connection, no TLS, no greeting, 421 | deferred, and the transport is unreachable |
 //! | 530 or 535, or no AUTH mechanism of ours | deferred, and the credentials are refused |
-//! | 4xx, no reply in time, connection lost, reply not understood | deferred |
+//! | 4xx, timeout, connection lost, unparseable reply | deferred |
 //! | 5xx to RCPT | failed for that recipient; deferred when it means "too many recipients" |
 //! | 5xx to MAIL, DATA or the end of data | failed for every open recipient |
-//! | connection lost or no reply in time after the final dot | deferred, and a copy may exist |
+//! | connection lost or timeout after the final dot | deferred, and a copy may exist |
 //!
-//! Absent on purpose: MX lookup, pipelining, fall-back from TLS to clear text, converting bodies.
+//! Absent on purpose: MX lookup, pipelining, fallback from TLS to plain text, converting bodies.
 
 mod connection;
 mod stream;
@@ -38,12 +39,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio_rustls::TlsConnector;
 
-/// A connection that nobody used for so long is closed: servers count idle clients against us.
+/// Idle time after which a connection is closed: servers count idle clients against us.
 const IDLE_MAX: Duration = Duration::from_secs(5);
-/// Mails over one connection; many servers end it near there anyway.
+/// Maximum mails over one connection; many servers close it after about as many.
 const MAILS_PER_CONNECTION_MAX: u32 = 100;
 
-/// How long a look at the way out may take.
+/// Timeout of a check of the transport.
 const CHECK_MAX: Duration = Duration::from_secs(30);
 
 pub struct SmtpTransport {
@@ -53,7 +54,7 @@ pub struct SmtpTransport {
     clock: Arc<dyn Clock>,
 }
 
-/// Builds this transport when the settings ask for it.
+/// Builds this transport if the settings name it.
 pub(super) fn build(setup: &Setup<'_>) -> Option<Result<Arc<dyn Transport>, SetupError>> {
     let settings::Transport::Smarthost(smarthost) = setup.transport else { return None };
     let options = Options::default();
@@ -63,16 +64,16 @@ pub(super) fn build(setup: &Setup<'_>) -> Option<Result<Arc<dyn Transport>, Setu
     })
 }
 
-/// What the settings leave to the defaults.
+/// Options that are not in the settings.
 #[derive(Default)]
 pub struct Options {
     pub timeouts: Timeouts,
-    /// A certificate authority in PEM that is trusted beside the system's.
+    /// A certificate authority in PEM that is trusted in addition to the system's.
     pub extra_root_pem: Option<Vec<u8>>,
 }
 
 impl SmtpTransport {
-    /// Errors: [`SetupError::ClearText`] for a host elsewhere without TLS, [`SetupError::Tls`].
+    /// Errors: [`SetupError::ClearText`] for a remote host without TLS, [`SetupError::Tls`].
     pub fn new(
         smarthost: &Smarthost,
         host_name: &str,
@@ -100,15 +101,16 @@ impl SmtpTransport {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection that was used last, unless it lay still for too long.
+    /// Takes the connection that was used last, unless it was idle for too long.
     fn reuse(&self) -> Option<Connection> {
         let now = self.clock.monotonic();
         let connection = self.idle().pop()?;
-        // One that is too old is dropped with its elders by `close_idle`; here it would be doubtful.
+        // `close_idle` closes a connection that is too old, together with older ones; here it would
+        // be unreliable.
         if now.saturating_sub(connection.idle_since) < IDLE_MAX { Some(connection) } else { None }
     }
 
-    /// Keeps a connection for the next mail, in a state in which MAIL is the next command.
+    /// Caches a connection for the next mail, in a state in which MAIL is the next command.
     async fn keep(&self, mut connection: Connection, transaction_open: bool) {
         if connection.mails >= MAILS_PER_CONNECTION_MAX {
             return connection.quit().await;
@@ -120,7 +122,7 @@ impl SmtpTransport {
         self.idle().push(connection);
     }
 
-    /// Connects, secures, logs in, and asks whether each sender may send.
+    /// Connects, starts TLS, logs in, and checks that each sender may send.
     async fn look(&self, senders: &[String], phase: &mut Phase) -> Result<Vec<String>, Fault> {
         let mut connection = Connection::open_noting(&self.peer, phase).await?;
         let tls = if self.peer.tls == SmarthostTls::None {
@@ -165,7 +167,8 @@ impl SmtpTransport {
             let fault = transaction.run(&mut connection, point).await.err();
             let stale = matches!(fault, Some(Fault::Broken(_) | Fault::Unavailable(_)));
             if stale && reused && !transaction.begun {
-                // The server had closed it meanwhile; nothing of this mail was said. Each round uses one up.
+                // The server had closed it meanwhile, before any command of this mail. Each
+                // iteration uses up one connection.
                 continue;
             }
             if matches!(fault, None | Some(Fault::Refused(_))) {
@@ -197,7 +200,7 @@ impl Transport for SmtpTransport {
         Box::pin(async move {
             let to = format!("{}:{}", self.peer.host, self.peer.port);
             let mut phase = Phase::Connect;
-            // A person waits: nobody sits through the patience that a mail has.
+            // A user waits: the timeouts of a mail would be too long.
             let checked = tokio::time::timeout(CHECK_MAX, self.look(senders, &mut phase)).await;
             let reply = match checked {
                 Ok(Ok(seen)) => return Ok(Checked { to, seen }),
@@ -222,18 +225,18 @@ impl Transport for SmtpTransport {
 struct Transaction<'m> {
     mail: &'m ClaimedDelivery,
     verdicts: Vec<(String, Verdict)>,
-    /// Without a verdict yet.
+    /// Recipients without a verdict.
     open: Vec<&'m str>,
-    /// The server answered MAIL.
+    /// `true`: the server answered MAIL.
     begun: bool,
-    /// The server answered the end of data, so that there is nothing to reset.
+    /// `true`: the server answered the end of data, so that there is nothing to reset.
     completed: bool,
     possible_duplicate: bool,
 }
 
 impl<'m> Transaction<'m> {
-    /// Fails at once what must never reach a server: addresses that could carry commands, line ends that servers
-    /// read differently (RFC 5321 section 2.3.8).
+    /// Fails mail that must not reach a server: addresses that could contain commands, line ends
+    /// that servers parse differently (RFC 5321 section 2.3.8).
     fn new(mail: &'m ClaimedDelivery) -> Self {
         let unsendable = if !has_clean_line_ends(&mail.bytes) {
             Some("the mail has a bare CR or LF")
@@ -253,11 +256,12 @@ impl<'m> Transaction<'m> {
         Self { mail, verdicts, open, begun: false, completed: false, possible_duplicate: false }
     }
 
-    /// Goes through the phases. A fault concerns every recipient that is still open; after `Ok` none is.
+    /// Goes through the phases. A fault concerns every recipient that is still open; after `Ok`
+    /// there is none.
     async fn run(&mut self, connection: &mut Connection, point: &dyn PointOfNoReturn) -> Result<(), Fault> {
         if !self.mail.bytes.is_ascii() && !connection.takes_eight_bit() {
-            // RFC 6152 section 3. The bytes are frozen, so there is nothing to convert.
-            self.settle(RecipientState::Failed, &local("the server takes no 8-bit mail"));
+            // RFC 6152 section 3. The bytes are final, so they are not converted.
+            self.resolve_recipients(RecipientState::Failed, &local("the server takes no 8-bit mail"));
             return Ok(());
         }
         let answer = connection.mail(self.mail).await;
@@ -270,14 +274,14 @@ impl<'m> Transaction<'m> {
         connection.data().await?;
         crate::crash::crash_point!("O3");
         if let Err(error) = point.pass().await {
-            // Without the final dot the server has nothing; the connection must go.
+            // Without the final dot the server has no mail; the connection must be closed.
             return Err(Fault::Broken(local(&format!("not sent: {error}"))));
         }
         match connection.message(&self.mail.bytes).await {
             Ok(reply) => {
                 crate::crash::crash_point!("O5");
                 self.completed = true;
-                self.settle(RecipientState::Delivered, &reply);
+                self.resolve_recipients(RecipientState::Delivered, &reply);
                 Ok(())
             }
             Err((fault, dot_sent)) => {
@@ -288,15 +292,16 @@ impl<'m> Transaction<'m> {
         }
     }
 
-    /// One RCPT for each open recipient; those who are refused get their verdict.
+    /// Sends one RCPT for each open recipient; refused ones get their verdict.
     async fn recipients(&mut self, connection: &mut Connection) -> Result<(), Fault> {
         let mut accepted = Vec::with_capacity(self.open.len());
         for recipient in self.open.clone() {
             match connection.rcpt(self.mail, recipient).await {
                 Ok(_) => accepted.push(recipient),
                 Err(Fault::Refused(reply)) => {
-                    // RFC 5321 section 4.5.3.1.10: 552 may be an old spelling of "too many recipients". It says
-                    // that itself, or there are some already; otherwise it means this recipient's mailbox.
+                    // RFC 5321 section 4.5.3.1.10: 552 may be the old code for "too many
+                    // recipients". It means that if its text says so, or if some recipients are
+                    // accepted already; otherwise it concerns this recipient's mailbox.
                     let too_many =
                         reply.code == Some(552) && (!accepted.is_empty() || reply.text.starts_with("5.5.3"));
                     let verdict = match reply.code {
@@ -315,7 +320,7 @@ impl<'m> Transaction<'m> {
         Ok(())
     }
 
-    fn settle(&mut self, state: RecipientState, reply: &Reply) {
+    fn resolve_recipients(&mut self, state: RecipientState, reply: &Reply) {
         let verdict = match state {
             RecipientState::Delivered => Verdict::delivered(reply.code, &reply.text),
             RecipientState::Failed => Verdict::failed(reply.code, &reply.text),
@@ -334,7 +339,7 @@ impl<'m> Transaction<'m> {
                 Fault::Refused(_) | Fault::Broken(_) => Health::Well,
             };
             let state = if permanent { RecipientState::Failed } else { RecipientState::Deferred };
-            self.settle(state, fault.reply());
+            self.resolve_recipients(state, fault.reply());
         }
         Attempt { verdicts: self.verdicts, possible_duplicate: self.possible_duplicate, health }
     }
@@ -344,14 +349,15 @@ fn local(text: &str) -> Reply {
     Reply { code: None, text: text.to_owned() }
 }
 
-/// Whether CR and LF occur only together.
+/// Reports whether CR and LF occur only together.
 fn has_clean_line_ends(bytes: &[u8]) -> bool {
     let bare_lf = bytes.iter().enumerate().any(|(i, b)| *b == b'\n' && (i == 0 || bytes[i - 1] != b'\r'));
     let bare_cr = bytes.iter().enumerate().any(|(i, b)| *b == b'\r' && bytes.get(i + 1) != Some(&b'\n'));
     !bare_lf && !bare_cr
 }
 
-/// `None` for clear text. The system's certificate authorities are trusted, and what is given beside them.
+/// Builds the TLS setup; `None` for plain text. The system's certificate authorities are trusted,
+/// and the given one in addition.
 fn tls_setup(smarthost: &Smarthost, extra_root_pem: Option<&[u8]>) -> Result<Option<TlsSetup>, SetupError> {
     let host = || smarthost.host.clone();
     if smarthost.tls == SmarthostTls::None {
@@ -370,7 +376,7 @@ fn tls_setup(smarthost: &Smarthost, extra_root_pem: Option<&[u8]>) -> Result<Opt
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(failed)?
-        .dangerous() // rustls' word for any verifier but its own; this one asks the system
+        .dangerous() // rustls' name for any verifier but its own; this one uses the system's
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
     let name = smarthost.host.trim_start_matches('[').trim_end_matches(']').to_owned();

@@ -1,13 +1,14 @@
-//! The outbound worker: claims due deliveries, sends them side by side, records what became of each recipient.
+//! The outbound worker: claims due deliveries, sends them concurrently, records the outcome for
+//! each recipient.
 //!
-//! It looks at its table; a wake-up is only a hint. Absent on purpose: SMTP (a [`Transport`]'s affair), notices to the
-//! owner.
+//! It polls its table; a wake-up is only a hint. Absent on purpose: SMTP (in [`Transport`]),
+//! notices to the owner.
 
 use super::retry::{WAIT_MAX, jitter, next_attempt_after};
 use super::{Attempt, Health, PointOfNoReturn, Transport, Verdict};
 use crate::clock::Clock;
 use crate::config::{OnUnknown, RetryPolicy};
-use crate::domain::{Breaker, DeliveryId, Gate, Timestamp, Tolerance};
+use crate::domain::{Breaker, BreakerState, DeliveryId, Timestamp, Tolerance};
 use crate::store::{
     ClaimedDelivery, DeliveryOutcome, DeliveryState, RecipientOutcome, RecipientState, Result, Store,
     StoreError, TransportNote, TransportState,
@@ -20,15 +21,15 @@ use std::time::Duration;
 use tokio::sync::{Notify, OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// How often the table is looked at when nobody wakes us.
+/// Interval between two polls of the table without a wake-up.
 const POLL: Duration = Duration::from_secs(1);
-/// How often deliveries are checked for old age while the transport rests.
+/// Interval between two checks for expired deliveries while the transport is paused.
 const EXPIRY_SWEEP: Duration = Duration::from_secs(60);
-/// Mails claimed for each connection, so that one commit claims several.
+/// Maximum mails claimed for each connection, so that one commit claims several.
 const CLAIMS_PER_CONNECTION: usize = 4;
 
-/// A smarthost that is down is no fault of the mail. Refused credentials wait long: servers lock accounts that knock too
-/// often.
+/// Tolerance for faults of the smarthost, which do not count against a mail. Refused credentials
+/// pause longer: servers lock accounts after frequent failed logins.
 const TOLERANCE: Tolerance = Tolerance {
     failures_max: 3,
     pause_min: Duration::from_secs(60),
@@ -36,7 +37,7 @@ const TOLERANCE: Tolerance = Tolerance {
     refused_pause: Duration::from_secs(15 * 60),
 };
 
-/// Sends what the store has queued.
+/// Sends the deliveries that the store has queued.
 pub struct Outbound {
     store: Store,
     transport: Arc<dyn Transport>,
@@ -44,17 +45,17 @@ pub struct Outbound {
     clock: Arc<dyn Clock>,
     places: Semaphore,
     breaker: Mutex<Breaker>,
-    /// Outcomes that did not commit. They must not be forgotten: their mails may be with their recipients.
+    /// Outcomes whose commit failed. They must be kept: their recipients may have the mails.
     unrecorded: Mutex<Vec<DeliveryOutcome>>,
     recovered: OnceCell<()>,
-    /// How the transport is, as the store knows it.
+    /// State of the transport, as recorded in the store.
     noted: Mutex<TransportState>,
-    /// Monotonic time of the last look for old age.
+    /// Monotonic time of the last check for expired deliveries.
     swept: Mutex<Option<Duration>>,
 }
 
 impl Outbound {
-    /// Tells time by the store's clock.
+    /// Uses the store's clock.
     pub fn new(store: Store, transport: Arc<dyn Transport>, retry: RetryPolicy) -> Self {
         let clock = store.clock().clone();
         let places = Semaphore::new(transport.connections_max().max(1));
@@ -74,10 +75,10 @@ impl Outbound {
         }
     }
 
-    /// Sends what is due now, a few mails at once; returns how many were tried. Zero means nothing is due or the
-    /// transport rests.
+    /// Sends deliveries that are due now, a few at once; returns the number of attempts. Zero means
+    /// that none is due or that the transport is paused.
     ///
-    /// Errors: the store's; mails whose outcome was not stored are recorded by a later call.
+    /// Errors: the store's; a later call records outcomes that were not stored.
     pub async fn work_once(&self) -> Result<usize> {
         let never = CancellationToken::new();
         let mails = self.claim(self.claim_max()).await?;
@@ -88,10 +89,10 @@ impl Outbound {
         Ok(tried)
     }
 
-    /// Works until `shutdown`; then gives the mails under way `patience` to end, gives back the others, closes the
-    /// connections. What a slow server still keeps us with is cut: the next engine sends it again, and marks it as a
-    /// possible duplicate if the server may have it.
-    pub async fn run(&self, wake: &Notify, shutdown: CancellationToken, patience: Duration) {
+    /// Works until `shutdown`; then gives mails under way `grace_period` to end, releases the other
+    /// claims, closes the connections. A mail that a slow server delays further is aborted: the
+    /// next engine sends it again, marked as a possible duplicate if the server may have it.
+    pub async fn run(&self, wake: &Notify, shutdown: CancellationToken, grace_period: Duration) {
         let mut under_way = FuturesUnordered::new();
         while !shutdown.is_cancelled() {
             if under_way.len() <= self.claim_max() / 2 {
@@ -115,17 +116,17 @@ impl Outbound {
             }
             self.close().await;
         };
-        if tokio::time::timeout(patience, finished).await.is_err() {
+        if tokio::time::timeout(grace_period, finished).await.is_err() {
             tracing::warn!("outbound mail did not end in time and is cut; the next engine goes on with it");
         }
     }
 
-    /// Whether mail may be sent now, and how often the transport itself failed since it last answered.
-    pub fn breaker(&self) -> (Gate, u32) {
-        (self.gate(), lock(&self.breaker).failures())
+    /// State of the breaker, and the number of failures of the transport since it last worked.
+    pub fn breaker(&self) -> (BreakerState, u32) {
+        (self.state(), lock(&self.breaker).failures())
     }
 
-    /// Closes unused connections politely.
+    /// Closes unused connections with QUIT.
     pub async fn close(&self) {
         self.transport.close_idle(true).await;
     }
@@ -134,7 +135,7 @@ impl Outbound {
         self.transport.connections_max().max(1) * CLAIMS_PER_CONNECTION
     }
 
-    /// As [`Outbound::claim`], without troubling the writer when nothing is due.
+    /// As [`Outbound::claim`], without a write transaction when nothing is due.
     async fn claim_due(&self, limit: usize) -> Result<Vec<ClaimedDelivery>> {
         let idle = self.recovered.initialized() && lock(&self.unrecorded).is_empty();
         if idle && self.store.next_delivery_due().await?.is_none_or(|due| due > self.clock.now()) {
@@ -146,10 +147,10 @@ impl Outbound {
     async fn claim(&self, limit: usize) -> Result<Vec<ClaimedDelivery>> {
         self.recovered.get_or_try_init(|| self.recover()).await?;
         self.record_leftovers().await?;
-        let limit = match self.gate() {
-            Gate::Open => limit,
-            Gate::Probe => 1,
-            Gate::Paused(_) => {
+        let limit = match self.state() {
+            BreakerState::Open => limit,
+            BreakerState::Probe => 1,
+            BreakerState::Paused(_) => {
                 self.expire().await?;
                 return Ok(Vec::new());
             }
@@ -181,7 +182,7 @@ impl Outbound {
         Ok(())
     }
 
-    /// Old age also comes while nothing can be tried.
+    /// Expires old deliveries, also while no attempt is possible.
     async fn expire(&self) -> Result<()> {
         let now = self.clock.monotonic();
         let due = lock(&self.swept).is_none_or(|last| now.saturating_sub(last) >= EXPIRY_SWEEP);
@@ -200,10 +201,10 @@ impl Outbound {
 
     async fn deliver(&self, mail: ClaimedDelivery, stop: &CancellationToken) -> Result<()> {
         let place = self.places.acquire().await;
-        let outcome = match self.gate() {
+        let outcome = match self.state() {
             _ if stop.is_cancelled() => give_back(&mail, self.clock.now()),
-            Gate::Paused(left) => give_back(&mail, self.clock.now().plus(left)),
-            Gate::Open | Gate::Probe => {
+            BreakerState::Paused(left) => give_back(&mail, self.clock.now().plus(left)),
+            BreakerState::Open | BreakerState::Probe => {
                 crate::crash::crash_point!("O2");
                 let point = Commit { store: &self.store, id: &mail.id };
                 let attempt = self.transport.send(&mail, &point).await;
@@ -217,7 +218,8 @@ impl Outbound {
         self.record(outcome).await
     }
 
-    /// Turns verdicts into what is stored: when to go on, whether the attempt counts, who is given up.
+    /// Turns verdicts into the outcome to store: the next attempt, whether the attempt counts, and
+    /// the recipients that are given up.
     fn judge(&self, mail: &ClaimedDelivery, attempt: Attempt, pause: Option<Duration>) -> DeliveryOutcome {
         let now = self.clock.now();
         let age = now.since(mail.created_at);
@@ -252,8 +254,8 @@ impl Outbound {
         }
     }
 
-    /// Tells the breaker, and the store when it makes a difference to people; returns the pause when the transport
-    /// rests from now on.
+    /// Updates the breaker, and the store on a change of state; returns the pause if the transport
+    /// is paused from now on.
     async fn note_health(&self, attempt: &Attempt) -> Option<Duration> {
         let (pause, began) = self.tell_breaker(attempt.health);
         let reason = attempt.verdicts.last().map_or("", |(_, verdict)| &verdict.reply);
@@ -266,7 +268,8 @@ impl Outbound {
             let pause_s = pause.as_secs();
             tracing::error!(pause_s, reason, "outbound mail rests: the transport does not work");
         }
-        // The first failure as well, before anything rests: whoever asks is not told that all is well.
+        // Also after the first failure, before any pause: `attache outbox health` must not report a
+        // healthy transport.
         let changed = *lock(&self.noted) != state;
         if began || changed {
             let reason = if state == TransportState::Well { "" } else { reason };
@@ -275,18 +278,20 @@ impl Outbound {
             let note = TransportNote { name, state, reason, next_probe_at: next };
             match self.store.note_transport(note).await {
                 Ok(()) => *lock(&self.noted) = state,
-                // It is news for people, and no mail depends on it; the next attempt tells again.
+                // It is information for operators, and no mail depends on it; the next attempt
+                // retries the write.
                 Err(error) => tracing::error!(%error, "how the transport is cannot be stored"),
             }
         }
         pause
     }
 
-    /// The pause when the transport rests, and whether it begins now.
+    /// Updates the breaker; returns the pause if the transport is paused, and `true` if the pause
+    /// begins now.
     fn tell_breaker(&self, health: Health) -> (Option<Duration>, bool) {
         let now = self.clock.monotonic();
         let mut breaker = lock(&self.breaker);
-        let rested = matches!(breaker.gate(now), Gate::Paused(_));
+        let rested = matches!(breaker.state(now), BreakerState::Paused(_));
         let pause = match health {
             Health::Well => {
                 breaker.well();
@@ -325,22 +330,23 @@ impl Outbound {
 
     async fn record_leftovers(&self) -> Result<()> {
         let leftovers = std::mem::take(&mut *lock(&self.unrecorded));
-        // All are tried: each puts itself back when it fails.
+        // All are tried: each is put back when it fails.
         for recorded in join_all(leftovers.into_iter().map(|outcome| self.record(outcome))).await {
             recorded?;
         }
         Ok(())
     }
 
-    fn gate(&self) -> Gate {
-        lock(&self.breaker).gate(self.clock.monotonic())
+    fn state(&self) -> BreakerState {
+        lock(&self.breaker).state(self.clock.monotonic())
     }
 
-    /// Up to [`POLL`], less when a mail is due before.
+    /// Time until the next poll: [`POLL`], or less when a mail is due earlier.
     async fn until_next_look(&self) -> Duration {
         match self.store.next_delivery_due().await {
-            Ok(Some(due)) if matches!(self.gate(), Gate::Open) => {
-                // Due mail that is not claimed yet waits for room; its place wakes the loop.
+            Ok(Some(due)) if matches!(self.state(), BreakerState::Open) => {
+                // Due mail that is not claimed yet waits for a connection, whose release wakes the
+                // loop.
                 let left = due.since(self.clock.now());
                 if left.is_zero() { POLL } else { left.min(POLL) }
             }
@@ -349,7 +355,7 @@ impl Outbound {
     }
 }
 
-/// Marks the delivery `committing`.
+/// The commit that marks the delivery `committing`.
 struct Commit<'a> {
     store: &'a Store,
     id: &'a DeliveryId,
@@ -361,13 +367,13 @@ impl PointOfNoReturn for Commit<'_> {
     }
 }
 
-/// As if it had not been claimed.
+/// Outcome that releases a claim without an attempt.
 fn give_back(mail: &ClaimedDelivery, next_attempt_at: Timestamp) -> DeliveryOutcome {
     let (id, recipients) = (mail.id.clone(), Vec::new());
     DeliveryOutcome { id, recipients, next_attempt_at, counts: false, possible_duplicate: false, hold: false }
 }
 
-/// Once per attempt; no addresses, and no replies, since servers quote addresses in them.
+/// Logs each attempt once; no addresses, and no replies, since servers quote addresses in them.
 fn log_outcome(mail: &ClaimedDelivery, recipients: &[RecipientOutcome]) {
     let count = |state| recipients.iter().filter(|recipient| recipient.state == state).count();
     tracing::info!(
@@ -382,7 +388,8 @@ fn log_outcome(mail: &ClaimedDelivery, recipients: &[RecipientOutcome]) {
     );
 }
 
-/// Why the way out itself failed. These are words about the connection, before any address was said.
+/// Logs the reason of a fault of the transport. These texts concern the connection, before any
+/// address was sent.
 fn log_unusable(mail: &ClaimedDelivery, attempt: &Attempt) {
     if let (false, Some((_, verdict))) = (attempt.health == Health::Well, attempt.verdicts.last()) {
         let (code, reason) = (verdict.code, verdict.reply.as_str());

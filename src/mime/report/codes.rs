@@ -11,7 +11,7 @@ pub(super) struct Status {
 }
 
 impl Status {
-    /// Reads a code that stands alone, such as `5.1.1`.
+    /// Parses a code that stands alone, such as `5.1.1`.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let numbers: Vec<u16> = text.split('.').map(number).collect::<Option<_>>()?;
         match numbers.as_slice() {
@@ -19,7 +19,7 @@ impl Status {
             _ => None,
         }
     }
-    /// `x.0.0` says nothing beyond its class; so does no other code.
+    /// Reports whether the code says more than its class, unlike `x.0.0`.
     pub(super) fn is_specific(self) -> bool {
         (self.subject, self.detail) != (0, 0)
     }
@@ -39,7 +39,8 @@ fn number(digits: &str) -> Option<u16> {
     digits.parse().ok().filter(|_| is_number)
 }
 
-/// The first failing status in a text, rather a specific one. `2.x.x` is no reason for a report.
+/// Returns the first failing status in a text, preferably a specific one. `2.x.x` is no reason for
+/// a report.
 pub(super) fn find_status(text: &str) -> Option<Status> {
     let found = words(text).filter_map(|word| {
         // `550-5.1.1`: a line of a longer reply.
@@ -53,7 +54,7 @@ pub(super) fn find_status(text: &str) -> Option<Status> {
     found.iter().find(|status| status.is_specific()).or(found.first()).copied()
 }
 
-/// The first reply code from 400 to 599 in a text.
+/// Returns the first reply code from 400 to 599 in a text.
 pub(super) fn find_code(text: &str) -> Option<u16> {
     words(text).find_map(|word| {
         let end = word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len());
@@ -65,13 +66,13 @@ pub(super) fn find_code(text: &str) -> Option<u16> {
     })
 }
 
-/// RFC 5321 section 4.2: the second digit is 0 to 5.
+/// Parses a reply code; by RFC 5321 section 4.2 the second digit is 0 to 5.
 fn reply_code(text: &str) -> Option<u16> {
     let code = number(text).filter(|_| text.len() == 3)?;
     (matches!(code, 400..=599) && code / 10 % 10 <= 5).then_some(code)
 }
 
-/// Words, without the brackets and signs before them.
+/// Returns the words without brackets and signs before them.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split_whitespace().map(|word| word.trim_start_matches(|c: char| !c.is_alphanumeric()))
 }

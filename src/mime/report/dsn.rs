@@ -1,4 +1,4 @@
-//! Delivery status notifications (RFC 3464), also where their fields stand in the wrong part.
+//! Delivery status notifications (RFC 3464), also with their fields in the wrong part.
 
 use super::codes::Status;
 use super::fields::{Group, groups};

@@ -25,7 +25,7 @@ pub(super) fn complaint(letter: &Letter<'_>) -> Option<Read> {
     })
 }
 
-/// Apple Mail asks a sender by mail to take its user off the list, and marks that mail.
+/// Reads a request of Apple Mail to take its user off a list; the mail has a field of its own.
 fn unsubscription(letter: &Letter<'_>) -> Option<Read> {
     let asks = letter.header().token("x-apple-unsubscribe").is_some_and(|value| value == "true");
     let who = letter.header().mailboxes("from").into_iter().next().filter(|_| asks)?;

@@ -1,5 +1,5 @@
-//! Groups of fields as reports write them: `Name: value` lines, continued by indented ones, divided by blank lines
-//! (RFC 3464 section 2.1).
+//! Groups of fields as reports write them: `Name: value` lines, continued by indented ones, divided
+//! by blank lines (RFC 3464 section 2.1).
 
 use crate::mime::fields::ids;
 
@@ -10,32 +10,33 @@ const GROUPS_MAX: usize = 200;
 pub(super) struct Group(Vec<(String, String)>);
 
 impl Group {
-    /// The first field of that (lower-case) name that says something.
+    /// Returns the first field of that (lower-case) name that is not empty.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0
             .iter()
             .find(|(known, value)| known == name && !value.is_empty())
             .map(|(_, value)| value.as_str())
     }
-    /// Every field of that (lower-case) name.
+    /// Returns every field of that (lower-case) name.
     pub(super) fn all(&self, name: &'static str) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
-    /// What stands behind the type of an address or of a diagnostic: `rfc822; a@b.test`, `smtp; 550 no`.
+    /// Returns the text after the type of an address or of a diagnostic: `rfc822; a@b.test`,
+    /// `smtp; 550 no`.
     pub(super) fn typed(&self, name: &str) -> Option<&str> {
         self.get(name).map(without_type)
     }
-    /// The first Message-ID of a field, without its brackets.
+    /// Returns the first Message-ID of a field, without its brackets.
     pub(super) fn message_id(&self, name: &str) -> Option<String> {
         ids(self.get(name)?.as_bytes()).into_iter().next()
     }
-    /// The address of a typed field, without its brackets.
+    /// Returns the address of a typed field, without its brackets.
     pub(super) fn address(&self, name: &str) -> Option<String> {
         self.typed(name).and_then(address)
     }
 }
 
-/// An address as a field has it: without brackets, comments and what cannot be in one.
+/// Returns the address in a field: without brackets, comments and illegal characters.
 pub(super) fn address(text: &str) -> Option<String> {
     let bracketed = text.split_once('<').and_then(|(_, rest)| rest.split_once('>')).map(|(inside, _)| inside);
     let address = bracketed.unwrap_or(text).split_whitespace().next().unwrap_or_default();
@@ -52,7 +53,7 @@ fn without_type(value: &str) -> &str {
     }
 }
 
-/// The name of a field, lower case, when the line begins one.
+/// Returns the name of a field, lower case, and its value, when the line begins a field.
 pub(super) fn named(line: &str) -> Option<(String, &str)> {
     let (name, value) = line.split_once(':')?;
     let legal = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
@@ -60,7 +61,7 @@ pub(super) fn named(line: &str) -> Option<(String, &str)> {
     is_name.then(|| (name.to_ascii_lowercase(), value.trim()))
 }
 
-/// All groups of a text; lines that are no fields are passed over.
+/// Returns all groups of a text; lines that are no fields are ignored.
 pub(super) fn groups(text: &str) -> Vec<Group> {
     let mut groups = Vec::new();
     let mut open: Vec<(String, String)> = Vec::new();
@@ -78,7 +79,8 @@ pub(super) fn groups(text: &str) -> Vec<Group> {
                 value.push_str(line.trim());
             }
         } else if let Some((name, value)) = named(line) {
-            // Each recipient has one; some reporters forget the blank line between recipients.
+            // Each recipient has one `Final-Recipient`; some reporters forget the blank line
+            // between recipients.
             if name == "final-recipient" && open.iter().any(|(known, _)| *known == name) {
                 let last = std::mem::take(&mut open);
                 groups.push(Group(last));

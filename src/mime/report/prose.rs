@@ -1,17 +1,17 @@
-//! Bounces in words only: qmail, Exim, older Exchange and Domino, appliances, home-made ones.
+//! Bounces in prose: qmail, Exim, older Exchange and Domino, appliances, home-made ones.
 //!
-//! A letter is taken for a bounce when it looks like one by who sends it or what it calls itself, and also says so in
-//! its text. Recipients are the addresses that stand where all these programs put them: at the front of a line, or
-//! after a word such as `to`; what a program says of a recipient follows the address.
+//! A letter is taken for a bounce when its sender or its subject looks like a bounce, and its text
+//! says so too. Recipients are the addresses where all these programs put them: at the front of a
+//! line, or after a word such as `to`; the text about a recipient follows the address.
 
 use super::codes::{find_code, find_status};
 use super::{Letter, Mention, RECIPIENTS_MAX, Read, one_line};
 use crate::domain::{Address, ReportAction, ReportKind};
 
-/// Characters after an address that are taken for what is said about it.
+/// Most characters after an address that are taken for the text about it.
 const BLOCK_CHARS_MAX: usize = 4_000;
 
-/// Lines that stand between an explanation and the returned message, without their dashes.
+/// Lines between an explanation and the returned message, without their dashes.
 const RETURNED_BELOW: [&str; 15] = [
     "this is a copy of the message", // Exim
     "this is a copy of your message",
@@ -30,7 +30,7 @@ const RETURNED_BELOW: [&str; 15] = [
     "returned message follows",
 ];
 
-/// Fields with which a returned message begins when nothing announces it.
+/// Fields with which a returned message begins when no line announces it.
 const FIRST_FIELDS: [&str; 8] = [
     "received:",
     "return-path:",
@@ -109,7 +109,7 @@ const DELAYS: [&str; 10] = [
     "temporary failure report",
 ];
 
-/// Where the explanation ends, in bytes, and what follows it.
+/// Returns the end of the explanation, in bytes, and the text after it.
 pub(super) fn before_returned(text: &str) -> (usize, &str) {
     let mut start = 0;
     for line in text.split_inclusive('\n') {
@@ -127,7 +127,7 @@ pub(super) fn before_returned(text: &str) -> (usize, &str) {
     (text.len(), "")
 }
 
-/// Reads a bounce by its words; `None` when it does not look like one or names nobody.
+/// Reads a bounce by its prose; `None` when it does not look like a bounce or names no recipient.
 pub(super) fn read(letter: &Letter<'_>) -> Option<Read> {
     let failed = failed_recipients(letter);
     if failed.is_empty() && !looks_like_one(letter) {
@@ -161,14 +161,15 @@ pub(super) fn read(letter: &Letter<'_>) -> Option<Read> {
     })
 }
 
-/// What the explanation says of the one recipient of a notification, if it quotes a refusal.
+/// Returns the explanation's text about the one recipient of a notification, if it quotes a
+/// refusal.
 pub(super) fn refusal_of(letter: &Letter<'_>, address: &str) -> Option<String> {
     let found = places(letter);
-    let is_told = found.iter().any(|place| place.address.eq_ignore_ascii_case(address));
-    Some(said_of(letter, &found, address)).filter(|said| is_told && find_code(said).is_some())
+    let is_stated = found.iter().any(|place| place.address.eq_ignore_ascii_case(address));
+    Some(said_of(letter, &found, address)).filter(|said| is_stated && find_code(said).is_some())
 }
 
-/// Exim and Gmail name them in a field of their own.
+/// Returns the recipients that Exim and Gmail name in `X-Failed-Recipients`.
 fn failed_recipients(letter: &Letter<'_>) -> Vec<String> {
     let people = letter.header().recipients("x-failed-recipients");
     people.into_iter().map(|person| person.spec).filter(|spec| spec.contains('@')).collect()
@@ -197,16 +198,17 @@ fn is_delay(letter: &Letter<'_>) -> bool {
     DELAYS.iter().any(|words| text.contains(words))
 }
 
-/// An address in the explanation, and where what is said about it begins.
+/// An address in the explanation, and the position of the text about it.
 struct Place {
     address: String,
     /// Byte offset of its line.
     line: usize,
-    /// Byte offset behind it.
+    /// Byte offset of its end.
     end: usize,
 }
 
-/// Addresses that stand where recipients stand, in order; none of the letter's own sender and receivers.
+/// Returns the addresses at the positions of recipients, in order, without the letter's own sender
+/// and receivers.
 fn places(letter: &Letter<'_>) -> Vec<Place> {
     let header = letter.header();
     let involved = ["from", "to", "cc", "delivered-to"].into_iter().flat_map(|name| header.mailboxes(name));
@@ -228,7 +230,7 @@ fn places(letter: &Letter<'_>) -> Vec<Place> {
     found
 }
 
-/// The recipient that a line names, with the offset behind it.
+/// Returns the recipient that a line names, with the offset of its end.
 fn recipient_in(line: &str) -> Option<(Address, usize)> {
     const NOT_ABOUT_RECIPIENTS: [&str; 6] = ["from", "(", "message-id", "reply-to", "sender", "return-path"];
     const INTRODUCTIONS: [&str; 7] = ["to", "recipient", "recipients", "address", "mailbox", "user", "for"];
@@ -254,7 +256,7 @@ fn recipient_in(line: &str) -> Option<(Address, usize)> {
     None
 }
 
-/// The words of a line with their byte offsets.
+/// Returns the words of a line with their byte offsets.
 fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut offset = 0;
     line.split_inclusive(char::is_whitespace).filter_map(move |word| {
@@ -265,7 +267,8 @@ fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The address that a word is, in whatever brackets, with the length up to its end. `TO:<a@b.test>` introduces itself.
+/// Returns the address that a word is, in whatever brackets, with the length up to its end.
+/// `TO:<a@b.test>` needs no introduction.
 fn address_in(word: &str, is_introduced: bool) -> Option<(Address, usize)> {
     let commanded = word.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("to:<"));
     let start =
@@ -277,8 +280,8 @@ fn address_in(word: &str, is_introduced: bool) -> Option<(Address, usize)> {
     Some((address, start + end))
 }
 
-/// What the explanation says of one recipient: from behind the address to the next other one; all of it when the
-/// address stands nowhere or last.
+/// Returns the explanation's text about one recipient: from the end of the address to the next
+/// other address; all of it when the address is absent or last.
 fn said_of(letter: &Letter<'_>, places: &[Place], address: &str) -> String {
     let text = letter.explanation.as_str();
     let is_same = |place: &&Place| place.address.eq_ignore_ascii_case(address);

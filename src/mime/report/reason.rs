@@ -1,26 +1,27 @@
-//! Why a mail did not arrive, by what its refusal says: first the enhanced status where it is precise (RFC 3463 and
-//! IANA's registry), then words that mail systems use, then the vaguer statuses, then the reply code.
+//! Classifies the refusal of a mail: first by the enhanced status where it is precise (RFC 3463 and
+//! IANA's registry), then by words that mail systems use, then by the vaguer statuses, then by the
+//! reply code.
 //!
-//! Words come before vague statuses because systems write `5.7.1` or `5.0.0` for nearly everything. Which words
-//! are of which system is said in the table; nothing here depends on who reports.
+//! Words come before vague statuses because systems write `5.7.1` or `5.0.0` for nearly everything.
+//! The table names the systems that use each text; nothing here depends on the reporter.
 
 use super::codes::Status;
 use crate::domain::{BounceReason, ReportAction};
 use BounceReason as R;
 
-/// What is known of one refusal. Texts are lower case, on one line.
+/// Facts of one refusal. Texts are lower case, on one line.
 #[derive(Debug)]
 pub(super) struct Evidence<'a> {
     pub(super) action: ReportAction,
     pub(super) status: Option<Status>,
     pub(super) code: Option<u16>,
-    /// The refusing system's own words; may be empty.
+    /// Text of the refusing system; may be empty.
     pub(super) diagnostic: &'a str,
-    /// What the reporter wrote around them for a person.
+    /// Text of the reporter around it, for a person.
     pub(super) context: &'a str,
 }
 
-/// The class of a refusal.
+/// Classifies a refusal.
 pub(super) fn classify(evidence: &Evidence<'_>) -> BounceReason {
     match evidence.action {
         ReportAction::Delivered | ReportAction::Relayed | ReportAction::Expanded => return R::Delivered,
@@ -28,21 +29,22 @@ pub(super) fn classify(evidence: &Evidence<'_>) -> BounceReason {
         ReportAction::Failed | ReportAction::Delayed => {}
     }
     let precise = evidence.status.and_then(precise);
-    let told = || by_words(evidence.diagnostic, evidence);
+    let worded = || by_words(evidence.diagnostic, evidence);
     let said_nothing = evidence.diagnostic.is_empty();
     let guessed = || {
         let is_vague = evidence.status.and_then(vague).is_none();
         if said_nothing || is_vague { by_words(evidence.context, evidence) } else { None }
     };
-    // A delay for which nobody gives a reason is a queue that waits.
+    // A delay without a reason is a queue that waits.
     let waits = || (evidence.action == ReportAction::Delayed && said_nothing).then_some(R::Expired);
-    // 421 closes the whole connection: a status beside it speaks of no mailbox (RFC 5321 section 3.8).
+    // 421 closes the whole connection: a status beside it is not about the mailbox (RFC 5321
+    // section 3.8).
     let hinted = || evidence.status.filter(|_| evidence.code != Some(421)).and_then(vague);
-    let found = precise.or_else(told).or_else(guessed).or_else(waits).or_else(hinted);
+    let found = precise.or_else(worded).or_else(guessed).or_else(waits).or_else(hinted);
     found.or_else(|| evidence.code.and_then(by_code)).unwrap_or(R::Undefined)
 }
 
-/// Statuses that say one thing only.
+/// Returns the reason of a status that means one thing only.
 fn precise(status: Status) -> Option<BounceReason> {
     Some(match (status.subject, status.detail) {
         (1, 1 | 3) => R::UserUnknown,
@@ -66,14 +68,15 @@ fn precise(status: Status) -> Option<BounceReason> {
     })
 }
 
-/// Statuses that are used for many things: what they mean when no words say more.
+/// Returns the reason of an ambiguous status, for a refusal whose words say no more.
 fn vague(status: Status) -> Option<BounceReason> {
     Some(match (status.subject, status.detail) {
         (1, 4 | 5) => R::UserUnknown,
         // Microsoft and others number their own details from 100 on.
         (1, 100..) => R::UserUnknown,
         (1, 9) => R::NotCompliantRfc,
-        // RFC 7505: the domain has a null MX. Exchange uses it for unknown mailboxes, and then says so.
+        // RFC 7505: the domain has a null MX. Exchange uses it for unknown mailboxes, and then says
+        // so.
         (1, 10) => R::NotAccept,
         (2, 1) => R::Suspend,
         (2, 4) => R::MailerError,
@@ -92,7 +95,8 @@ fn by_code(code: u16) -> Option<BounceReason> {
     Some(match code {
         421 | 450 | 451 => R::Expired,
         452 => R::SystemFull,
-        // RFC 5321 section 4.2.3 gives 552 to the size of the mail as well; the mailbox is by far the usual cause.
+        // RFC 5321 section 4.2.3 gives 552 to the size of the mail as well; the mailbox is by far
+        // the usual cause.
         552 => R::MailboxFull,
         556 | 521 => R::NotAccept,
         550 | 551 | 553 => R::UserUnknown,
@@ -102,7 +106,7 @@ fn by_code(code: u16) -> Option<BounceReason> {
     })
 }
 
-/// Words and what they mean; the first line that is found decides, so the more specific stand first.
+/// Words and their meanings; the first line that matches decides, so the more specific stand first.
 static WORDS: &[(BounceReason, &[&str])] = &[
     (
         R::AuthFailure,
@@ -273,7 +277,7 @@ static WORDS: &[(BounceReason, &[&str])] = &[
     ),
     (R::NotCompliantRfc, &["not rfc compliant", "rfc 5322", "rfc5322", "rfc 822", "multiple from header"]),
     (
-        // Before the network's: these are about the end of patience.
+        // Before the network's: these are about an expired retry time.
         R::Expired,
         &[
             "message expired",
@@ -321,7 +325,7 @@ static WORDS: &[(BounceReason, &[&str])] = &[
     ),
 ];
 
-/// The name servers know nothing of the domain, or do not answer.
+/// Words of a failed DNS lookup: the name servers know nothing of the domain, or do not answer.
 static DNS: &[&str] = &[
     "host unknown",
     "unknown host",
@@ -346,7 +350,7 @@ static DNS: &[&str] = &[
     "bad destination host",
 ];
 
-/// The mailbox does not exist.
+/// Words for a mailbox that does not exist.
 static NOBODY: &[&str] = &[
     "user unknown",
     "unknown user",
@@ -391,7 +395,7 @@ static NOBODY: &[&str] = &[
     "undeliverable address",
 ];
 
-/// What Postfix says in front of any reason to refuse a recipient, and of none.
+/// Text that Postfix writes before any reason to refuse a recipient, and that is no reason itself.
 const RECIPIENT_REFUSED: [&str; 3] = ["recipient address rejected", "recipient rejected", "address rejected"];
 
 fn by_words(text: &str, evidence: &Evidence<'_>) -> Option<BounceReason> {
@@ -413,16 +417,16 @@ fn by_words(text: &str, evidence: &Evidence<'_>) -> Option<BounceReason> {
     worded.or_else(|| says(&RECIPIENT_REFUSED).then_some(R::UserUnknown))
 }
 
-/// A mailbox that is said to be unknown after the whole mail was read, or for reasons of security, is known and
-/// filters; providers of mobile mail answer so.
+/// Classifies an unknown mailbox: a mailbox that is refused as unknown after the whole mail was
+/// read, or for reasons of security, exists and filters; providers of mobile mail answer so.
 fn nobody(evidence: &Evidence<'_>) -> BounceReason {
     let is_policy = evidence.status.is_some_and(|status| status.subject == 7);
     let after_data = refused_after_data(evidence.diagnostic) || refused_after_data(evidence.context);
     if is_policy || after_data { R::Filtered } else { R::UserUnknown }
 }
 
-/// Whether a text says that the refusal was the answer to the data: Exim, Postfix, DragonFly, Oracle, and the
-/// transcripts of Sendmail, in which the first refusal counts.
+/// Reports whether a text says that the refusal was the answer to the data: Exim, Postfix,
+/// DragonFly, Oracle, and the transcripts of Sendmail, in which the first refusal counts.
 fn refused_after_data(text: &str) -> bool {
     const SAID: [&str; 4] =
         ["end of data", "our final data", "in reply to data", "smtp transmission failure has occurred"];

@@ -1,23 +1,24 @@
-//! Takes out of a record what two runs of the same thing must differ in: ids become `<id 1>`, `<id 2>`, … in the order of
-//! their appearance, instants become `<time>`, the day of the run `<day>`. Pure.
+//! Replaces in a record what two runs of one subject must differ in: ids become `<id 1>`, `<id 2>`,
+//! … in the order of their appearance, instants become `<time>`, the day of the run `<day>`. Pure.
 
 use crate::domain::Timestamp;
 use crate::replay::RunRecord;
 use serde_json::Value;
 
-/// `h` is a hexadecimal digit, `9` a decimal one, `Z` an offset from UTC; the rest is itself.
+/// Pattern: `h` is a hexadecimal digit, `9` a decimal one, `Z` an offset from UTC; any other
+/// character is itself.
 const UUID: &str = "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh";
 const INSTANTS: &[&str] =
     &["9999-99-99T99:99:99.999Z", "9999-99-99T99:99:99Z", "9999-99-99 99:99:99", "9999-99-99 99:99"];
 
-/// What may follow a day, in this order.
+/// Patterns that may follow a day, in this order.
 const CLOCK_TIMES: &[&str] = &[" 99:99", ":99", " +9999", " -9999"];
 
-/// What one run is read with; it remembers the ids that it has met.
+/// Normaliser of one run; it remembers the ids that it has met.
 pub(super) struct Normal {
     exact: bool,
     ids: Vec<String>,
-    /// Spellings of the day on which the run began.
+    /// Formats of the day on which the run began.
     days: Vec<String>,
 }
 
@@ -67,9 +68,9 @@ impl Normal {
         out
     }
 
-    /// What the text begins with: how long it is, and what stands for it.
+    /// Returns the length and the replacement of what the text begins with.
     fn found(&mut self, text: &str) -> Option<(usize, String)> {
-        // Everything that is taken out begins with one of these, and most of a text does not.
+        // Every pattern begins with one of these, and most of a text does not.
         if !text.starts_with(|c: char| c.is_ascii_hexdigit() || c.is_ascii_uppercase()) {
             return None;
         }

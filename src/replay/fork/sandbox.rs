@@ -1,6 +1,7 @@
-//! The folder in which a fork's tools work: a copy of the persona's, below `data/forks/ID/`.
+//! Folder in which a fork's tools work: a copy of the persona's, at `data/forks/ID/`.
 //!
-//! Only files and folders are copied, through a directory capability: a link leads nowhere, a pipe holds nobody up.
+//! Only files and folders are copied, through a directory capability: links are not followed, pipes
+//! are not opened.
 
 use super::ForkError;
 use crate::domain::Timestamp;
@@ -12,14 +13,14 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Files of a persona's folder, and bytes of all of them together.
+/// Most files of a persona's folder, and most bytes of all of them together.
 const FILES_MAX: usize = 10_000;
 const BYTES_MAX: u64 = 512 * 1024 * 1024;
-/// Folders in folders.
+/// Deepest nesting of folders.
 const DEPTH_MAX: usize = 16;
 
-/// Copies a persona's folder for the fork of that id, and opens the copy. Where there is none (a run from elsewhere brings
-/// no folders), the copy has the files that the run read.
+/// Copies a persona's folder for the fork of that id, and opens the copy. Where there is none (an
+/// imported run brings no folders), the copy has the files that the run read.
 pub(super) fn copy(
     workspace: &Path,
     persona: &str,
@@ -45,7 +46,7 @@ fn copied(workspace: &Path, persona: &str, fork: &str, read: &[(String, Arc<str>
     Ok(to)
 }
 
-/// Writes a file below the folder; the capability refuses a path that leads out of it.
+/// Writes a file in the folder; the capability refuses a path that leads out of it.
 fn write(folder: &Dir, path: &str, text: &str) -> io::Result<()> {
     if let Some((parent, _)) = path.rsplit_once('/') {
         folder.create_dir_all(parent)?;
@@ -57,7 +58,8 @@ fn workspace_path(workspace: &Path) -> io::Result<&str> {
     workspace.to_str().ok_or_else(|| io::Error::other("the workspace's path is not UTF-8"))
 }
 
-/// Removes the folders of forks that nobody keeps and that are older than `before`; with `dry` it only counts. Gives bytes.
+/// Removes the folders of forks that are not kept and older than `before`; with `dry` it only
+/// counts. Returns bytes.
 pub fn sweep(workspace: &Path, kept: &HashSet<String>, before: Timestamp, dry: bool) -> io::Result<u64> {
     let forks = match Dir::open_ambient_dir(workspace_path(workspace)?, ambient_authority())?
         .open_dir("data/forks")
@@ -69,7 +71,7 @@ pub fn sweep(workspace: &Path, kept: &HashSet<String>, before: Timestamp, dry: b
     for entry in forks.entries()? {
         let entry = entry?;
         let name = entry.file_name()?;
-        // A fork's folder is there before its row is.
+        // A fork's folder is created before its row.
         let made: DateTime<Utc> = entry.metadata()?.modified()?.into_std().into();
         if kept.contains(&name) || made >= before.to_utc() || !entry.file_type()?.is_dir() {
             continue;
@@ -82,7 +84,7 @@ pub fn sweep(workspace: &Path, kept: &HashSet<String>, before: Timestamp, dry: b
     Ok(bytes)
 }
 
-/// Bytes of all files; what is deeper than we ever copy is not counted.
+/// Returns the bytes of all files; deeper folders than a copy can have are not counted.
 fn size(folder: &Dir, depth: usize) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in folder.entries()? {
@@ -98,7 +100,7 @@ fn size(folder: &Dir, depth: usize) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// What may still be copied.
+/// Remaining allowance of a copy.
 struct Left {
     files: usize,
     bytes: u64,

@@ -1,16 +1,16 @@
-//! Writes HTML in which foreign text can only be text.
+//! Writer of HTML in which foreign text can only be text.
 //!
-//! Absent on purpose: attributes with a value from outside, links, images. What a browser would show otherwise than it is
-//! written (controls, direction overrides) is spelled out.
+//! Absent on purpose: attributes with a value from outside, links, images. Characters that a
+//! browser would not show as written (controls, direction overrides) are escaped visibly.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-/// Bytes of one value that are shown unless everything is asked for: a request repeats its whole context each turn.
+/// Bytes of one value that are shown unless `full`: a request repeats its whole context each turn.
 const VALUE_BYTES_MAX: usize = 512 * 1024;
 
-/// The only style. Its hash stands in the policy, so that no other one would count.
+/// The only style. Its hash stands in the policy, so that no other style applies.
 const STYLE: &str = "
 :root{color-scheme:light dark;--ink:#1a1a1a;--faint:#666;--paper:#fff;--edge:#d4d4d4;--bad:#a40000;--quote:#f6f6f4}
 @media (prefers-color-scheme:dark){:root{--ink:#e4e4e4;--faint:#9a9a9a;--paper:#161616;--edge:#3a3a3a;--bad:#ff8a80;--quote:#202020}}
@@ -46,7 +46,8 @@ impl Html {
         let mut page = Self { out: String::new(), full };
         let hash = STANDARD.encode(Sha256::digest(STYLE));
         page.out.push_str("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
-        // https://www.w3.org/TR/CSP3/: nothing may be fetched, sent or run, whatever stands below.
+        // https://www.w3.org/TR/CSP3/: nothing may be fetched, sent or run, whatever the page
+        // holds.
         page.out.push_str(&format!(
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
              style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'\">\n"
@@ -63,14 +64,14 @@ impl Html {
         self.out
     }
 
-    /// An element with nothing but text in it.
+    /// Writes an element with nothing but text in it.
     pub(super) fn block(&mut self, element: &'static str, class: &'static str, text: &str) {
         self.open(element, class);
         self.text(text);
         self.close(element);
     }
 
-    /// `label  value`, for values that are not empty.
+    /// Writes `label  value`, for values that are not empty.
     pub(super) fn fields(&mut self, fields: &[(&'static str, &str)]) {
         if fields.iter().all(|(_, value)| value.trim().is_empty()) {
             return;
@@ -83,7 +84,7 @@ impl Html {
         self.close("dl");
     }
 
-    /// The head of a stage; `wrong` is shown below it as what went wrong.
+    /// Writes the heading of a stage; `wrong` is shown below it as its error.
     pub(super) fn section(&mut self, name: &str, time: &str, rest: &str, wrong: &str) {
         self.open("section", "");
         self.open("h2", "");
@@ -100,7 +101,7 @@ impl Html {
         self.close("section");
     }
 
-    /// Text as it is, line by line.
+    /// Writes text as it is, line by line.
     pub(super) fn quote(&mut self, text: &str) {
         let cut = if self.full { text.len() } else { text.floor_char_boundary(VALUE_BYTES_MAX) };
         let (shown, hidden) = text.split_at(cut);
@@ -110,13 +111,13 @@ impl Html {
         }
     }
 
-    /// Text that opens when it is asked for.
+    /// Writes text that is folded until it is opened.
     pub(super) fn folded(&mut self, summary: &'static str, text: &str) {
         self.out.push_str("<details>");
         self.fold(summary, text);
     }
 
-    /// Text that can be folded away.
+    /// Writes text that can be folded.
     pub(super) fn folded_open(&mut self, summary: &'static str, text: &str) {
         self.out.push_str("<details open>");
         self.fold(summary, text);
@@ -147,7 +148,8 @@ impl Html {
             class => self.out.push_str(&format!("<{element} class=\"{class}\">")),
         }
         if element == "pre" {
-            // A parser drops the first line end of a `pre` (WHATWG HTML, 13.1.2.5): it may have ours.
+            // A parser drops the first line end of a `pre` (WHATWG HTML, 13.1.2.5): it may have
+            // ours.
             self.out.push('\n');
         }
     }
@@ -156,7 +158,7 @@ impl Html {
         self.out.push_str(&format!("</{element}>\n"));
     }
 
-    /// The only way in for text that is not ours.
+    /// Escapes text; the only way in for text that is not ours.
     fn text(&mut self, text: &str) {
         for c in text.replace("\r\n", "\n").chars() {
             match c {
@@ -173,8 +175,8 @@ impl Html {
     }
 }
 
-/// Characters that are not seen, or that make others be seen elsewhere (Unicode TR9, section 2, and TR36). The joiners
-/// U+200C and U+200D stay: emoji and Persian are written with them.
+/// Reports whether a character is invisible, or displaces others (Unicode TR9, section 2, and
+/// TR36). The joiners U+200C and U+200D are kept: emoji and Persian need them.
 fn is_deceptive(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{061c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

@@ -1,29 +1,29 @@
-//! Lines with tones, and the few shapes that a timeline is made of. Pure.
+//! Lines with tones, and the few shapes of a timeline. Pure.
 //!
-//! Foreign text never starts a line: it stands behind a gutter, in JSON or behind a label, so that no letter can
-//! imitate the timeline around it.
+//! Foreign text never starts a line: it stands behind a gutter, in JSON or behind a label, so that
+//! no letter can imitate the timeline around it.
 
 use serde_json::Value;
 
-/// Lines of a quoted text that are shown unless everything is asked for.
+/// Lines of a quoted text that are shown unless `full`.
 const QUOTE_LINES_MAX: usize = 16;
-/// Lines of a JSON value that are shown unless everything is asked for.
+/// Lines of a JSON value that are shown unless `full`.
 const JSON_LINES_MAX: usize = 40;
-/// Characters of a line or of a JSON string that are shown unless everything is asked for.
+/// Characters of a line or of a JSON string that are shown unless `full`.
 const LINE_CHARS_MAX: usize = 400;
-/// Characters of a label's value or of a table's cell that are shown unless everything is asked for.
+/// Characters of a label's value or of a table's cell that are shown unless `full`.
 const VALUE_CHARS_MAX: usize = 160;
-/// How stages are indented behind their time.
+/// Columns by which stages are indented after their time.
 const STAGE_INDENT: usize = 11;
 
-/// How a piece of a line is meant; the terminal decides on colours.
+/// Tone of a span; the terminal decides on colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     Plain,
     Title,
     Good,
     Bad,
-    /// Beside the point.
+    /// Less important text.
     Faint,
 }
 
@@ -40,7 +40,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// The line without its tones.
+    /// Returns the line without its tones.
     pub fn plain(&self) -> String {
         let text = self.spans.iter().map(|span| span.text.as_str()).collect::<String>();
         text.trim_end().to_owned()
@@ -51,7 +51,7 @@ pub(super) fn span(tone: Tone, text: impl Into<String>) -> Span {
     Span { tone, text: text.into() }
 }
 
-/// Collects lines.
+/// Collector of lines.
 pub(super) struct Page {
     lines: Vec<Line>,
     full: bool,
@@ -74,21 +74,21 @@ impl Page {
         self.line(Vec::new());
     }
 
-    /// The head of a stage: its time, its name, and what there is to say in one line.
-    pub(super) fn stage(&mut self, time: &str, name: &str, rest: Vec<Span>) {
+    /// Adds the heading of a stage: its time, its name, and a summary in one line.
+    pub(super) fn pair(&mut self, time: &str, name: &str, rest: Vec<Span>) {
         let width = STAGE_INDENT - 2;
         let mut spans = vec![span(Tone::Faint, format!("{time:>width$}  ")), span(Tone::Title, name)];
         spans.extend(rest);
         self.line(spans);
     }
 
-    /// A line inside a stage.
+    /// Adds a line inside a stage.
     pub(super) fn inside(&mut self, spans: Vec<Span>) {
         let indent = span(Tone::Plain, " ".repeat(STAGE_INDENT));
         self.line(std::iter::once(indent).chain(spans).collect());
     }
 
-    /// `label  value`; nothing when the value is empty.
+    /// Adds `label  value`; nothing when the value is empty.
     pub(super) fn field(&mut self, label: &str, value: &str) {
         if value.trim().is_empty() {
             return;
@@ -97,12 +97,12 @@ impl Page {
         self.inside(vec![span(Tone::Faint, format!("{label:<9} ")), span(Tone::Plain, value)]);
     }
 
-    /// As [`Self::field`], never cut: words of ours with something to type in them.
+    /// Adds a line as [`Self::field`], never cut: our own text with a command to type.
     pub(super) fn whole_field(&mut self, label: &str, value: &str) {
         self.inside(vec![span(Tone::Faint, format!("{label:<9} ")), span(Tone::Plain, value)]);
     }
 
-    /// Foreign text behind a gutter.
+    /// Adds foreign text behind a gutter.
     pub(super) fn quote(&mut self, text: &str) {
         let lines: Vec<&str> = text.trim_end().lines().collect();
         let shown = if self.full { lines.len() } else { lines.len().min(QUOTE_LINES_MAX) };
@@ -113,7 +113,7 @@ impl Page {
         self.more(lines.len() - shown);
     }
 
-    /// A JSON value, long strings and the end of long values cut.
+    /// Adds a JSON value, long strings and the end of long values cut.
     pub(super) fn json(&mut self, value: &Value) {
         let value = if self.full { value.clone() } else { self.shortened(value) };
         let text = serde_json::to_string_pretty(&value).unwrap_or_else(|_| value.to_string());
@@ -125,7 +125,7 @@ impl Page {
         self.more(lines.len() - shown);
     }
 
-    /// Rows under their headings; columns named in `right` are right-aligned.
+    /// Adds rows under their headings; columns named in `right` are right-aligned.
     pub(super) fn table(&mut self, headings: &[&str], right: &[usize], rows: &[(Tone, Vec<String>)]) {
         let cells: Vec<(Tone, Vec<String>)> = rows
             .iter()
@@ -156,7 +156,7 @@ impl Page {
         }
     }
 
-    /// Text on one line, for a label or a cell.
+    /// Returns a text on one line, for a label or a cell.
     pub(super) fn short(&self, text: &str, chars_max: usize) -> String {
         let text = inline(text);
         let too_long = text.chars().count() > chars_max;
@@ -189,7 +189,7 @@ impl Page {
     }
 }
 
-/// Text without line ends and other control characters.
+/// Returns the text without line ends and other control characters.
 pub(in crate::replay) fn inline(text: &str) -> String {
     let spaced: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     spaced.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -1,10 +1,11 @@
-//! Two runs side by side, as lines. Pure.
+//! Comparison of two runs, as lines. Pure.
 
 use super::page::{Line, Page, Tone, inline, span};
 use super::plural;
-use crate::replay::diff::{Comparison, Difference, Stage};
+use crate::replay::diff::{Comparison, Difference, StepPair};
 
-/// A comparison, the first difference first, then what else differs. `full` shows every stage and every difference.
+/// Renders a comparison, the first difference first, then the others. `full` shows every stage and
+/// every difference.
 pub fn comparison((a, b): (&str, &str), comparison: &Comparison, full: bool) -> Vec<Line> {
     let mut page = Page::new(true);
     page.line(vec![span(Tone::Faint, "a  "), span(Tone::Title, format!("run {a}"))]);
@@ -17,23 +18,23 @@ pub fn comparison((a, b): (&str, &str), comparison: &Comparison, full: bool) -> 
         }
     }
     page.blank();
-    let is_shown = |stage: &&Stage| full || !stage.differences.is_empty();
-    for stage in comparison.stages.iter().filter(is_shown) {
-        let verdict = match stage.differences.len() {
+    let is_shown = |pair: &&StepPair| full || !pair.differences.is_empty();
+    for pair in comparison.pairs.iter().filter(is_shown) {
+        let verdict = match pair.differences.len() {
             0 => span(Tone::Good, "same"),
             count => span(Tone::Bad, plural(count, "difference")),
         };
-        page.line(vec![span(Tone::Plain, format!("{:<24}  ", inline(&stage.name))), verdict]);
+        page.line(vec![span(Tone::Plain, format!("{:<24}  ", inline(&pair.name))), verdict]);
         let is_first = |difference: &Difference| comparison.first.as_ref() == Some(difference);
-        let shown = if full { stage.differences.len() } else { 1 };
-        for difference in stage.differences.iter().take(shown).filter(|of| full || !is_first(of)) {
+        let shown = if full { pair.differences.len() } else { 1 };
+        for difference in pair.differences.iter().take(shown).filter(|of| full || !is_first(of)) {
             if !difference.place.is_empty() {
                 page.inside(vec![span(Tone::Plain, inline(&difference.place))]);
             }
             write_sides(&mut page, difference);
         }
     }
-    let same = comparison.stages.iter().filter(|stage| stage.differences.is_empty()).count();
+    let same = comparison.pairs.iter().filter(|pair| pair.differences.is_empty()).count();
     if !full && same > 0 {
         let said = format!("the same in both: {} (--full lists them)", plural(same, "stage"));
         page.line(vec![span(Tone::Faint, said)]);
@@ -43,8 +44,8 @@ pub fn comparison((a, b): (&str, &str), comparison: &Comparison, full: bool) -> 
 
 fn place(difference: &Difference) -> String {
     match difference.place.as_str() {
-        "" => inline(&difference.stage),
-        place => format!("{}, {}", inline(&difference.stage), inline(place)),
+        "" => inline(&difference.pair),
+        place => format!("{}, {}", inline(&difference.pair), inline(place)),
     }
 }
 

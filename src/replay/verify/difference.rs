@@ -1,4 +1,4 @@
-//! The first place at which a run that is executed again is not what was recorded, and who made it so.
+//! First difference between a replayed run and its record, and the cause of it.
 
 use super::Fault;
 use super::record::Record;
@@ -8,29 +8,30 @@ use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
 
-/// Characters that are shown of a value.
+/// Characters of a value that are shown.
 const SHOWN_CHARS: usize = 120;
-/// Characters before the place at which two texts part.
+/// Characters before the first difference of two texts that are shown.
 const LEAD_CHARS: usize = 30;
 
-/// Where a run differs first.
+/// First difference of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
     pub turn: u32,
-    /// Of the turn.
+    /// Attempt of the turn.
     pub attempt: u32,
-    /// `resolver NAME …`, `step N (result of TOOL)`, `answer of turn N`, `engine …` or `record …`.
-    pub culprit: String,
+    /// Cause: `resolver NAME …`, `step N (result of TOOL)`, `answer of turn N`, `engine …` or
+    /// `record …`.
+    pub cause: String,
     #[serde(flatten)]
     pub place: Place,
 }
 
-/// The first differing value of two bodies.
+/// First differing value of two bodies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// JSON Pointer; empty: the whole.
+    /// JSON Pointer; empty: the whole body.
     pub path: String,
-    /// Shortened.
+    /// Recorded value, shortened.
     pub recorded: String,
     pub replayed: String,
 }
@@ -38,61 +39,61 @@ pub struct Place {
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Place { path, recorded, replayed } = &self.place;
-        write!(f, "turn {}, attempt {}: {}", self.turn, self.attempt, self.culprit)?;
+        write!(f, "turn {}, attempt {}: {}", self.turn, self.attempt, self.cause)?;
         let at = if path.is_empty() { String::new() } else { format!(" at `{path}`") };
         write!(f, "{at}: recorded {recorded}, now {replayed}")
     }
 }
 
-/// A difference as the tape sees it.
+/// A difference as the recorded environment finds it.
 pub struct Found {
-    /// Place of the call that is concerned.
+    /// Index of the call.
     pub call: usize,
     pub what: What,
 }
 
 pub enum What {
-    /// Another body than the recorded one.
+    /// A body that differs from the recorded one.
     Request { replayed: String },
-    /// Something else: what, then and now.
-    Else { culprit: String, recorded: String, replayed: String },
+    /// Any other difference: its cause, the recorded value and the replayed one.
+    Else { cause: String, recorded: String, replayed: String },
 }
 
 impl Found {
-    /// With its place, and with whoever made it differ.
+    /// Adds the place and the cause.
     pub async fn explained(self, record: &Record, config: &Config) -> Result<Difference, Fault> {
         let turn = &record.calls[self.call].turn;
         let (turn_index, attempt) = (turn.turn_index, turn.attempt);
         let replayed = match self.what {
             What::Request { replayed } => replayed,
-            What::Else { culprit, recorded, replayed } => {
+            What::Else { cause, recorded, replayed } => {
                 let place = Place { path: String::new(), recorded, replayed };
-                return Ok(Difference { turn: turn_index, attempt, culprit, place });
+                return Ok(Difference { turn: turn_index, attempt, cause, place });
             }
         };
         let place = first_place(&turn.request_json, &replayed);
-        let culprit = match record.context_of(self.call) {
-            Some(context) => context.culprit(config).await?,
+        let cause = match record.context_of(self.call) {
+            Some(context) => context.cause(config).await?,
             None => None,
         };
-        let culprit = match culprit {
+        let cause = match cause {
             Some(found) if found.source.is_empty() => format!("resolver {}: {}", found.resolver, found.what),
             Some(found) => format!("resolver {} ({}): {}", found.resolver, found.source, found.what),
             None => said_otherwise(record, self.call, &replayed)
                 .unwrap_or_else(|| "engine: the request is put together otherwise".to_owned()),
         };
-        Ok(Difference { turn: turn_index, attempt, culprit, place })
+        Ok(Difference { turn: turn_index, attempt, cause, place })
     }
 }
 
 impl Difference {
-    /// The engine does something else than it did before or after a call.
+    /// Builds a difference of the engine, before or after a call.
     pub fn of_engine(record: &Record, call: usize, recorded: &str, replayed: &str) -> Self {
         let turn = &record.calls[call.min(record.calls.len() - 1)].turn;
         Difference {
             turn: turn.turn_index,
             attempt: turn.attempt,
-            culprit: "engine: it decides otherwise".to_owned(),
+            cause: "engine: it decides otherwise".to_owned(),
             place: Place {
                 path: String::new(),
                 recorded: recorded.to_owned(),
@@ -102,7 +103,8 @@ impl Difference {
     }
 }
 
-/// The step or the answer before a call that is in the replayed request and not in the recorded one.
+/// Returns the step or the answer before a call that is in the replayed request and not in the
+/// recorded one.
 fn said_otherwise(record: &Record, call: usize, replayed: &str) -> Option<String> {
     let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap_or(Value::Null);
     let (then, now) = (parse(&record.calls[call].turn.request_json), parse(replayed));
@@ -126,7 +128,7 @@ fn said_otherwise(record: &Record, call: usize, replayed: &str) -> Option<String
     None
 }
 
-/// Whether a value has this text in it: in a text of its own, or as JSON.
+/// Reports whether a value contains this text: in a text of its own, or as JSON.
 fn holds(value: &Value, text: &str) -> bool {
     let as_json = serde_json::from_str::<Value>(text).ok().filter(|json| json.is_object() || json.is_array());
     holds_either(value, text, as_json.as_ref())
@@ -144,7 +146,7 @@ fn holds_either(value: &Value, text: &str, json: Option<&Value>) -> bool {
     }
 }
 
-/// The texts in a value.
+/// Returns the texts in a value.
 fn leaves(value: &Value) -> Vec<&str> {
     match value {
         Value::String(text) => vec![text],
@@ -154,7 +156,7 @@ fn leaves(value: &Value) -> Vec<&str> {
     }
 }
 
-/// The first place at which two bodies differ.
+/// Returns the first place at which two bodies differ.
 pub fn first_place(recorded: &str, replayed: &str) -> Place {
     let parsed = (serde_json::from_str::<Value>(recorded), serde_json::from_str::<Value>(replayed));
     if let (Ok(then), Ok(now)) = &parsed
@@ -200,7 +202,7 @@ fn shown_apart(then: Option<&Value>, now: Option<&Value>) -> (String, String) {
     }
 }
 
-/// Two texts from shortly before where they part.
+/// Returns two texts from shortly before their first difference.
 fn apart(then: &str, now: &str) -> (String, String) {
     let same = then.chars().zip(now.chars()).take_while(|(a, b)| a == b).count();
     let from = same.saturating_sub(LEAD_CHARS);

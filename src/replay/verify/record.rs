@@ -1,60 +1,61 @@
-//! Everything that was recorded of one run, loaded before it is executed again. Values only.
+//! Complete record of one run, loaded before it is executed again. Values only.
 
 use super::Fault;
 use super::difference::{Difference, Place};
 use crate::config::{Config, Persona, Personas};
 use crate::domain::{Allowance, ThreadBudget};
 use crate::domain::{Timestamp, sha256_hex};
-use crate::harness::as_of::AsOf;
-use crate::harness::circumstances::{Begun, Ended};
-use crate::harness::providers::{AgentTerms, Response};
-use crate::store::{ClaimedRun, HeldTo, RunSummary, Step, Store, StoredMessage, StoredTurn};
+use crate::providers::{AgentOptions, Response};
+use crate::runs::as_of::AsOf;
+use crate::runs::call_record::{Begun, Ended};
+use crate::store::{ClaimedRun, RunOptionsInForce, RunSummary, Step, Store, StoredMessage, StoredTurn};
 use serde::Deserialize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Of what verification needs, runs of older engines wrote nothing down.
+/// Reason for runs of older engines, which did not record everything that verification needs.
 const OLDER: &str = "it is older than the record of what decided beside the rows";
 
 /// One run as it was recorded.
 pub struct Record {
     pub run: RunSummary,
-    /// Every call of a provider, in order.
+    /// Provider calls, in order.
     pub calls: Vec<Call>,
-    /// In order.
+    /// Steps, in order.
     pub steps: Vec<Step>,
-    /// Its contexts, in order.
+    /// Contexts, in order.
     pub contexts: Vec<AsOf>,
     /// Texts of the messages that it wrote.
     pub mails: Vec<String>,
-    /// Whom the last of them names in To; nobody where there was nobody to send it to.
+    /// Recipients in To of the last of them; empty where it had none.
     pub people: Vec<String>,
-    /// Its terms.
-    pub held_to: HeldTo,
+    /// Options of the run.
+    pub run_options: RunOptionsInForce,
 }
 
-/// One call of a provider.
+/// One provider call.
 pub struct Call {
     pub turn: StoredTurn,
     pub begun: Begun,
-    /// `None`: nobody saw it end.
+    /// Outcome; `None`: its end was not recorded.
     pub ended: Option<Ended>,
     pub response: Option<Response>,
 }
 
-/// A stretch of work on a run, from its claim to where it ended or was cut off; only those that made calls are seen.
+/// One attempt of a run, from its claim to its end or interruption; only attempts that made calls
+/// are known.
 #[derive(Debug, Clone)]
 pub struct Attempt {
-    /// Its calls among all.
+    /// Range of its calls among all.
     pub calls: Range<usize>,
-    /// Steps that it found.
+    /// Number of steps when it began.
     pub steps: usize,
 }
 
 impl Record {
-    /// `None`: no model was asked. Errors: something that is needed is not there.
+    /// Loads a run; `None`: no model was asked. Errors: a needed part is missing.
     pub async fn load(store: &Store, run: RunSummary) -> Result<Option<Self>, Fault> {
         let persona = store.persona(&run.persona);
         let turns = persona.turns_of_run(&run.id).await?;
@@ -72,12 +73,12 @@ impl Record {
             contexts,
             mails,
             people,
-            held_to: persona.terms_of_run(&run.id).await?,
+            run_options: persona.options_of_run(&run.id).await?,
             run,
         }))
     }
 
-    /// The attempts that made calls, in order.
+    /// Returns the attempts that made calls, in order.
     pub fn attempts(&self) -> Vec<Attempt> {
         let mut attempts: Vec<Attempt> = Vec::new();
         for (place, call) in self.calls.iter().enumerate() {
@@ -94,7 +95,7 @@ impl Record {
         attempts
     }
 
-    /// The run as it was claimed for an attempt.
+    /// Returns the run as it was claimed for an attempt.
     pub fn claim(&self, attempt: &Attempt) -> ClaimedRun {
         let claim = &self.calls[attempt.calls.start].begun.claim;
         let [run_cost, run_tokens, day_cost, day_tokens] = claim.thread_budget;
@@ -113,7 +114,7 @@ impl Record {
             created_at: self.run.created_at,
             is_retried: claim.is_retried,
             budget_micros: claim.budget_micros,
-            attempts_max: None, // how often it is tried is the worker's affair
+            attempts_max: None, // the worker counts attempts
             thread_budget: ThreadBudget {
                 run: allowance(run_cost, run_tokens),
                 day: allowance(day_cost, day_tokens),
@@ -121,12 +122,12 @@ impl Record {
         }
     }
 
-    /// The earliest rules under which something of it was recorded.
+    /// Returns the lowest version of the rules under which a part of it was recorded.
     pub fn rules(&self) -> u32 {
         self.calls.iter().map(|call| call.begun.rules).min().unwrap_or_default()
     }
 
-    /// The context that a call was the first to have.
+    /// Returns the context that was first used by a call.
     pub fn context_of(&self, call: usize) -> Option<&AsOf> {
         let turn = &self.calls.get(call)?.turn;
         let is_its =
@@ -134,19 +135,19 @@ impl Record {
         self.contexts.iter().find(is_its)
     }
 
-    /// When a call began; for one beyond the last, when that one began.
+    /// Returns the instant at which a call began; for an index beyond the last call, that call's.
     pub fn instant(&self, call: usize) -> Timestamp {
         let call = self.calls.get(call).or(self.calls.last());
         call.map_or(self.run.created_at, |call| call.turn.started_at)
     }
 
-    /// A request, or terms of the run, that are not those whose digest was stored beside them.
+    /// Returns a request, or the options of the run, that do not match their stored digest.
     pub fn damage(&self) -> Option<Difference> {
         let request = |call: &Call| sha256_hex(&[call.turn.request_json.as_bytes()]);
         let changed = |call: &Call, what: &str, recorded: Option<&str>, replayed: Option<&str>| Difference {
             turn: call.turn.turn_index,
             attempt: call.turn.attempt,
-            culprit: format!("record: {what} changed in the database"),
+            cause: format!("record: {what} changed in the database"),
             place: Place {
                 path: String::new(),
                 recorded: recorded.map_or_else(|| "as usual".to_owned(), |digest| format!("sha256 {digest}")),
@@ -157,26 +158,27 @@ impl Record {
             let (then, now) = (call.turn.request_sha256.as_str(), request(call));
             return Some(changed(call, "the recorded request was", Some(then), Some(&now)));
         }
-        let now = self.held_to.sha256.as_deref();
-        let call = self.calls.iter().find(|call| call.begun.held_to.as_deref() != now)?;
-        Some(changed(call, "the terms of the run were", call.begun.held_to.as_deref(), now))
+        let now = self.run_options.sha256.as_deref();
+        let call = self.calls.iter().find(|call| call.begun.run_options.as_deref() != now)?;
+        Some(changed(call, "the terms of the run were", call.begun.run_options.as_deref(), now))
     }
 
-    /// What this provider's model was said to take, where that was written down.
+    /// Returns the recorded window of this provider's model, if there is one.
     pub fn window_tokens(&self, provider: &str) -> Option<u64> {
         let mut of_it = self.calls.iter().filter(|call| call.turn.provider == provider);
         of_it.find_map(|call| call.begun.window_tokens)
     }
 
-    /// The configuration with the places of then: an agent is told where it works, and which program has our tools.
+    /// Returns the configuration with the recorded paths: an agent is told its folder and the
+    /// program of our tools.
     pub fn in_its_place(&self, config: Arc<Config>) -> Arc<Config> {
-        let Some(terms) = self.terms() else { return config };
+        let Some(options) = self.options() else { return config };
         let mut config = (*config).clone();
-        if let Some(tools) = terms.tool_server {
+        if let Some(tools) = options.tool_server {
             config.program = tools.program.into();
         }
-        // `WORKSPACE/personas/ID`.
-        let folder = PathBuf::from(terms.folder);
+        // Formatted `WORKSPACE/personas/ID`.
+        let folder = PathBuf::from(options.folder);
         if let Some(workspace) = folder.parent().and_then(Path::parent) {
             config.workspace = workspace.to_owned();
         }
@@ -184,32 +186,33 @@ impl Record {
             true => Persona { folder: folder.clone(), ..persona },
             false => persona,
         });
-        // They were all here before, with the addresses that they had.
+        // They were all valid before, with these addresses.
         if let Ok(personas) = Personas::new(personas.collect()) {
             config.personas = personas;
         }
         Arc::new(config)
     }
 
-    /// What an agent was told first; `None`: no agent was asked.
-    fn terms(&self) -> Option<AgentTerms> {
-        /// As much of an agent's request as is needed.
+    /// Returns the options of the first request to an agent; `None`: no agent was asked.
+    fn options(&self) -> Option<AgentOptions> {
+        /// Needed part of an agent's request.
         #[derive(Deserialize)]
-        struct Told {
+        struct RecordedRequest {
             #[serde(alias = "agent")]
-            terms: AgentTerms,
+            #[serde(rename = "terms")]
+            options: AgentOptions,
         }
         let of_agents = self.calls.iter().filter(|call| call.begun.session.is_some());
-        let mut told = of_agents.filter_map(|call| {
-            let told: Told = serde_json::from_str(&call.turn.request_json).ok()?;
-            Some(told.terms)
+        let mut recorded = of_agents.filter_map(|call| {
+            let recorded: RecordedRequest = serde_json::from_str(&call.turn.request_json).ok()?;
+            Some(recorded.options)
         });
-        told.next()
+        recorded.next()
     }
 
-    /// Where an agent's program was, as its requests have it; anything where there was none.
+    /// Returns the recorded path of an agent's program; any path where there was none.
     pub fn program(&self, provider: &str) -> PathBuf {
-        /// As much of an agent's request as is needed.
+        /// Needed part of an agent's request.
         #[derive(Deserialize)]
         struct Started {
             argv: Vec<String>,
@@ -226,7 +229,7 @@ impl Record {
 impl Call {
     fn of(turn: StoredTurn) -> Result<Self, Fault> {
         if let Some(at) = turn.pruned_at {
-            return Err(Fault::ThrownAway(at));
+            return Err(Fault::Pruned(at));
         }
         let older = || Fault::Unverifiable(OLDER.to_owned());
         let changed =
@@ -241,7 +244,8 @@ impl Call {
     }
 }
 
-/// As they were made: rows are listed by turn, and a repair of a later attempt may have asked an earlier turn again.
+/// Sorts calls in the order in which they were made: rows are listed by turn, and a repair of a
+/// later attempt may have asked an earlier turn again.
 fn in_order(mut calls: Vec<Call>) -> Vec<Call> {
     calls.sort_by_key(|call| call.begun.found_calls);
     calls

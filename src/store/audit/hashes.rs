@@ -1,5 +1,5 @@
-//! Content that says what it hashes to: letters, attachments, requests, prompts. Read in small pieces, so that neither the
-//! memory nor the database's log grows with the mail.
+//! Check of content against its stored hash: letters, attachments, requests, prompts. Read in small
+//! pieces, so that neither the memory nor the database's log grows with the mail.
 
 use super::{Broken, Findings, LISTED_MAX};
 use crate::domain::sha256_hex;
@@ -11,9 +11,9 @@ use sqlx::{Row, SqliteConnection};
 struct Hashed {
     name: &'static str,
     says: &'static str,
-    /// The last key of the piece that begins after `$1`; NULL when there is none.
+    /// Query of the last key of the piece that begins after `$1`; NULL when there is none.
     piece: &'static str,
-    /// What it is, its hash and its bytes, for keys after `$1` up to `$2`.
+    /// Query of label, hash and bytes, for keys after `$1` up to `$2`.
     rows: &'static str,
 }
 

@@ -1,4 +1,5 @@
-//! Checks of mail: what came in has a run or a rule, what goes out has its commit, its recipients and their verdicts.
+//! Checks of mail: a received letter has a run or a rule, a delivery has its commit, its recipients
+//! and their verdicts.
 
 use super::{Check, Holds};
 

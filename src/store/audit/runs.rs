@@ -1,4 +1,5 @@
-//! Checks of runs: each has a legal next step, its journal has no gap, every call one result, every slot one run.
+//! Checks of runs: each has a legal next step, its journal has no gap, every call one result, every
+//! slot one run.
 
 use super::{Check, Holds};
 
@@ -112,8 +113,8 @@ pub(super) static CHECKS: &[Check] = &[
         says: "a responsibility would fire a slot once more",
         hint: "its slot's row keeps it from doing so; report it",
         holds: Holds::Always,
-        // Within a revision the cursor only grows. An edit sets it to its own time, which may be earlier when the clock was
-        // set back.
+        // Within a revision the cursor only grows. An edit sets it to its own time, which may be
+        // earlier when the clock was set back.
         sql: "SELECT s.responsibility_id || ' ' || s.slot_at FROM responsibility_slots s
             JOIN responsibilities r ON r.id = s.responsibility_id
             WHERE s.kind = 'scheduled' AND s.state IN ('fired', 'waiting') AND s.slot_at > r.cursor_at

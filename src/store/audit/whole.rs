@@ -1,4 +1,5 @@
-//! Checks of the whole file: what SQLite itself can tell, the search index, the money, and that personas stay apart.
+//! Checks of the whole file: SQLite's own checks, the search index, the money, and the isolation of
+//! personas.
 
 use super::{Check, Holds};
 
@@ -39,8 +40,8 @@ pub(super) static CHECKS: &[Check] = &[
     },
     Check {
         group: "AU10",
-        name: "thrown-away-and-there",
-        says: "bytes are said to be thrown away and are there",
+        name: "pruned-and-there",
+        says: "bytes are said to be pruned and are there",
         hint: "`attache gc` throws them away; if it stays, report it",
         holds: Holds::Always,
         sql: "SELECT 'letter ' || id FROM raw_letters WHERE pruned_at IS NOT NULL AND length(bytes) > 0
@@ -52,7 +53,7 @@ pub(super) static CHECKS: &[Check] = &[
     Check {
         group: "AU10",
         name: "text-missing",
-        says: "a text that a run was told is not there, and was not thrown away",
+        says: "a text that a run was told is not there, and was not pruned",
         hint: "the run cannot be verified or forked; if other checks fail too, restore the newest backup",
         holds: Holds::Always,
         sql: "SELECT DISTINCT 'text ' || t.sha256 || ' of run ' || t.run_id FROM turn_texts t
@@ -61,25 +62,25 @@ pub(super) static CHECKS: &[Check] = &[
     Check {
         group: "AU13",
         name: "reservations-differ",
-        says: "a purse has set aside something else than its open calls say",
+        says: "a budget account has reserved something else than its open calls say",
         hint: "restart the engine: it settles every open call; if it stays, report it",
         holds: Holds::Always,
         sql: "WITH held AS (SELECT w.value ->> 'scope' AS scope, w.value ->> 'owner' AS owner,
                 w.value ->> 'period' AS period, sum(h.micros) AS micros, sum(h.tokens) AS tokens
-              FROM purse_reservations h, json_each(h.purses_json) w GROUP BY 1, 2, 3)
-            SELECT p.scope || ' ' || p.owner || ' ' || p.period FROM purses p LEFT JOIN held h
+              FROM budget_reservations h, json_each(h.accounts_json) w GROUP BY 1, 2, 3)
+            SELECT p.scope || ' ' || p.owner || ' ' || p.period FROM budget_accounts p LEFT JOIN held h
               ON h.scope = p.scope AND h.owner = p.owner AND h.period = p.period
             WHERE p.reserved_micros <> coalesce(h.micros, 0) OR p.reserved_tokens <> coalesce(h.tokens, 0)
-            UNION ALL SELECT h.scope || ' ' || h.owner || ' ' || h.period FROM held h LEFT JOIN purses p
+            UNION ALL SELECT h.scope || ' ' || h.owner || ' ' || h.period FROM held h LEFT JOIN budget_accounts p
               ON h.scope = p.scope AND h.owner = p.owner AND h.period = p.period WHERE p.scope IS NULL",
     },
     Check {
         group: "AU13",
         name: "reservation-without-call",
-        says: "money is set aside for a call that is not open",
+        says: "money is reserved for a call that is not open",
         hint: "restart the engine: it settles every open call; if it stays, report it",
         holds: Holds::Always,
-        sql: "SELECT h.run_id || ' turn ' || h.turn_index FROM purse_reservations h
+        sql: "SELECT h.run_id || ' turn ' || h.turn_index FROM budget_reservations h
             LEFT JOIN run_turns t ON t.run_id = h.run_id AND t.turn_index = h.turn_index AND t.attempt = h.attempt
             LEFT JOIN runs r ON r.id = h.run_id
             WHERE (t.state IS NOT 'started' OR r.state IS NOT 'running')
@@ -87,23 +88,23 @@ pub(super) static CHECKS: &[Check] = &[
     },
     Check {
         group: "AU13",
-        name: "money-set-aside-at-rest",
-        says: "money is set aside and nobody works",
+        name: "money-reserved-at-rest",
+        says: "money is reserved and nobody works",
         hint: "restart the engine: it settles every open call",
         holds: Holds::AtRest,
-        sql: "SELECT scope || ' ' || owner || ' ' || period FROM purses
-            WHERE reserved_micros <> 0 OR reserved_tokens <> 0 UNION ALL SELECT run_id FROM purse_reservations",
+        sql: "SELECT scope || ' ' || owner || ' ' || period FROM budget_accounts
+            WHERE reserved_micros <> 0 OR reserved_tokens <> 0 UNION ALL SELECT run_id FROM budget_reservations",
     },
     Check {
         group: "AU13",
-        name: "purse-below-books",
-        says: "a purse of the engine counts less than the books have for its day",
+        name: "account-below-books",
+        says: "a budget account of the engine counts less than the books have for its day",
         hint: "its bound would let through too much; report it",
         holds: Holds::Always,
         sql: "WITH books AS (SELECT day,
                 sum(input_tokens + cache_read_tokens + cache_write_tokens + output_tokens) AS tokens,
                 sum(coalesce(cost_micros, held_micros, 0)) AS micros FROM usage_ledger GROUP BY day)
-            SELECT b.day FROM books b JOIN purses p ON p.scope = 'engine' AND p.period = b.day
+            SELECT b.day FROM books b JOIN budget_accounts p ON p.scope = 'engine' AND p.period = b.day
             WHERE p.spent_tokens < b.tokens OR p.spent_micros < b.micros",
     },
     Check {

@@ -1,5 +1,5 @@
-//! Files of the persona's folder as attachments of a mail: regular files inside it, of bounded size, and none that are for
-//! the owner alone, whoever is written to.
+//! Files of the persona's folder as attachments of a mail: regular files inside it, of bounded
+//! size, and none that are for the owner alone, even in a mail to the owner.
 
 use crate::tools::folder::{Closed, not_allowed, objection, open_regular, path_error, second_name, shown};
 use crate::tools::{DraftAttachment, Reader, ToolError, ToolLimits};
@@ -7,9 +7,9 @@ use cap_std::fs_utf8::Dir;
 use std::io::Read;
 
 const ATTACHMENTS_MAX: usize = 20;
-/// The code of a file that stays where it is.
+/// Error code of a file that must not be attached.
 const NOT_ALLOWED: &str = "attachment_not_allowed";
-/// A mail may be passed on.
+/// Reader of attachments: a mail may be forwarded.
 const READER: Reader = Reader::Correspondent;
 
 /// Reads the files. A path that is given twice is attached once.
@@ -44,7 +44,8 @@ pub(super) fn read_attachments(
     Ok(attached.into_iter().map(|(_, attachment)| attachment).collect())
 }
 
-/// The path with links followed, so that the name which is judged is the name of the file which is read.
+/// Returns the path with links followed, so that the checked name is the name of the file that is
+/// read.
 fn real_path(folder: &Dir, path: &str) -> Result<String, ToolError> {
     let real = folder.canonicalize(path).map_err(|error| path_error(path, &error))?.into_string();
     let refused = |closed: Closed| not_allowed(NOT_ALLOWED, path, closed);

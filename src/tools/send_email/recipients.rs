@@ -1,11 +1,11 @@
-//! Who may be written to: recipients as a model typed them -> strict addresses that this run's policy allows.
+//! Recipients as a model wrote them -> strict addresses that this run's policy permits.
 
 use super::Typed;
 use crate::domain::Address;
 use crate::tools::{MailPolicy, ToolError};
 use std::collections::BTreeSet;
 
-/// Recipients of one mail; more is a mailing, which a persona does not do.
+/// Most recipients of one mail; more is a mailing, which a persona does not do.
 const RECIPIENTS_MAX: usize = 50;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(super) struct Recipients {
     pub bcc: Vec<Address>,
 }
 
-/// Reads and judges all recipients. An address that stands twice is kept where it stands first: to, cc, bcc.
+/// Parses and checks all recipients. A duplicate address is kept at its first place: to, cc, bcc.
 pub(super) fn read_recipients(
     to: &Typed,
     cc: Option<&Typed>,
@@ -44,8 +44,8 @@ pub(super) fn read_recipients(
     Ok(recipients)
 }
 
-/// Addresses separated by `,` or `;`. Neither is legal inside a strict address, and nothing else is taken apart: a
-/// display name, a comment or a line end makes the text no address.
+/// Parses addresses separated by `,` or `;`. Neither is legal inside a strict address, and nothing
+/// else is split: a display name, a comment or a line end makes the text no address.
 fn addresses(field: &str, typed: &Typed) -> Result<Vec<Address>, ToolError> {
     let pieces = typed.texts().iter().flat_map(|text| text.split([',', ';']));
     let pieces = pieces.map(|piece| piece.trim_matches([' ', '\t'])).filter(|piece| !piece.is_empty());
@@ -65,7 +65,8 @@ fn require_allowed(address: &Address, mail: &MailPolicy) -> Result<(), ToolError
     if is_allowed(address, mail) {
         return Ok(());
     }
-    // Owners and the allow-list are not spelled out: the model may be working for somebody who must not learn them.
+    // Owners and the allow-list are not named: the model may be working for a sender who must not
+    // learn them.
     let mut people: Vec<String> =
         mail.participants.iter().filter(|p| !is_own(p, mail)).map(ToString::to_string).collect();
     people.sort();
@@ -92,12 +93,13 @@ fn is_allowed(address: &Address, mail: &MailPolicy) -> bool {
     people.into_iter().any(|person| person.key() == address.key()) || is_listed(&mail.allow, address)
 }
 
-/// Whether one of the patterns of `send_allow` in `configs/security.json` names the address.
+/// Reports whether a pattern of `send_allow` in `configs/security.json` matches the address.
 pub fn is_listed(patterns: &[String], address: &Address) -> bool {
     patterns.iter().any(|pattern| matches(pattern, address))
 }
 
-/// `*@domain` is everybody in exactly that domain; anything else is one address. Letter case does not matter.
+/// Reports whether a pattern matches: `*@domain` is every address in exactly that domain; any other
+/// pattern is one address. Letter case does not matter.
 fn matches(pattern: &str, address: &Address) -> bool {
     match pattern.strip_prefix("*@") {
         Some(domain) => domain.eq_ignore_ascii_case(address.domain()),

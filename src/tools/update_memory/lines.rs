@@ -1,17 +1,18 @@
-//! The lines of a memory, each with the mark of where it came from: `<!-- from ADDRESS (TRUST), DATE, run ID -->`. Pure.
+//! Lines of a memory, each with a mark of its origin:
+//! `<!-- from ADDRESS (TRUST), DATE, run ID -->`. Pure.
 //!
-//! Only the engine makes marks. One that a model writes is taken away, and a line that it leaves as it was keeps the mark
-//! that it had; a line without one was written by hand.
+//! Only the engine makes marks. A mark that a model writes is removed, and a line that it leaves
+//! unchanged keeps its mark; a line without one was written by hand.
 
 use crate::domain::RunId;
 use crate::tools::Origin;
 
 const BEGIN: &str = "<!-- from ";
 const END: &str = " -->";
-/// Characters of an address or a duty's name in a mark.
+/// Most characters of an address or a responsibility's name in a mark.
 const FROM_CHARS_MAX: usize = 120;
 
-/// What new lines of this run end with.
+/// Formats the mark of new lines of this run.
 pub(super) fn mark(origin: &Origin, run: &RunId) -> String {
     let plain = |c: char| if c.is_control() || matches!(c, '<' | '>') { '?' } else { c };
     let from: String = origin.from.chars().map(plain).take(FROM_CHARS_MAX).collect();
@@ -42,7 +43,7 @@ impl<'t> Lines<'t> {
         Self(memory.trim_end().lines().map(Line::read).collect())
     }
 
-    /// The whole memory anew: what stands in it already keeps its mark.
+    /// Replaces the whole memory; unchanged lines keep their marks.
     pub(super) fn replaced_by(&self, content: &str, mark: &str) -> String {
         let mut written = String::new();
         for text in unmarked(content.trim_end()) {
@@ -55,7 +56,7 @@ impl<'t> Lines<'t> {
         written
     }
 
-    /// The same with more lines, unless it ends with them.
+    /// Appends lines, unless the memory ends with them.
     pub(super) fn followed_by(&self, more: &str, mark: &str) -> String {
         let more = unmarked(more.trim_matches('\n').trim_end());
         let mut written = String::new();
@@ -70,7 +71,7 @@ impl<'t> Lines<'t> {
     }
 }
 
-/// Lines without the marks that somebody wrote who does not make them, and without what could be read as one.
+/// Splits a text into lines without forged marks, and without text that could be read as a mark.
 fn unmarked(text: &str) -> Vec<String> {
     let bare = |line: &str| {
         let mut line = Line::read(line);

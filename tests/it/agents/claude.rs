@@ -3,9 +3,9 @@
 use super::{CLAUDE_ANSWERS, CLAUDE_BEGINS, Fake, NOW, context};
 use attache::config::Tier;
 use attache::domain::{ErrorClass, Timestamp};
-use attache::harness::providers::agent::{Dialogue, Invocation};
-use attache::harness::providers::claude_lines::Reading;
-use attache::harness::providers::{
+use attache::providers::agents::agent::{Dialogue, Invocation};
+use attache::providers::agents::claude_lines::Reading;
+use attache::providers::{
     Block, Event, LoopOwner, Message, OutputSchema, ProviderError, Request, Response, Role, Session, Stop,
     ToolArgs, ToolServer,
 };
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 
 fn invocation(fake: &Fake, request: &Request) -> Invocation {
-    let wire = fake.agent("claude").wire_request(request).expect("sound");
+    let wire = fake.agent("claude").encode_request(request).expect("sound");
     serde_json::from_str(&wire).expect("an invocation")
 }
 
@@ -24,14 +24,14 @@ fn argv(change: impl FnOnce(&mut Request)) -> Vec<String> {
     invocation(&fake, &request).argv
 }
 
-fn terms(request: &mut Request) -> &mut attache::harness::providers::AgentTerms {
+fn options(request: &mut Request) -> &mut attache::providers::AgentOptions {
     request.agent.as_mut().expect("terms")
 }
 
 #[test]
 fn the_tier_decides_which_tools_exist() {
     let tools = |tier| {
-        let argv = argv(|request| terms(request).tier = tier);
+        let argv = argv(|request| options(request).tier = tier);
         argv.iter().filter(|argument| argument.starts_with("--tools")).cloned().collect::<Vec<_>>()
     };
     assert_eq!(tools(Tier::None), ["--tools="]);
@@ -64,8 +64,8 @@ fn arguments_hold_settings_and_nothing_of_the_owner_is_loaded() {
     let served = argv(|request| {
         let args = vec!["mcp".into(), "serve".into(), "--run".into(), "r-1".into()];
         let server = ToolServer { name: "attache".into(), program: "/opt/attache".into(), args };
-        terms(request).tool_server = Some(server);
-        terms(request).session = Session::Resume { id: "s-1".into(), used: None };
+        options(request).tool_server = Some(server);
+        options(request).session = Session::Resume { id: "s-1".into(), used: None };
     });
     let config = served.iter().find_map(|argument| argument.strip_prefix("--mcp-config=")).expect("a server");
     let config: Value = serde_json::from_str(config).expect("JSON");
@@ -80,8 +80,8 @@ fn a_session_that_could_be_a_flag_is_not_resumed() {
     let fake = Fake::new("");
     for id in ["--dangerously-skip-permissions", "", "../x", "a b"] {
         let mut request = fake.request("Hello?");
-        terms(&mut request).session = Session::Resume { id: id.into(), used: None };
-        let error = fake.agent("claude").wire_request(&request).expect_err(id);
+        options(&mut request).session = Session::Resume { id: id.into(), used: None };
+        let error = fake.agent("claude").encode_request(&request).expect_err(id);
         assert_eq!(error.class, ErrorClass::SessionMissing);
     }
 }
@@ -117,7 +117,7 @@ fn a_new_session_reads_the_whole_history_and_one_that_goes_on_what_is_new() {
     assert!(whole.len() < 3000, "tool traces are short");
     // A file is not named to the agent in the way that makes it read the file.
     assert!(!whole.contains("@/etc/passwd") && whole.contains("@\u{2060}/etc/passwd"), "{whole}");
-    terms(&mut request).session = Session::Resume { id: "s-1".into(), used: None };
+    options(&mut request).session = Session::Resume { id: "s-1".into(), used: None };
     let news = prompt(&request);
     assert!(news.contains("Thanks.") && !news.contains("4711"), "{news}");
     // The mark cannot be known to whoever wrote the letter: another letter, another mark.
@@ -146,8 +146,8 @@ async fn a_whole_conversation_over_standard_streams() {
 fn read(tier: Tier, lines: &[Value]) -> (String, Vec<Event>, Result<Response, ProviderError>) {
     let fake = Fake::new("");
     let mut request = fake.request("Hello?");
-    let terms = terms(&mut request);
-    (terms.tier, terms.folder) = (tier, "/work/ada".into());
+    let options = options(&mut request);
+    (options.tier, options.folder) = (tier, "/work/ada".into());
     request.output = Some(OutputSchema { name: "answer".into(), schema: json!({"type": "object"}) });
     let mut reading = Reading::new(&invocation(&fake, &request), Timestamp::from_millis(NOW));
     let (mut said, mut events) = (String::new(), Vec::new());

@@ -3,8 +3,8 @@
 use super::lines::{begin, read};
 use super::{CLAUDE_ANSWERS, CLAUDE_BEGINS};
 use crate::app::Workspace;
-use attache::harness::providers::Event;
-use attache::harness::providers::agent::Invocation;
+use attache::providers::Event;
+use attache::providers::agents::agent::Invocation;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::{Command, Output};

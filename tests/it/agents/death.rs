@@ -30,9 +30,9 @@ fn script(first: &str) -> String {
 }
 
 /// A folder in which an agent's programs stay.
-struct Stage(tempfile::TempDir);
+struct StepPair(tempfile::TempDir);
 
-impl Stage {
+impl StepPair {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect(name);
@@ -85,7 +85,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for StepPair {
     fn drop(&mut self) {
         for name in ["agent", "beside", "apart", "fled"] {
             for pid in self.pids(name) {
@@ -125,30 +125,30 @@ fn succeeds(mut command: Command) {
 
 #[test]
 fn what_an_agent_started_dies_with_its_engine_and_what_fled_with_the_next_one() {
-    let (stage, place) = (Stage::new(), workspace());
-    succeeds(stage.attache(&place, &["ingest", "letter.eml"]));
-    let engine = stage.attache(&place, &["drain"]).spawn().expect("the binary runs");
+    let (pair, place) = (StepPair::new(), workspace());
+    succeeds(pair.attache(&place, &["ingest", "letter.eml"]));
+    let engine = pair.attache(&place, &["drain"]).spawn().expect("the binary runs");
     for name in ["agent", "beside", "apart"] {
-        stage.lives(name);
+        pair.lives(name);
     }
     kill(engine);
-    stage.dies("agent");
-    stage.dies("beside");
+    pair.dies("agent");
+    pair.dies("beside");
     // The control of what follows: nothing but the next start ends it.
-    stage.lives("apart");
+    pair.lives("apart");
 
-    let (other_stage, elsewhere) = (Stage::new(), workspace());
+    let (other_stage, elsewhere) = (StepPair::new(), workspace());
     succeeds(other_stage.attache(&elsewhere, &["drain"]));
-    stage.lives("apart");
+    pair.lives("apart");
     // A living process beside the engine keeps its agent, too.
     let mut trial = other_stage.attache(&place, &["providers", "test", "claude", "--model", "test"]);
     let trial = trial.spawn().expect("the binary runs");
     other_stage.lives("agent");
     other_stage.lives("apart");
 
-    std::fs::remove_file(stage.path("stays")).expect("the next call answers");
-    succeeds(stage.attache(&place, &["drain"]));
-    stage.dies("apart");
+    std::fs::remove_file(pair.path("stays")).expect("the next call answers");
+    succeeds(pair.attache(&place, &["drain"]));
+    pair.dies("apart");
     other_stage.lives("agent");
     other_stage.lives("apart");
     let mails = std::fs::read_dir(place.path().join("data/outbox")).expect("an outbox").count();
@@ -157,21 +157,21 @@ fn what_an_agent_started_dies_with_its_engine_and_what_fled_with_the_next_one() 
     kill(trial);
     other_stage.dies("agent");
     other_stage.lives("apart");
-    succeeds(stage.attache(&place, &["drain"]));
+    succeeds(pair.attache(&place, &["drain"]));
     other_stage.dies("apart");
 }
 
 /// The control: by itself, the same agent outlives who started it.
 #[test]
 fn the_same_agent_outlives_another_parent() {
-    let stage = Stage::new();
-    let mut parent = stage.command(Path::new("/bin/sh"));
+    let pair = StepPair::new();
+    let mut parent = pair.command(Path::new("/bin/sh"));
     parent.args(["-c", "\"$0\" & wait"]).arg(fake());
     let parent = parent.spawn().expect("a shell");
-    stage.lives("agent");
+    pair.lives("agent");
     kill(parent);
     for name in ["agent", "beside", "apart"] {
-        stage.lives(name);
+        pair.lives(name);
     }
 }
 
@@ -181,12 +181,12 @@ const FLEES: &str = "(setsid env -i OUT=\"$OUT\" PATH=\"$PATH\" sh \"$OUT/stay\"
 
 #[test]
 fn what_threw_its_environment_away_dies_with_its_call() {
-    let (stage, place) = (Stage::new(), workspace());
-    std::fs::write(stage.path("script"), script(FLEES)).expect("a script");
-    succeeds(stage.attache(&place, &["ingest", "letter.eml"]));
-    let mut engine = stage.attache(&place, &["drain"]).spawn().expect("the binary runs");
-    stage.lives("fled");
-    std::fs::write(stage.path("go"), "").expect("the agent goes on");
+    let (pair, place) = (StepPair::new(), workspace());
+    std::fs::write(pair.path("script"), script(FLEES)).expect("a script");
+    succeeds(pair.attache(&place, &["ingest", "letter.eml"]));
+    let mut engine = pair.attache(&place, &["drain"]).spawn().expect("the binary runs");
+    pair.lives("fled");
+    std::fs::write(pair.path("go"), "").expect("the agent goes on");
     assert!(engine.wait().expect("an end").success());
-    stage.dies("fled");
+    pair.dies("fled");
 }

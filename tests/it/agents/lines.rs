@@ -4,13 +4,15 @@
 use super::{Fake, NOW};
 use attache::config::Tier;
 use attache::domain::{ErrorClass, Timestamp};
-use attache::harness::providers::accumulate::Accumulator;
-use attache::harness::providers::agent::{Dialogue, Invocation};
-use attache::harness::providers::lines::{Lines, OutputLimits};
-use attache::harness::providers::process::Ending;
-use attache::harness::providers::{
-    Event, Message, Phase, ProviderError, Request, Response, Session, Stop, TokenUsage, build, claude_lines,
-    codex_lines, pi_lines,
+use attache::providers::agents::agent::{Dialogue, Invocation};
+use attache::providers::agents::claude_lines;
+use attache::providers::agents::codex_lines;
+use attache::providers::agents::lines::{Lines, OutputLimits};
+use attache::providers::agents::pi_lines;
+use attache::providers::child::process::Ending;
+use attache::providers::contract::accumulate::Accumulator;
+use attache::providers::{
+    Event, Message, Phase, ProviderError, Request, Response, Session, Stop, TokenUsage, build,
 };
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -26,10 +28,10 @@ fn dialogue(agent: &str, change: impl FnOnce(&mut Request)) -> Box<dyn Dialogue>
 fn invocation(agent: &str, change: impl FnOnce(&mut Request)) -> Invocation {
     let fake = Fake::new("");
     let mut request = fake.request("Hello?");
-    let terms = request.agent.as_mut().expect("terms");
-    terms.folder = "/work/ada".into();
+    let options = request.agent.as_mut().expect("terms");
+    options.folder = "/work/ada".into();
     change(&mut request);
-    let wire = fake.agent(agent).wire_request(&request).expect("sound");
+    let wire = fake.agent(agent).encode_request(&request).expect("sound");
     serde_json::from_str(&wire).expect("an invocation")
 }
 
@@ -218,7 +220,7 @@ fn argv(agent: &str, change: impl FnOnce(&mut Request)) -> Vec<String> {
     let fake = Fake::new("");
     let mut request = fake.request("Hello?");
     change(&mut request);
-    let wire = fake.agent(agent).wire_request(&request).expect("sound");
+    let wire = fake.agent(agent).encode_request(&request).expect("sound");
     let wire: Value = serde_json::from_str(&wire).expect("JSON");
     serde_json::from_value(wire["argv"].clone()).expect("words")
 }
@@ -238,15 +240,12 @@ fn codex_is_held_by_its_sandbox_and_its_values_are_toml() {
         assert_eq!(argv.last().map(String::as_str), Some("-"), "the prompt comes over standard input");
     }
     let argv = argv("codex", |request| {
-        let terms = request.agent.as_mut().expect("terms");
-        terms.session = Session::Resume { id: "t-1".into(), used: None };
+        let options = request.agent.as_mut().expect("terms");
+        options.session = Session::Resume { id: "t-1".into(), used: None };
         let args = vec!["serve".into(), "a \"b\" \\ \u{7f}".into()];
-        let server = attache::harness::providers::ToolServer {
-            name: "attache".into(),
-            program: "/opt/at\"x".into(),
-            args,
-        };
-        terms.tool_server = Some(server);
+        let server =
+            attache::providers::ToolServer { name: "attache".into(), program: "/opt/at\"x".into(), args };
+        options.tool_server = Some(server);
     });
     assert_eq!(argv[argv.len() - 3..], ["resume", "t-1", "-"]);
     assert!(argv.contains(&r#"--config=mcp_servers.attache.command="/opt/at\"x""#.to_owned()), "{argv:?}");
@@ -292,7 +291,7 @@ fn a_prompt_that_is_too_long_for_an_agent_starts_no_program() {
         let fake = Fake::new("");
         let mut request = fake.request("Hello?");
         request.messages = vec![Message::user("x".repeat(33 * 1024 * 1024))];
-        let error = fake.agent(agent).wire_request(&request).expect_err("too long");
+        let error = fake.agent(agent).encode_request(&request).expect_err("too long");
         assert_eq!((error.class, error.phase), (ErrorClass::RequestTooLarge, Phase::BeforeSend), "{agent}");
     }
 }

@@ -4,9 +4,9 @@ use super::Fake;
 use super::lines::begin;
 use attache::config::Tier;
 use attache::domain::ErrorClass;
-use attache::harness::providers::agent::Invocation;
-use attache::harness::providers::contract::AgentTerms;
-use attache::harness::providers::opencode_parts::Parts;
+use attache::providers::agents::agent::Invocation;
+use attache::providers::agents::opencode_parts::Parts;
+use attache::providers::contract::traits::AgentOptions;
 use serde_json::{Value, json};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -53,14 +53,14 @@ impl House {
     fn invocation(&self, agent: &str, tier: Tier) -> Invocation {
         let fake = Fake::new("");
         let mut request = fake.request("Hello?");
-        let terms = request.agent.as_mut().expect("terms");
-        (terms.tier, terms.folder) = (tier, text(&self.path("personas/ada")));
-        serde_json::from_str(&fake.agent(agent).wire_request(&request).expect("sound"))
+        let options = request.agent.as_mut().expect("terms");
+        (options.tier, options.folder) = (tier, text(&self.path("personas/ada")));
+        serde_json::from_str(&fake.agent(agent).encode_request(&request).expect("sound"))
             .expect("an invocation")
     }
 
-    fn terms(&self, tier: Tier) -> AgentTerms {
-        self.invocation("pi", tier).terms
+    fn options(&self, tier: Tier) -> AgentOptions {
+        self.invocation("pi", tier).options
     }
 }
 
@@ -102,11 +102,11 @@ fn pi(house: &House, tier: Tier, writes: bool, path: &str) -> bool {
 /// Whether OpenCode is granted it when it asks, and goes on when it does not ask.
 fn opencode(house: &House, tier: Tier, writes: bool, path: &str) -> bool {
     let name = if writes { "edit" } else { "read" };
-    let mut parts = Parts::new("s", &house.terms(tier));
+    let mut parts = Parts::new("s", &house.options(tier));
     let asked = json!({ "type": "permission.asked", "properties": { "id": "p", "sessionID": "s", "permission": name,
         "metadata": { "filepath": path } } });
     let is_granted = parts.frame(&asked).1.expect("an answer").is_granted;
-    let mut parts = Parts::new("s", &house.terms(tier));
+    let mut parts = Parts::new("s", &house.options(tier));
     let state = json!({ "status": "completed", "input": { "filePath": path }, "output": "done" });
     let part = json!({ "type": "tool", "id": "t", "sessionID": "s", "messageID": "m", "callID": "c", "tool": name,
         "state": state });

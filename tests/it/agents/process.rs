@@ -2,9 +2,9 @@
 
 use super::{CLAUDE_ANSWERS, CLAUDE_BEGINS, Fake, context, processes};
 use attache::domain::ErrorClass;
-use attache::harness::providers::lines::OutputLimits;
-use attache::harness::providers::process::{Output, Program};
-use attache::harness::providers::{CallContext, Phase, build};
+use attache::providers::agents::lines::OutputLimits;
+use attache::providers::child::process::{Output, Program};
+use attache::providers::{CallContext, Phase, build};
 use futures_util::StreamExt;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -209,7 +209,7 @@ async fn dropping_the_stream_kills_everything() {
     let fake =
         script(&["setsid sleep 1000 &", "trap '' TERM", CLAUDE_BEGINS, "while :; do sleep 1000; done"]);
     let agent = fake.agent("claude");
-    let wire = agent.wire_request(&fake.request("Hello?")).expect("sound");
+    let wire = agent.encode_request(&fake.request("Hello?")).expect("sound");
     let mut stream = agent.stream(&wire, context());
     stream.next().await.expect("it begins").expect("and well");
     let mark = format!("FAKE={}", fake.path("script").display());

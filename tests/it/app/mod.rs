@@ -6,8 +6,8 @@
 use attache::app::{Drained, Engine};
 use attache::clock::ManualClock;
 use attache::domain::{Address, Arrival, Email, Envelope, Letter, Mailbox, Timestamp, Via};
-use attache::gateway::door::{Accepted, CopyOutcome, Refusal};
-use attache::harness::providers::Wire;
+use attache::gateway::intake_contract::{Accepted, CopyOutcome, Refusal};
+use attache::providers::RequestEncoder;
 use attache::replay::verify::{Outcome, Verified, Verifier};
 use attache::store::audit::{Wanted, examine};
 use attache::store::{OpenError, RunFilter, Store};
@@ -28,7 +28,7 @@ pub struct Workspace {
     pub dir: tempfile::TempDir,
     pub clock: Arc<ManualClock>,
     /// What writes the requests of `scripted`, where a test has put another adapter in its place.
-    pub scripted: OnceLock<Arc<dyn Wire>>,
+    pub scripted: OnceLock<Arc<dyn RequestEncoder>>,
 }
 
 impl Workspace {
@@ -115,8 +115,8 @@ impl Workspace {
     }
 
     pub async fn engine(&self) -> Engine {
-        let vocabulary = attache::cli::vocabulary();
-        let config = attache::config::load(self.path(), &vocabulary).expect("a good configuration");
+        let names = attache::cli::name_catalog();
+        let config = attache::config::load(self.path(), &names).expect("a good configuration");
         // An engine that was let go frees the workspace when its last task has been dropped, which the runtime does
         // in its own time.
         let opening = async {
@@ -141,8 +141,8 @@ impl Workspace {
     /// Every run of the workspace, executed once more.
     pub async fn verified(&self) -> Vec<Verified> {
         let store = Store::open_to_read(self.path(), self.clock.clone()).await.expect("readable");
-        let vocabulary = attache::cli::vocabulary();
-        let mut verifier = Verifier::new(store.clone(), self.path().to_path_buf(), vocabulary);
+        let names = attache::cli::name_catalog();
+        let mut verifier = Verifier::new(store.clone(), self.path().to_path_buf(), names);
         if let Some(wire) = self.scripted.get() {
             verifier = verifier.with("scripted", wire.clone());
         }
@@ -210,7 +210,7 @@ impl TestApp {
 
     /// Hands a letter to the door, enveloped by its own From and To.
     pub async fn receive(&self, eml: &str) -> Result<Accepted, Refusal> {
-        self.engine.door().accept(letter(eml)).await
+        self.engine.intake().accept(letter(eml)).await
     }
 
     /// As [`Self::receive`], for a letter that must be taken; gives the id of its first run.

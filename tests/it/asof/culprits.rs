@@ -1,6 +1,6 @@
 //! One byte changed, and the culprit is named.
 
-use super::house::{correspond, culprit, house, meddle};
+use super::house::{cause, correspond, house, meddle};
 use crate::app::TestApp;
 use attache::domain::RunId;
 
@@ -40,9 +40,9 @@ async fn one_byte_of_what_was_kept_names_its_resolver() {
     for (sql, resolver, source) in cases {
         let (app, runs) = lived().await;
         assert_eq!(meddle(&app, sql).await, 1, "{sql}");
-        let culprit = culprit(&app, &runs[0]).await.expect("a difference");
-        assert_eq!((culprit.resolver.as_str(), culprit.source.as_str()), (*resolver, *source), "{culprit:?}");
-        assert!(culprit.what.contains("was changed in the database"), "{culprit:?}");
+        let cause = cause(&app, &runs[0]).await.expect("a difference");
+        assert_eq!((cause.resolver.as_str(), cause.source.as_str()), (*resolver, *source), "{cause:?}");
+        assert!(cause.what.contains("was changed in the database"), "{cause:?}");
     }
 }
 
@@ -55,8 +55,8 @@ async fn one_byte_of_a_row_names_its_resolver() {
     for (sql, resolver) in cases {
         let (app, runs) = lived().await;
         assert!(meddle(&app, sql).await > 0);
-        let culprit = culprit(&app, &runs[0]).await.expect("a difference");
-        assert_eq!(culprit.resolver, *resolver, "{culprit:?}");
+        let cause = cause(&app, &runs[0]).await.expect("a difference");
+        assert_eq!(cause.resolver, *resolver, "{cause:?}");
     }
     // Of the past of a thread, for a run that came later in it.
     let cases: &[&str] = &[
@@ -68,8 +68,8 @@ async fn one_byte_of_a_row_names_its_resolver() {
     for sql in cases {
         let (app, runs) = lived().await;
         assert!(meddle(&app, sql).await > 0);
-        let culprit = culprit(&app, runs.last().expect("a run")).await.expect("a difference");
-        assert_eq!(culprit.resolver, "thread-history", "{sql}: {culprit:?}");
+        let cause = cause(&app, runs.last().expect("a run")).await.expect("a difference");
+        assert_eq!(cause.resolver, "thread-history", "{sql}: {cause:?}");
     }
 }
 
@@ -77,7 +77,7 @@ async fn one_byte_of_a_row_names_its_resolver() {
 async fn what_is_not_kept_any_more_is_said() {
     let (app, runs) = lived().await;
     meddle(&app, "DELETE FROM contents WHERE bytes = CAST('Nothing yet.' AS BLOB)").await;
-    let culprit = culprit(&app, &runs[0]).await.expect("a difference");
-    assert_eq!(culprit.resolver, "active-memory");
-    assert!(culprit.what.contains("is not kept any more"), "{culprit:?}");
+    let cause = cause(&app, &runs[0]).await.expect("a difference");
+    assert_eq!(cause.resolver, "active-memory");
+    assert!(cause.what.contains("is not kept any more"), "{cause:?}");
 }

@@ -1,11 +1,11 @@
 //! Whatever is edited, written, merged or returned after a run: its contexts come out as they were.
 
-use super::house::{contexts, correspond, culprit, house, letter, meddle, told};
+use super::house::{cause, contexts, correspond, house, letter, meddle, told};
 use crate::app::TestApp;
+use attache::context::resolvers::live::Live;
+use attache::context::resolvers::reads::Folders;
+use attache::context::{self, Sources};
 use attache::domain::RunId;
-use attache::harness::context::{self, Sources};
-use attache::harness::resolvers::live::Live;
-use attache::harness::resolvers::reads::Folders;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -107,8 +107,8 @@ async fn is_as_it_was(edits: &[Edit]) -> Option<String> {
         app = happen(app, *edit, n).await;
     }
     for run in &runs {
-        if let Some(culprit) = culprit(&app, run).await {
-            return Some(format!("{run}: {culprit:?}"));
+        if let Some(cause) = cause(&app, run).await {
+            return Some(format!("{run}: {cause:?}"));
         }
     }
     None
@@ -139,7 +139,7 @@ async fn is_live_the_same(app: &TestApp, run: &RunId) -> bool {
     let subject = {
         let run = app.engine.store.run_summary(run).await.expect("a run");
         let now = store.trigger_message(&run.trigger_message, &[]).await.expect("a message");
-        attache::harness::resolvers::Subject::of(run.trigger, now)
+        attache::context::resolvers::Subject::of(run.trigger, now)
     };
     let config = &app.engine.config;
     let sources = Sources {
@@ -181,7 +181,7 @@ async fn each_of_these_changes_what_the_sources_of_today_give() {
         app.drain().await;
         let last = runs.last().expect("a run");
         assert!(!is_live_the_same(&app, last).await, "{edit:?} does not show in today's sources");
-        assert_eq!(culprit(&app, last).await, None, "{edit:?} shows in those of then");
+        assert_eq!(cause(&app, last).await, None, "{edit:?} shows in those of then");
     }
 }
 
@@ -197,7 +197,7 @@ async fn the_house_has_every_kind_of_context() {
             let entries = context.report.entries.iter().filter(|entry| entry.sha256.is_some());
             resolvers.extend(entries.map(|entry| entry.resolver.clone()));
         }
-        assert_eq!(culprit(&app, run).await, None);
+        assert_eq!(cause(&app, run).await, None);
     }
     assert!(several > 0, "no context had to be made shorter");
     let all = [

@@ -1,9 +1,9 @@
 //! A house with memory, knowledge and a correspondence, and what may happen to it later.
 
 use crate::app::{TestApp, Workspace, proven_note as note};
+use attache::context::ContextCause;
 use attache::domain::RunId;
-use attache::harness::as_of::{AsOf, Configs};
-use attache::harness::context::Culprit;
+use attache::runs::as_of::{AsOf, Configs};
 use serde_json::{Value, json};
 
 /// Longest request that the scripted model takes, in characters.
@@ -71,7 +71,7 @@ pub async fn correspond(app: &TestApp) -> Vec<RunId> {
 
 /// The configurations that the runs of an engine were told.
 pub fn configs(app: &TestApp) -> Configs {
-    Configs::new(app.workspace.path().to_owned(), attache::cli::vocabulary())
+    Configs::new(app.workspace.path().to_owned(), attache::cli::name_catalog())
 }
 
 /// Every context of a run.
@@ -80,13 +80,13 @@ pub async fn contexts(app: &TestApp, run: &RunId) -> Vec<AsOf> {
 }
 
 /// Assembles every context of a run again, by the configuration of then; the first difference.
-pub async fn culprit(app: &TestApp, run: &RunId) -> Option<Culprit> {
+pub async fn cause(app: &TestApp, run: &RunId) -> Option<ContextCause> {
     let configs = configs(app);
     for context in contexts(app, run).await {
         let store = app.engine.store.persona(&context.persona);
         let config = configs.get(&store, &context.config).await.expect("the configuration of then");
-        if let Some(culprit) = context.culprit(&config).await.expect("assembled") {
-            return Some(culprit);
+        if let Some(cause) = context.cause(&config).await.expect("assembled") {
+            return Some(cause);
         }
     }
     None

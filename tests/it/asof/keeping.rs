@@ -3,7 +3,7 @@
 use super::house::{configs, contexts, correspond, house, meddle};
 use crate::app::TestApp;
 use attache::domain::{RunId, sha256_hex};
-use attache::harness::as_of::{AsOf, AsOfError};
+use attache::runs::as_of::{AsOf, AsOfError};
 use serde_json::json;
 use sqlx::Row;
 
@@ -38,7 +38,7 @@ async fn a_text_that_was_swept_away_is_kept_again_by_the_next_run() {
     meddle(&app, "DELETE FROM contents").await;
     let run = app.run_of(&crate::app::note("again@guest.example", "", "When is breakfast?")).await;
     app.drain().await;
-    assert_eq!(super::house::culprit(&app, &RunId::new(run)).await, None);
+    assert_eq!(super::house::cause(&app, &RunId::new(run)).await, None);
 }
 
 #[tokio::test]

@@ -178,7 +178,7 @@ async fn a_word_of_its_owner_starts_the_count_of_a_thread_anew_and_a_machine_of_
         let mut letter = letter(&from("olga@home.test", id, &more));
         letter.envelope.arrival.submitted_by =
             is_proven.then(|| Address::parse("olga@home.test").expect("an address"));
-        let accepted = app.engine.door().accept(letter).await.expect("taken");
+        let accepted = app.engine.intake().accept(letter).await.expect("taken");
         app.drain().await;
         word(&accepted.copies[0].outcome)
     };

@@ -4,7 +4,7 @@ use super::{model_calls, word, yes};
 use crate::app::{TestApp, Workspace};
 use crate::corpora::files;
 use attache::domain::{Address, Arrival, Envelope, Letter, Via};
-use attache::gateway::door::Refusal;
+use attache::gateway::intake_contract::Refusal;
 use attache::store::ThreadFilter;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,7 +85,7 @@ async fn no_automatic_letter_is_answered_and_each_is_filed_with_its_rule_while_n
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for Case { name, expected, letter } in cases() {
         *seen.entry(expected.clone()).or_default() += 1;
-        let found = match app.engine.door().accept(letter).await {
+        let found = match app.engine.intake().accept(letter).await {
             Err(Refusal::Hostile(_)) => "refused".to_owned(),
             Err(other) => panic!("{name}: {other}"),
             Ok(accepted) => {
@@ -130,7 +130,7 @@ async fn a_letter_to_two_personas_is_answered_by_the_one_that_it_names() {
     let app = engine().await;
     let mut letter = crate::app::letter(&super::from("carl@guest.example", "c@guest.example", ""));
     letter.envelope.rcpt_to.push(Address::parse("ben@engine.test").expect("an address"));
-    let accepted = app.engine.door().accept(letter).await.expect("taken");
+    let accepted = app.engine.intake().accept(letter).await.expect("taken");
     let became: Vec<(&str, String)> =
         accepted.copies.iter().map(|copy| (copy.persona.as_str(), word(&copy.outcome))).collect();
     assert_eq!(became, [("ada", "run".to_owned()), ("ben", "filed:not_addressed".to_owned())]);

@@ -67,7 +67,7 @@ async fn engine(domain: &str, out: &Road) -> TestApp {
 async fn listen(app: &TestApp, stop: &CancellationToken) -> SocketAddr {
     let bound = app.engine.bind().await.expect("a port").remove(0);
     let address = bound.tcp_address().expect("an address");
-    tokio::spawn(smtp::serve(bound, app.engine.door(), stop.clone()));
+    tokio::spawn(smtp::serve(bound, app.engine.intake(), stop.clone()));
     address
 }
 

@@ -3,7 +3,7 @@
 use super::{count, from, receive, word, yes};
 use crate::app::{TestApp, Workspace};
 use attache::domain::{Address, Arrival, Email, Envelope, Letter, Mailbox, MessageId, Via};
-use attache::gateway::door::CopyOutcome;
+use attache::gateway::intake_contract::CopyOutcome;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -39,7 +39,7 @@ fn last_mail(app: &TestApp) -> (Letter, Email) {
 }
 
 async fn hand_over(app: &TestApp, letter: Letter) -> String {
-    word(&app.engine.door().accept(letter).await.expect("taken").copies[0].outcome)
+    word(&app.engine.intake().accept(letter).await.expect("taken").copies[0].outcome)
 }
 
 /// A letter that seems to come from Ben gets Ada to write to Ben, which is how such a chain begins.
@@ -76,7 +76,7 @@ async fn personas_write_to_each_other_four_times_in_a_row_and_then_their_owner_d
     for _ in 0..6 {
         let (letter, email) = last_mail(&app);
         assert_eq!(email.automatic.auto_submitted.as_deref(), Some("auto-replied"));
-        let accepted = app.engine.door().accept(letter).await.expect("taken");
+        let accepted = app.engine.intake().accept(letter).await.expect("taken");
         became.push(word(&accepted.copies[0].outcome));
         last = Some(accepted.copies[0].message.clone());
         app.drain().await;

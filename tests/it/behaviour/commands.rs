@@ -245,7 +245,7 @@ fn an_engine_without_listeners_serves_and_keeps_others_off_its_workspace() {
 #[test]
 fn what_a_rule_holds_is_seen_in_the_lists_and_answered_when_its_owner_says_so() {
     let house = House::new();
-    let listed = "From: Carl <carl@guest.example>\nTo: concierge@guesthouse.example\nSubject: Offer\n\
+    let listed = "From: Carl <carl@guest.example>\nTo: concierge@guesthouse.example\nSubject: WorkspaceNames\n\
         Message-ID: <offer@guest.example>\nList-Id: <offers.guest.example>\n\nTen rooms, cheap.\n";
     house.write("listed.eml", listed);
     let copy = house.json(&["ingest", "listed.eml"])[0]["copies"][0].clone();

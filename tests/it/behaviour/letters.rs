@@ -2,7 +2,7 @@
 
 use crate::app::{TestApp, Workspace, proven_note as note};
 use crate::identity::world::{USUAL, World};
-use attache::gateway::door::{CopyOutcome, Refusal};
+use attache::gateway::intake_contract::{CopyOutcome, Refusal};
 use serde_json::json;
 use sqlx::Row;
 
@@ -169,19 +169,19 @@ async fn house() -> World {
 #[tokio::test]
 async fn an_answer_goes_to_reply_to_only_when_it_is_the_senders_own_or_allowed() {
     let own = "carol+inbox@partner.test";
-    let (desk, carol) = ("desk@house.example", "carol@partner.test");
+    let (deps, carol) = ("desk@house.example", "carol@partner.test");
     let (signed, uncovered, unproven) = (Some(true), Some(false), None);
     let cases = [
         (signed, own, own),
-        (signed, desk, desk),
+        (signed, deps, deps),
         (signed, "victim@bank.example", carol),
         (signed, "olga@home.test", carol),
         (signed, "carol@partner.test.evil.example", carol),
         (signed, "carol+a@partner.test, carol+b@partner.test", carol),
         // A field that the signature does not cover may be anybody's; so may all of a letter without one.
-        (uncovered, desk, carol),
+        (uncovered, deps, carol),
         (uncovered, own, own),
-        (unproven, desk, carol),
+        (unproven, deps, carol),
         (unproven, own, own),
     ];
     for (covers, reply_to, wanted) in cases {
@@ -235,7 +235,7 @@ async fn automatic_mail_is_stored_and_not_answered() {
     }
     let mut bounce = crate::app::letter(&note("b@guest.example", "", "It came back."));
     bounce.envelope.mail_from = None;
-    let taken = app.engine.door().accept(bounce).await.expect("taken");
+    let taken = app.engine.intake().accept(bounce).await.expect("taken");
     assert_eq!(taken.copies[0].outcome, CopyOutcome::Filed("null_sender".to_owned()));
     assert_eq!(app.drain().await, attache::app::Drained::default());
     let kept = app.row("SELECT CAST(count(*) AS TEXT) FROM raw_letters WHERE $1 = $1", "").await;

@@ -116,7 +116,7 @@ async fn a_smarthost_that_accepts_no_other_sender_gets_the_plain_one() {
     let workspace = workspace();
     workspace.set("configs/gateway.json", "/outbound/bounce_address", json!("plain"));
     let config =
-        attache::config::load(workspace.path(), &attache::cli::vocabulary()).expect("a configuration");
+        attache::config::load(workspace.path(), &attache::cli::name_catalog()).expect("a configuration");
     let shown = attache::config::effective(&config);
     assert_eq!(shown["configs/gateway.json"]["outbound"]["bounce_address"], "plain");
     let app = workspace.start().await;

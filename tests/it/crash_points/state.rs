@@ -1,5 +1,5 @@
 //! What a person would call the result of a workload: rows, files and mails without ids, times and counters, nor what is
-//! made of ids: the marks of the memory, and the digests of it that were foreseen.
+//! made of ids: the marks of the memory, and the digests of it that were expected.
 
 use crate::app::{parse, without_marks};
 use crate::outbound::server::Mail;
@@ -36,7 +36,7 @@ const QUERIES: &[&str] = &[
        WHERE n.subject_id = r.id AND n.kind = 'responsibility_paused') FROM responsibilities r",
     "SELECT 'books', sum(input_tokens + cache_read_tokens + cache_write_tokens + output_tokens), sum(cost_micros)
      FROM usage_ledger WHERE state = 'answered'",
-    "SELECT 'purse', scope, sum(spent_tokens) FROM purses WHERE length(period) = 10 AND scope IN ('engine', 'persona')
+    "SELECT 'account', scope, sum(spent_tokens) FROM budget_accounts WHERE length(period) = 10 AND scope IN ('engine', 'persona')
      AND NOT EXISTS (SELECT 1 FROM usage_ledger WHERE state = 'lost') GROUP BY scope",
 ];
 

@@ -64,7 +64,7 @@ pub struct Played {
     pub faults: Vec<String>,
 }
 
-struct Stage {
+struct StepPair {
     workload: &'static Workload,
     workspace: Workspace,
     sink: Sink,
@@ -75,7 +75,7 @@ struct Stage {
     deferral_ended: bool,
 }
 
-impl Stage {
+impl StepPair {
     async fn set(workload: &'static Workload, template: &Template) -> Self {
         let sink = Sink::start(Script {
             fault: Some((Verb::EndOfData, Fault::Late)),
@@ -93,10 +93,10 @@ impl Stage {
         smarthost["kind"] = json!("smarthost");
         workspace.set("configs/gateway.json", "/outbound", smarthost);
         if !(workload.mailbox)().is_empty() {
-            let mut desk = local(mailbox.port);
-            (desk["name"], desk["user"], desk["since"]) =
+            let mut deps = local(mailbox.port);
+            (deps["name"], deps["user"], deps["since"]) =
                 (json!("desk"), json!(imap::server::USER), json!("all"));
-            workspace.set("configs/gateway.json", "/mailboxes", json!([desk]));
+            workspace.set("configs/gateway.json", "/mailboxes", json!([deps]));
         }
         let inference = json!({ "provider": "compat:model", "model": "m", "max_tool_turns": 6,
             "providers": { "compat:model": { "base_url": model.server.url } } });
@@ -207,8 +207,8 @@ impl Template {
 
 /// Plays the workload to its end.
 pub async fn play(workload: &'static Workload, template: &Template, plan: Plan) -> Played {
-    let mut stage = Stage::set(workload, template).await;
-    let folder = stage.workspace.path().to_owned();
+    let mut pair = StepPair::set(workload, template).await;
+    let folder = pair.workspace.path().to_owned();
     let order = plan.death.map(|(point, hit)| format!("{point}:{hit}"));
     let (mut began, mut has_died, mut faults) = (Instant::now(), false, Vec::new());
     let mut engine = Engine::start(&folder, order.as_deref()).await;
@@ -220,14 +220,14 @@ pub async fn play(workload: &'static Workload, template: &Template, plan: Plan) 
             assert!(expected, "{order:?}: the engine ended by itself with {status}: {log}");
             has_died = true;
             if let Some(sql) = plan.sabotage {
-                sqlx::raw_sql(sql).execute(&mut stage.rows).await.expect("sabotage");
+                sqlx::raw_sql(sql).execute(&mut pair.rows).await.expect("sabotage");
             }
-            faults.extend(complaints(&mut stage.rows).await);
+            faults.extend(complaints(&mut pair.rows).await);
             began = Instant::now();
             engine = Engine::start(&folder, None).await;
         }
-        stage.step(&engine).await;
-        if stage.is_over().await {
+        pair.step(&engine).await;
+        if pair.is_over().await {
             // What is committed is seen here before the engine has come to the points behind it.
             if order.is_none() && (began.elapsed() > plan.patience || has_met(&folder, workload)) {
                 break;
@@ -246,12 +246,12 @@ pub async fn play(workload: &'static Workload, template: &Template, plan: Plan) 
     let took = began.elapsed();
     engine.kill().await;
     if faults.is_empty() {
-        audit(&mut stage.rows).await;
+        audit(&mut pair.rows).await;
     }
-    let mails = stage.sink.heard(|heard| heard.mails.clone());
-    let mut lines = state::projection(&folder, &mut stage.rows).await;
+    let mails = pair.sink.heard(|heard| heard.mails.clone());
+    let mut lines = state::projection(&folder, &mut pair.rows).await;
     lines.extend(state::received(&mails));
-    let flagged = state::flagged(&mut stage.rows).await;
+    let flagged = state::flagged(&mut pair.rows).await;
     let mut copies_too_many = 0;
     for ((id, recipient), copies) in state::copies(&mails) {
         copies_too_many += copies.len() - 1;
@@ -260,7 +260,7 @@ pub async fn play(workload: &'static Workload, template: &Template, plan: Plan) 
         }
     }
     let met = met(&engine::log_of(&folder));
-    Played { lines, asked: stage.model.asked(), met, has_died, took, copies_too_many, faults }
+    Played { lines, asked: pair.model.asked(), met, has_died, took, copies_too_many, faults }
 }
 
 /// What `attache doctor --audit` says of a workspace whose engine has just died.
@@ -289,8 +289,8 @@ fn met(log: &str) -> BTreeMap<String, u32> {
 /// What is different from the play in which nothing died, beyond what is declared.
 pub fn differences(straight: &Played, found: &Played) -> Vec<String> {
     let mut differences = found.faults.clone();
-    // A purse is compared only where no call was lost, for which it would have paid.
-    let compared = |line: &&String| !line.starts_with("purse") || found.lines.contains(line);
+    // a budget account is compared only where no call was lost, for which it would have paid.
+    let compared = |line: &&String| !line.starts_with("account") || found.lines.contains(line);
     let wanted: Vec<&String> = straight.lines.iter().filter(compared).collect();
     if wanted.len() != found.lines.len() {
         differences.push(format!("{} lines instead of {}", found.lines.len(), wanted.len()));

@@ -4,7 +4,7 @@
 use super::schema;
 use crate::readme::{read, root};
 use attache::cli;
-use attache::harness::providers::PROVIDERS;
+use attache::providers::adapters;
 use attache::tools::{TOOLS, Tool, ToolClass};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -143,7 +143,7 @@ fn configuration() -> String {
         if file == "context" {
             page +=
                 "\nThe steps, with the number of their arguments:\n\n| step | arguments |\n| --- | --- |\n";
-            for (name, arguments) in cli::vocabulary().resolvers {
+            for (name, arguments) in cli::name_catalog().resolvers {
                 let (least, most) = (arguments.start(), arguments.end());
                 let count = if least == most { least.to_string() } else { format!("{least} to {most}") };
                 let _written = writeln!(page, "| `{name}` | {count} |");
@@ -217,7 +217,7 @@ fn providers() -> String {
         `providers`, which [configuration](configuration.md) describes. How to choose one: [providers](../guide/providers.md),\n\
         [agents](../guide/agents.md).\n\n| provider | variable of its key | keys of its block |\n| --- | --- | --- |\n"
     );
-    for adapter in PROVIDERS {
+    for adapter in adapters() {
         let name = if adapter.id == "compat" { "compat:NAME" } else { adapter.id };
         let key = adapter.key_variable.map_or("none".to_owned(), |key| format!("`{key}`"));
         let settings: Vec<String> = adapter.settings.concat().iter().map(|key| format!("`{key}`")).collect();

@@ -144,7 +144,7 @@ async fn the_word_of_a_relay_proves_a_name_and_no_field() {
             scene.signed("small.test", &draft, &ALL).replace("Subject: Lunch", "Subject: [spam?] Lunch");
         let letter = format!("Authentication-Results: mx.relay.test; {results}\r\n{letter}");
         let accepted = scene.world.hand_over(&letter, Some(RELAY)).await.expect("taken");
-        assert_eq!(scene.fate(accepted.copies[0].message.as_str()).await[0], "unknown", "{results}");
+        assert_eq!(scene.outcome(accepted.copies[0].message.as_str()).await[0], "unknown", "{results}");
         ids.push(id);
     }
     scene.drain().await;
@@ -181,7 +181,7 @@ async fn an_owners_letter_is_an_order_only_to_the_persona_that_it_names() {
     ] {
         let accepted = scene.deliver(&letter, to).await.expect("taken");
         let message = accepted.copies[0].message.as_str();
-        assert_eq!(scene.fate(message).await[0], trust, "{letter}");
+        assert_eq!(scene.outcome(message).await[0], trust, "{letter}");
         let lowered = scene.world.decisions(message).await.contains(&"lowered:not_addressed".to_owned());
         assert_eq!(lowered, trust == "contact", "{letter}");
     }
@@ -202,7 +202,7 @@ async fn an_owners_letter_is_an_order_only_to_the_persona_that_it_names() {
         (by(&signed(ada, "o11", no_to, ""), "198.51.100.7", "olga@home.test"), "contact"),
         (submitted, "owner"),
     ] {
-        let accepted = scene.world.app.engine.door().accept(letter).await.expect("taken");
-        assert_eq!(scene.fate(accepted.copies[0].message.as_str()).await[0], trust);
+        let accepted = scene.world.app.engine.intake().accept(letter).await.expect("taken");
+        assert_eq!(scene.outcome(accepted.copies[0].message.as_str()).await[0], trust);
     }
 }

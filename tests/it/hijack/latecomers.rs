@@ -35,7 +35,10 @@ async fn joins_late(is_answered: bool) {
     scene.honest("evil.test", &mallory("m1").with("Cc: dana@small.test").answering(&["d1", "d2"])).await;
     scene.drain().await;
     let after = dana("d3", "KAPPA-AFTER").with("Cc: mallory@evil.test").answering(&["d1", "d2", "m1"]);
-    assert_eq!(scene.fate(&scene.honest("small.test", &after).await).await[1], scene.fate(&message).await[1]);
+    assert_eq!(
+        scene.outcome(&scene.honest("small.test", &after).await).await[1],
+        scene.outcome(&message).await[1]
+    );
     scene.drain().await;
     scene.honest("evil.test", &mallory("m2").answering(&["d3"])).await;
     scene.drain().await;
@@ -58,7 +61,7 @@ async fn a_letter_to_the_persona_alone_is_not_read_by_the_others_of_its_thread()
     assert_eq!(scene.loot().await, ["KAPPA-OPEN"]);
     // Dana, who may read both, has both in front of her next answer.
     assert_eq!(scene.told("dana@small.test").await.len(), 2);
-    let [_, thread, _] = scene.fate(&beside).await;
+    let [_, thread, _] = scene.outcome(&beside).await;
     let store: PersonaStore =
         scene.world.app.engine.store.persona(&attache::domain::PersonaId::parse("ada").expect("an id"));
     let people = store.thread_participants(&attache::domain::ThreadId::new(thread)).await.expect("people");

@@ -132,7 +132,7 @@ async fn a_genuine_letter_that_is_handed_over_once_more_gives_its_bearer_nothing
     // They are attempts: most are believed to be their sender's and answered, and none counts as an owner's order.
     let (mut believed, mut answered) = (0, 0);
     for message in attempts.iter().filter_map(|attempt| attempt.message.as_ref()) {
-        let [trust, _, disposition] = scene.fate(message).await;
+        let [trust, _, disposition] = scene.outcome(message).await;
         assert_ne!(trust, "owner");
         believed += usize::from(trust != "unauthenticated");
         answered += usize::from(disposition == "run");

@@ -6,7 +6,7 @@ use crate::fallback;
 use crate::identity::world::{STRANGER, World};
 use crate::providers::server::Server;
 use attache::domain::{Address, Via};
-use attache::gateway::door::{Accepted, Refusal};
+use attache::gateway::intake_contract::{Accepted, Refusal};
 use serde_json::{Value, json};
 use sqlx::Row;
 use std::collections::BTreeSet;
@@ -83,7 +83,7 @@ impl Scene {
         letter.envelope.helo = "client.test".to_owned();
         letter.envelope.mail_from = Address::parse("sender@evil.test").ok();
         letter.envelope.rcpt_to = vec![Address::parse(to).expect("an address")];
-        self.world.app.engine.door().accept(letter).await
+        self.world.app.engine.intake().accept(letter).await
     }
 
     /// A letter that its sender signed with care, to Ada.
@@ -124,7 +124,7 @@ impl Scene {
     }
 
     /// Trust, thread and disposition of a message.
-    pub async fn fate(&self, message: &str) -> [String; 3] {
+    pub async fn outcome(&self, message: &str) -> [String; 3] {
         let sql = "SELECT trust, thread_id, disposition FROM messages WHERE id = $1";
         let row = self.world.app.row(sql, message).await;
         [0, 1, 2].map(|at| row[at].clone().unwrap_or_default())

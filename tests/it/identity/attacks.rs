@@ -1,7 +1,7 @@
 //! Attacks ID01 to ID12 of `security.md`, each with its honest twin.
 
 use super::world::{HOME, RELAY, STRANGER, USUAL, World};
-use attache::gateway::door::CopyOutcome;
+use attache::gateway::intake_contract::CopyOutcome;
 use std::time::Duration;
 
 const OWNER: &str = "Olga <olga@home.test>";
@@ -224,7 +224,7 @@ async fn id11_a_letter_that_waited_in_a_mailbox_is_as_old_as_it_was_when_it_got_
     world.app.workspace.clock.advance(Duration::from_secs(60 * 24 * 3600));
     let mut letter = crate::app::letter(&eml);
     letter.envelope.arrival.arrived_at = Some(arrived);
-    let accepted = world.app.engine.door().accept(letter).await.expect("stored");
+    let accepted = world.app.engine.intake().accept(letter).await.expect("stored");
     assert_eq!(world.trust_of(accepted.copies[0].message.as_str()).await.0, "owner");
 }
 

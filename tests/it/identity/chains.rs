@@ -1,4 +1,4 @@
-//! ARC chains of a trusted sealer, each with one thing wrong in it (RFC 8617 sections 4.1 and 5.2), signed over what is
+//! ARC chains of a trusted ARC signer, each with one thing wrong in it (RFC 8617 sections 4.1 and 5.2), signed over what is
 //! wrong; and those that look odd and are right.
 
 use super::sealing::{Edit, Hand, as_it_is};
@@ -94,7 +94,7 @@ async fn a_right_chain_that_looks_odd_vouches() {
         ("i=1; ", "new_1=x y; i=1 ;\t", "i=1; ", "new=; i=1;"),
         ("h=From:To:", "h=from : TO :", "a=rsa-sha256; ", "a = rsa-sha256; "),
         ("h=From:", "h=From::Cc:Cc:", "cv=none; ", "cv= none ; "),
-        // Without `c`, as sealers mean it and as RFC 6376 does.
+        // Without `c`, as ARC signers mean it and as RFC 6376 does.
         ("c=relaxed/relaxed; ", "", "i=1; ", "i=1; "),
         ("c=relaxed/relaxed; ", "c=relaxed; ", "i=1; ", "i=1; "),
         ("h=From:", "h=ARC-Authentication-Results:From:", "t=", "q=x; t="),

@@ -25,16 +25,16 @@ async fn forged_letters_use_up_nothing_of_the_sender_whose_name_they_bear() {
     let world = world(json!({ "replies_per_hour_max": 3 })).await;
     let forged = |n: usize| world.plain(CAROL, &format!("forged{n}"), "");
     let genuine = |n: usize| world.signed("partner.test", &world.plain(CAROL, &format!("genuine{n}"), ""));
-    let mut fates = Vec::new();
+    let mut outcomes = Vec::new();
     for n in 0..5 {
-        fates.push(disposition(&world, &forged(n)).await);
+        outcomes.push(disposition(&world, &forged(n)).await);
     }
     for n in 0..5 {
-        fates.push(disposition(&world, &genuine(n)).await);
+        outcomes.push(disposition(&world, &genuine(n)).await);
     }
-    fates.push(disposition(&world, &forged(9)).await);
+    outcomes.push(disposition(&world, &forged(9)).await);
     let (run, filed) = ("run", "filed:rate_limited");
-    assert_eq!(fates, [run, run, run, filed, filed, run, run, run, filed, filed, filed]);
+    assert_eq!(outcomes, [run, run, run, filed, filed, run, run, run, filed, filed, filed]);
     assert_eq!(world.app.sent().len(), 6, "nobody's mailbox gets more than the bound twice");
     world.app.check().await;
 }
@@ -45,11 +45,11 @@ async fn forged_letters_in_a_thread_do_not_end_it_for_the_one_whose_thread_it_is
     let reply = "In-Reply-To: <first@x.test>\r\n";
     let first = world.signed("partner.test", &world.plain(CAROL, "first", ""));
     assert_eq!(disposition(&world, &first).await, "run");
-    let mut fates = Vec::new();
+    let mut outcomes = Vec::new();
     for n in 0..4 {
-        fates.push(disposition(&world, &world.plain(CAROL, &format!("f{n}"), reply)).await);
+        outcomes.push(disposition(&world, &world.plain(CAROL, &format!("f{n}"), reply)).await);
     }
-    assert_eq!(fates, ["run", "run", "filed:alternations", "filed:alternations"]);
+    assert_eq!(outcomes, ["run", "run", "filed:alternations", "filed:alternations"]);
     let fields: Vec<&str> = USUAL.into_iter().chain(["In-Reply-To"]).collect();
     let second = world.plain(CAROL, "second", reply);
     let second = world.signed_with("partner.test", &second, &fields, |signer| signer);

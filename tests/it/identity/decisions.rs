@@ -4,7 +4,7 @@
 use super::world::{RELAY, STRANGER, USUAL, World, silent};
 use crate::dns::Record;
 use attache::domain::{Address, Via};
-use attache::gateway::door::{CopyOutcome, Refusal};
+use attache::gateway::intake_contract::{CopyOutcome, Refusal};
 use mail_auth::arc::ArcSealer;
 use mail_auth::common::headers::HeaderWriter;
 use mail_auth::{ArcOutput, AuthenticatedMessage, AuthenticationResults, DmarcOutput, DmarcResult};
@@ -29,7 +29,7 @@ async fn a_disowned_letter_is_refused_or_held_as_its_domain_asks() {
     let mut letter = crate::app::letter(&world.plain(OWNER, "other", ""));
     letter.envelope.mail_from = Address::parse("bounce@evil.test").ok();
     letter.envelope.peer = STRANGER.parse().ok();
-    assert!(matches!(world.app.engine.door().accept(letter).await, Err(Refusal::Disowned)));
+    assert!(matches!(world.app.engine.intake().accept(letter).await, Err(Refusal::Disowned)));
 }
 
 #[tokio::test]
@@ -58,9 +58,10 @@ async fn denied_senders_are_refused_or_noted() {
             "From: Bob <bob@Spam.Example>\nTo: ada@engine.test\nSubject: x\nMessage-ID: <a@b>\n\nHello.\n";
         let outcome = app.receive(from).await;
         assert_eq!(outcome.is_ok(), is_taken, "{mode}: {outcome:?}");
-        let door = app.engine.door();
+        let intake = app.engine.intake();
         let envelope = Address::parse("bob@spam.example").ok();
-        let at_mail = door.sender(envelope.as_ref()) == attache::gateway::door::SenderVerdict::Welcome;
+        let at_mail =
+            intake.sender(envelope.as_ref()) == attache::gateway::intake_contract::SenderVerdict::Welcome;
         assert_eq!(at_mail, is_taken, "{mode}: MAIL FROM");
         if let Ok(accepted) = outcome {
             let row = app
@@ -122,9 +123,9 @@ async fn the_engine_stops_without_waiting_for_name_servers() {
     let (stop, eml) = (tokio_util::sync::CancellationToken::new(), world.plain("a@slow.test", "slow", ""));
     let mut letter = crate::app::letter(&eml);
     (letter.envelope.peer, letter.envelope.via) = (STRANGER.parse().ok(), Via::Smtp);
-    let door = world.app.engine.door();
+    let intake = world.app.engine.intake();
     let serving = tokio::spawn(world.app.engine.serve(Vec::new(), stop.clone()));
-    let accepting = tokio::spawn(async move { door.accept(letter).await });
+    let accepting = tokio::spawn(async move { intake.accept(letter).await });
     tokio::task::yield_now().await;
     let started = Instant::now();
     stop.cancel();
@@ -152,7 +153,7 @@ async fn a_submission_by_the_owner_is_the_owners_and_nobody_elses() {
     ] {
         let mut letter = crate::app::letter(&world.plain(from, &format!("{submitter}{from}"), ""));
         letter.envelope.arrival.submitted_by = Address::parse(submitter).ok();
-        let accepted = world.app.engine.door().accept(letter).await.expect("stored");
+        let accepted = world.app.engine.intake().accept(letter).await.expect("stored");
         assert_eq!(
             world.trust_of(accepted.copies[0].message.as_str()).await.0,
             trust,
@@ -216,23 +217,31 @@ async fn a_relays_own_address_is_held_against_nobody() {
 }
 
 /// A list that seals what it passes on, and says what it saw.
-fn sealed(world: &World, sealer: &'static str, letter: &str, from_domain: &str, saw: DmarcResult) -> String {
-    sealed_over(&USUAL, world, sealer, letter, (from_domain, saw))
+fn sealed(
+    world: &World,
+    arc_signer: &'static str,
+    letter: &str,
+    from_domain: &str,
+    saw: DmarcResult,
+) -> String {
+    sealed_over(&USUAL, world, arc_signer, letter, (from_domain, saw))
 }
 
 fn sealed_over(
     fields: &[&str],
     world: &World,
-    sealer: &'static str,
+    arc_signer: &'static str,
     letter: &str,
     (from_domain, saw): (&str, DmarcResult),
 ) -> String {
     let results = AuthenticationResults::new("mx.lists.test")
         .with_dmarc_result(&DmarcOutput::default().with_domain(from_domain).with_dkim_result(saw));
     let message = AuthenticatedMessage::parse(letter.as_bytes()).expect("a letter");
-    let sealer =
-        ArcSealer::from_key(world.key(sealer)).domain(sealer).selector("s1").headers(fields.iter().copied());
-    let set = sealer.seal(&message, &results, &ArcOutput::default()).expect("a seal");
+    let arc_signer = ArcSealer::from_key(world.key(arc_signer))
+        .domain(arc_signer)
+        .selector("s1")
+        .headers(fields.iter().copied());
+    let set = arc_signer.seal(&message, &results, &ArcOutput::default()).expect("a seal");
     format!("{}{letter}", set.to_header())
 }
 
@@ -246,9 +255,9 @@ async fn seals_of_trusted_lists_carry_what_they_saw() {
             .signed("partner.test", &world.plain(carol, id, ""))
             .replace("Subject: Breakfast", "Subject: [l] Breakfast")
     };
-    let vouched = sealed(&world, "lists.test", &broken("arc1"), "partner.test", DmarcResult::Pass);
+    let authenticated = sealed(&world, "lists.test", &broken("arc1"), "partner.test", DmarcResult::Pass);
     assert_eq!(
-        world.found(&vouched, Some(STRANGER)).await,
+        world.found(&authenticated, Some(STRANGER)).await,
         ("contact".into(), "vouched for by trusted ARC seals".into())
     );
     let untrusted = sealed(&world, "evil.test", &broken("arc2"), "partner.test", DmarcResult::Pass);
@@ -261,9 +270,9 @@ async fn seals_of_trusted_lists_carry_what_they_saw() {
     let beside =
         sealed_over(&beside, &world, "lists.test", &broken("arc6"), ("partner.test", DmarcResult::Pass));
     assert_eq!(world.found(&beside, Some(STRANGER)).await.0, "unauthenticated", "its subject is not sealed");
-    let changed = vouched.replace("Hello, arc1", "Hello, arcX");
+    let changed = authenticated.replace("Hello, arc1", "Hello, arcX");
     assert_eq!(world.found(&changed, Some(STRANGER)).await.0, "unauthenticated");
-    // A list vouches for correspondents, never for the owner.
+    // A list authenticates for correspondents, never for the owner.
     let owner = world.signed("home.test", &world.plain(OWNER, "arc5", "")).replace("Breakfast", "Lunch");
     let owner = sealed(&world, "lists.test", &owner, "home.test", DmarcResult::Pass);
     assert_eq!(world.found(&owner, Some(STRANGER)).await.0, "contact");

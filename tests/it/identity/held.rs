@@ -6,8 +6,8 @@ use crate::app::{TestApp, letter};
 use crate::dns::Record;
 use attache::clock::Clock;
 use attache::domain::{Arrival, Letter, MailboxUid, Via};
-use attache::gateway::door::{CopyOutcome, Door as _, Refusal};
 use attache::gateway::intake::Intake;
+use attache::gateway::intake_contract::{CopyOutcome, LetterIntake as _, Refusal};
 use attache::store::audit::{self, Wanted};
 use serde_json::json;
 use std::sync::Arc;
@@ -90,14 +90,14 @@ async fn a_fetched_letter_is_held_over_a_restart_and_answered_once_its_sender_is
     let World { dns, app, .. } = world;
     let mut ids = Vec::new();
     for (uid, eml) in [(1, &carol), (2, &stranger), (1, &carol)] {
-        let accepted = app.engine.door().accept(fetched(eml, uid)).await.expect("taken");
+        let accepted = app.engine.intake().accept(fetched(eml, uid)).await.expect("taken");
         assert_eq!(accepted.copies[0].outcome, CopyOutcome::Held);
         ids.push(accepted.copies[0].message.clone());
     }
     assert_eq!(ids[0], ids[2], "the same letter again is the one that is held");
     let state = async |app: &TestApp| (count(app, HELD).await, count(app, MESSAGES).await);
     assert_eq!(state(&app).await, (2, 0));
-    assert_eq!(count(&app, "SELECT count(*) FROM mailbox_letters WHERE fate = 'taken'").await, 2);
+    assert_eq!(count(&app, "SELECT count(*) FROM mailbox_letters WHERE outcome = 'taken'").await, 2);
     let mut rows = app.workspace.rows().await;
     let found = audit::examine(&mut rows, UNASKED).await.expect("an audit");
     assert_eq!(found.pending.letters, 2, "`doctor` tells of them");
@@ -125,7 +125,11 @@ async fn a_fetched_letter_is_held_over_a_restart_and_answered_once_its_sender_is
         (Some("unauthenticated"), Some("filed:unauthenticated"))
     );
     assert!(known[2] < Some(app.workspace.clock.now().to_string()), "it came when it came");
-    assert_eq!(count(&app, "SELECT count(*) FROM mailbox_letters").await, 2, "its fate there was noted once");
+    assert_eq!(
+        count(&app, "SELECT count(*) FROM mailbox_letters").await,
+        2,
+        "its outcome there was noted once"
+    );
     app.check().await;
 }
 

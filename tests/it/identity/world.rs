@@ -3,8 +3,8 @@
 use crate::app::{TestApp, Workspace, letter};
 use crate::dns::{DnsStub, Record};
 use attache::domain::{Address, Letter, Timestamp, Via};
-use attache::gateway::door::{Accepted, CopyOutcome, Refusal};
 use attache::gateway::identity::Verifier;
+use attache::gateway::intake_contract::{Accepted, CopyOutcome, Refusal};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mail_auth::common::crypto::Ed25519Key;
@@ -45,7 +45,7 @@ impl World {
         let mut authentication = json!({
             "resolver": { "servers": [dns.address.to_string()], "timeout": "300ms" },
             "trusted_relays": [{ "peers": [RELAY], "authserv_id": "mx.relay.test" }],
-            "trusted_sealers": ["lists.test"],
+            "trusted_arc_signers": ["lists.test"],
         });
         for (key, value) in more.as_object().expect("an object") {
             authentication[key] = value.clone();
@@ -123,7 +123,7 @@ impl World {
 
     /// Hands a letter over as a client of that address would.
     pub async fn hand_over(&self, eml: &str, peer: Option<&str>) -> Result<Accepted, Refusal> {
-        self.app.engine.door().accept(from_client(eml, peer)).await
+        self.app.engine.intake().accept(from_client(eml, peer)).await
     }
 
     /// What became of it: the trust and its basis, or the refusal.

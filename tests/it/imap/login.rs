@@ -1,8 +1,9 @@
 //! Logging in: by password and by token, through TLS, and what is never said to a server that should not hear it.
 
 use super::server::{PASSWORD, Server, USER};
-use super::{app, mailbox, numbered, patience, sweep, watch};
+use super::{app, mailbox, numbered, sweep, timeouts, watch};
 use crate::app::TestApp;
+use crate::providers::server::{Reply, Server as Endpoint};
 use attache::clock::{Clock, SystemClock};
 use attache::config::{ImapMailbox, MailboxLogin, MailboxTls, OAuth};
 use attache::gateway::ingress::imap::{self, MailboxError, TokenError};
@@ -13,11 +14,9 @@ use secrecy::SecretString;
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-use wiremock::matchers::{body_string_contains, method};
-use wiremock::{Mock, MockServer, ResponseTemplate};
 
 #[tokio::test]
 async fn a_password_is_quoted_for_login_and_sent_by_sasl_where_that_is_offered() {
@@ -39,7 +38,7 @@ async fn a_refused_login_is_not_repeated_soon_and_its_reason_is_kept_without_the
     let mut wrong = mailbox(&server);
     wrong.login = MailboxLogin::Password(SecretString::from("hunter2-secret"));
     let (stop, store) = (CancellationToken::new(), app.engine.store.clone());
-    let watch = app.engine.mailbox_watch(wrong).with_patience(patience());
+    let watch = app.engine.mailbox_watch(wrong).with_timeouts(timeouts());
     let acting = async {
         server.until(|state| state.count("LOGIN") == 1).await;
         while store.mailbox_health("desk").await.expect("read").is_none() {
@@ -57,30 +56,41 @@ async fn a_refused_login_is_not_repeated_soon_and_its_reason_is_kept_without_the
     assert_eq!((health.uid_validity, health.last_fetch_at), (0, None));
 }
 
-/// A token endpoint that grants `tokens` one after the other.
-async fn endpoint(tokens: &[&str], expires_in: u64) -> MockServer {
-    let endpoint = MockServer::start().await;
-    for (index, token) in tokens.iter().enumerate() {
+fn in_json(status: u16, body: &str) -> Reply {
+    Reply::new(status, &[("content-type", "application/json")], body)
+}
+
+/// A token endpoint that takes each refresh token once, as servers do that rotate them: `refresh-0` for the first of
+/// `tokens`, and so on; at any time the operator's for `anew`.
+async fn endpoint(tokens: &[&str], expires_in: u64) -> Endpoint {
+    let granted = |(index, token): (usize, &&str)| {
         let granted = json!({
             "access_token": token, "expires_in": expires_in, "token_type": "Bearer",
             "refresh_token": format!("refresh-{}", index + 1),
         });
-        Mock::given(method("POST"))
-            .and(body_string_contains("grant_type=refresh_token"))
-            .and(body_string_contains(format!("refresh_token=refresh-{index}&")))
-            .and(body_string_contains("client_id=attache+%26+co"))
-            .and(body_string_contains("client_secret=s%3Dcret"))
-            .respond_with(ResponseTemplate::new(200).set_body_json(granted))
-            .mount(&endpoint)
-            .await;
-    }
-    endpoint
+        (format!("refresh_token=refresh-{index}&"), granted)
+    };
+    let anew = json!({ "access_token": "anew", "token_type": "Bearer" });
+    let of_the_operator = ("refresh_token=of-the-operator&".to_owned(), anew);
+    let unused =
+        Mutex::new(tokens.iter().enumerate().map(granted).chain([of_the_operator]).collect::<Vec<_>>());
+    Endpoint::answering(move |request, _| {
+        let says = |words: &str| request.body.contains(words);
+        let client = ["grant_type=refresh_token", "client_id=attache+%26+co", "client_secret=s%3Dcret"];
+        let is_known = request.head.starts_with("POST ") && client.iter().all(|words| says(words));
+        let mut unused = unused.lock().expect("no test panicked here");
+        match unused.iter().position(|(token, _)| is_known && says(token)) {
+            Some(at) => in_json(200, &unused.remove(at).1.to_string()),
+            None => in_json(400, r#"{"error": "invalid_grant"}"#),
+        }
+    })
+    .await
 }
 
-fn by_token(server: &Server, endpoint: &MockServer) -> ImapMailbox {
+fn by_token(server: &Server, endpoint: &Endpoint) -> ImapMailbox {
     ImapMailbox {
         login: MailboxLogin::OAuth(OAuth {
-            token_url: endpoint.uri(),
+            token_url: endpoint.url.clone(),
             client_id: "attache & co".to_owned(),
             client_secret: Some(SecretString::from("s=cret")),
             refresh_token: SecretString::from("refresh-0"),
@@ -97,7 +107,7 @@ async fn an_access_token_is_fetched_once_and_renewed_when_the_server_no_longer_t
     let endpoint = endpoint(&["first", "second"], 3600).await;
     let stop = CancellationToken::new();
     let watch = watch(&app, by_token(&server, &endpoint));
-    let asked = async || endpoint.received_requests().await.expect("recorded").len();
+    let asked = || endpoint.seen().len();
     let acting = async {
         server.until(|state| state.count("IDLE") == 1).await;
         // The connection ends; the token is still good.
@@ -105,14 +115,14 @@ async fn an_access_token_is_fetched_once_and_renewed_when_the_server_no_longer_t
         server.state().fault = Some((next, super::server::Fault::HangUp));
         server.deliver(&numbered(1));
         server.until(|state| state.count("IDLE") == 2 && state.marked == [1]).await;
-        assert_eq!(asked().await, 1);
+        assert_eq!(asked(), 1);
         // It ends again, and the token was revoked.
         let next = server.state().answers + 1;
         server.state().fault = Some((next, super::server::Fault::HangUp));
         server.state().tokens.remove(0);
         server.deliver(&numbered(2));
         server.until(|state| state.marked == [1, 2]).await;
-        assert_eq!(asked().await, 2, "the second one by the new refresh token");
+        assert_eq!(asked(), 2, "the second one by the new refresh token");
         stop.cancel();
     };
     tokio::join!(imap::watch(watch, stop.clone()), acting);
@@ -141,46 +151,33 @@ async fn a_token_near_its_end_is_not_used_again() {
         stop.cancel();
     };
     tokio::join!(imap::watch(watch, stop.clone()), acting);
-    assert_eq!(endpoint.received_requests().await.expect("recorded").len(), 2);
+    assert_eq!(endpoint.seen().len(), 2);
     assert_eq!(server.count("AUTHENTICATE"), 2, "no login was wasted on the old one");
 }
 
-/// The endpoint takes each refresh token once, as servers do that rotate them.
 #[tokio::test]
 async fn a_rotated_refresh_token_outlives_the_engine_and_yields_to_a_configured_one() {
     let (app, server) = (app().await, Server::start().await);
     server.state().tokens = ["first", "second", "third", "anew"].map(str::to_owned).to_vec();
     let endpoint = endpoint(&["first", "second", "third"], 3600).await;
-    let reused = json!({ "error": "invalid_grant" });
-    let refuse = |status| ResponseTemplate::new(status).set_body_json(&reused);
-    Mock::given(method("POST")).respond_with(refuse(400)).with_priority(9).mount(&endpoint).await;
-    let once_each = async |used: usize| {
-        let asked = endpoint.received_requests().await.expect("recorded");
-        assert_eq!(asked.len(), used, "each refresh token is used once");
-    };
+    let once_each = |used: usize| assert_eq!(endpoint.seen().len(), used, "each refresh token is used once");
     // Two lives of an engine, and a person who looks at the mailbox between them.
     let session = || watch(&app, by_token(&server, &endpoint));
     session().sweep_once().await.expect("refresh-0 is good");
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     imap::probe(&by_token(&server, &endpoint), app.workspace.path(), clock).await.expect("refresh-1 is good");
     session().sweep_once().await.expect("refresh-2 is good");
-    once_each(3).await;
+    once_each(3);
     let kept = std::fs::read_dir(app.workspace.path().join("data/tokens")).expect("kept").flatten();
     let modes: Vec<u32> =
         kept.map(|file| file.metadata().expect("a file").permissions().mode() & 0o777).collect();
     assert_eq!(modes, [0o600]);
     // The operator puts another one into `.secrets`.
-    let granted = json!({ "access_token": "anew", "token_type": "Bearer" });
-    Mock::given(method("POST"))
-        .and(body_string_contains("refresh_token=of-the-operator&"))
-        .respond_with(ResponseTemplate::new(200).set_body_json(granted))
-        .mount(&endpoint)
-        .await;
     let mut anew = by_token(&server, &endpoint);
     let MailboxLogin::OAuth(settings) = &mut anew.login else { panic!("by token") };
     settings.refresh_token = SecretString::from("of-the-operator");
     watch(&app, anew).sweep_once().await.expect("the configured one is good");
-    once_each(4).await;
+    once_each(4);
 }
 
 #[tokio::test]
@@ -195,9 +192,6 @@ async fn a_refused_refresh_token_gives_way_to_the_one_that_another_process_was_g
         // The access token is spent, and a person looked at the mailbox: `refresh-1` is no longer good.
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         imap::probe(&by_token(&server, &endpoint), app.workspace.path(), clock).await.expect("probed");
-        let used = ResponseTemplate::new(400).set_body_json(json!({ "error": "invalid_grant" }));
-        let again = Mock::given(method("POST")).and(body_string_contains("refresh_token=refresh-1&"));
-        again.respond_with(used).with_priority(1).mount(&endpoint).await;
         fetch_with_a_new_access_token(&app, &server).await;
         stop.cancel();
     };
@@ -213,9 +207,7 @@ async fn a_refused_refresh_token_is_the_operators_to_mend_and_a_broken_endpoint_
         (200, r#"{"access_token": "a\r\nb LOGOUT"}"#, false),
         (200, "{}", false),
     ] {
-        let endpoint = MockServer::start().await;
-        let answer = ResponseTemplate::new(status).set_body_raw(body, "application/json");
-        Mock::given(method("POST")).respond_with(answer).mount(&endpoint).await;
+        let endpoint = Endpoint::start(vec![in_json(status, body)]).await;
         let error = watch(&app, by_token(&server, &endpoint)).sweep_once().await.expect_err("no token");
         assert_eq!(error.is_login_refused(), refused, "{error:?}");
         assert!(matches!(error, MailboxError::Token(_)), "{error:?}");
@@ -233,7 +225,7 @@ async fn a_refused_refresh_token_is_the_operators_to_mend_and_a_broken_endpoint_
     assert_eq!(server.count("AUTHENTICATE"), 0);
 }
 
-/// An authority, its file, and a server that it vouches for.
+/// An authority, its file, and a server that it authenticates for.
 async fn tls_server(folder: &tempfile::TempDir) -> (Server, PathBuf) {
     let mut params = CertificateParams::new(Vec::new()).expect("parameters");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

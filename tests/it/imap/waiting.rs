@@ -1,10 +1,10 @@
 //! Between two sweeps: IDLE, polls, connections that die without a word, pauses, and the end.
 
 use super::server::{Fault, Server};
-use super::{app, mailbox, numbered, patience, runs};
+use super::{app, mailbox, numbered, runs, timeouts};
 use crate::app::TestApp;
 use attache::config::ImapMailbox;
-use attache::gateway::ingress::imap::{self, Patience};
+use attache::gateway::ingress::imap::{self, Timeouts};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -12,11 +12,11 @@ use tokio_util::sync::CancellationToken;
 async fn while_watched(
     app: &TestApp,
     mailbox: ImapMailbox,
-    patience: Patience,
+    timeouts: Timeouts,
     act: impl Future<Output = ()>,
 ) {
     let stop = CancellationToken::new();
-    let watch = app.engine.mailbox_watch(mailbox).with_patience(patience);
+    let watch = app.engine.mailbox_watch(mailbox).with_timeouts(timeouts);
     let acting = async {
         act.await;
         stop.cancel();
@@ -27,7 +27,7 @@ async fn while_watched(
 #[tokio::test]
 async fn a_letter_that_comes_while_we_idle_is_taken_at_once() {
     let (app, server) = (app().await, Server::start().await);
-    while_watched(&app, mailbox(&server), patience(), async {
+    while_watched(&app, mailbox(&server), timeouts(), async {
         server.until(|state| state.count("IDLE") == 1).await;
         server.deliver(&numbered(1));
         server.until(|state| state.marked == [1] && state.count("IDLE") == 2).await;
@@ -46,7 +46,7 @@ async fn a_server_without_idle_is_polled() {
     server.state().capabilities = vec!["IMAP4rev1"];
     let mut polled = mailbox(&server);
     polled.poll = Duration::from_millis(20);
-    while_watched(&app, polled, patience(), async {
+    while_watched(&app, polled, timeouts(), async {
         server.until(|state| state.count("SELECT") == 2).await;
         server.deliver(&numbered(1));
         server.until(|state| state.marked == [1]).await;
@@ -62,7 +62,7 @@ async fn a_server_that_offers_idle_and_refuses_it_is_polled() {
     server.state().idle_is_refused = true;
     let mut polled = mailbox(&server);
     polled.poll = Duration::from_millis(20);
-    while_watched(&app, polled, patience(), async {
+    while_watched(&app, polled, timeouts(), async {
         server.until(|state| state.count("SELECT") == 3).await;
         server.deliver(&numbered(1));
         server.until(|state| state.marked == [1]).await;
@@ -74,10 +74,10 @@ async fn a_server_that_offers_idle_and_refuses_it_is_polled() {
 #[tokio::test]
 async fn a_server_that_stalls_at_any_step_is_left_and_the_letters_come_by_the_next_connection() {
     let app = app().await;
-    let impatient = Patience {
+    let impatient = Timeouts {
         silence_max: Duration::from_millis(150),
         idle_max: Duration::from_millis(30),
-        ..patience()
+        ..timeouts()
     };
     let mut stalls = 0;
     for at in 1.. {
@@ -104,7 +104,7 @@ async fn a_server_that_stalls_at_any_step_is_left_and_the_letters_come_by_the_ne
 async fn false_news_do_not_make_us_ask_in_a_circle() {
     let (app, server) = (app().await, Server::start().await);
     server.state().cries_wolf = true;
-    while_watched(&app, mailbox(&server), patience(), async {
+    while_watched(&app, mailbox(&server), timeouts(), async {
         server.until(|state| state.count("IDLE") >= 3).await;
     })
     .await;
@@ -117,7 +117,7 @@ async fn what_is_wrong_stands_in_the_database_until_a_fetch_is_good() {
     let (app, server) = (app().await, Server::start().await);
     server.state().refuses = vec!["SELECT"];
     let store = app.engine.store.clone();
-    while_watched(&app, mailbox(&server), patience(), async {
+    while_watched(&app, mailbox(&server), timeouts(), async {
         server.until(|state| state.count("SELECT") == 2).await;
         server.state().refuses.clear();
         server.until(|state| state.count("IDLE") == 1).await;

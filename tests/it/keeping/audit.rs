@@ -17,13 +17,13 @@ const RUN: &str = "(SELECT min(seq) FROM runs)";
 const CONTROLS: &[(&str, &str)] = &[
     ("broken-references", "INSERT INTO thread_budgets (thread_id) VALUES ('nowhere')"),
     ("search-index-differs", "DELETE FROM messages_fts_docsize WHERE id = (SELECT max(seq) FROM messages)"),
-    ("thrown-away-and-there", "UPDATE raw_letters SET pruned_at = '2026-11-20T09:00:00.000Z'"),
-    ("reservations-differ", "UPDATE purses SET reserved_tokens = 7 WHERE scope = 'engine'"),
+    ("pruned-and-there", "UPDATE raw_letters SET pruned_at = '2026-11-20T09:00:00.000Z'"),
+    ("reservations-differ", "UPDATE budget_accounts SET reserved_tokens = 7 WHERE scope = 'engine'"),
     (
         "reservation-without-call",
-        "INSERT INTO purse_reservations SELECT id, 0, 1, '[]', '2026-11-20', 1, 1 FROM runs WHERE seq = {run}",
+        "INSERT INTO budget_reservations SELECT id, 0, 1, '[]', '2026-11-20', 1, 1 FROM runs WHERE seq = {run}",
     ),
-    ("purse-below-books", "UPDATE usage_ledger SET output_tokens = 1000000000"),
+    ("account-below-books", "UPDATE usage_ledger SET output_tokens = 1000000000"),
     ("run-differs-from-turns", "UPDATE runs SET input_tokens = input_tokens + 1 WHERE seq = {run}"),
     ("run-differs-from-turns", "DELETE FROM run_turns WHERE run_id = (SELECT id FROM runs WHERE seq = {run})"),
     ("text-missing", "DELETE FROM contents WHERE rowid = (SELECT min(rowid) FROM contents)"),
@@ -167,10 +167,10 @@ const AT_REST: &[(&[&str], &str)] = &[
         "UPDATE deliveries SET state = 'sending' WHERE seq = (SELECT min(seq) FROM deliveries)",
     ),
     (
-        &["money-set-aside-at-rest", "run-on-the-road-at-rest"],
+        &["money-reserved-at-rest", "run-on-the-road-at-rest"],
         "UPDATE runs SET state = 'running' WHERE seq = {run};
          UPDATE run_turns SET state = 'started' WHERE turn_index = 0;
-         INSERT INTO purse_reservations SELECT id, 0, 1, '[]', '2026-11-20', 1, 1 FROM runs WHERE seq = {run}",
+         INSERT INTO budget_reservations SELECT id, 0, 1, '[]', '2026-11-20', 1, 1 FROM runs WHERE seq = {run}",
     ),
 ];
 

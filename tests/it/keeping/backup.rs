@@ -3,7 +3,7 @@
 use super::house::{attache, lived};
 use crate::app::{Workspace, note};
 use attache::store::audit::{Audit, Wanted};
-use attache::store::backup::{self, copy_database};
+use attache::store::sqlite::backup::{self, copy_database};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

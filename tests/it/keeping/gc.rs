@@ -4,7 +4,7 @@ use super::house::{WITH_PICTURE, attache, lived};
 use crate::app::{PROVEN, TestApp, note};
 use attache::clock::Clock;
 use attache::domain::{DeliveryId, Timestamp};
-use attache::store::gc::{KINDS, Kind, Thrown};
+use attache::store::gc::{KINDS, Kind, Pruned};
 use attache::store::{PowerCut, Store};
 use sqlx::Row;
 use std::time::Duration;
@@ -15,10 +15,10 @@ pub fn kind(name: &str) -> &'static Kind {
     KINDS.iter().find(|kind| kind.name == name).unwrap_or_else(|| panic!("no kind {name}"))
 }
 
-async fn throw_all(store: &Store, before: Timestamp, dry: bool) -> Vec<(&'static str, Thrown)> {
+async fn throw_all(store: &Store, before: Timestamp, dry: bool) -> Vec<(&'static str, Pruned)> {
     let mut thrown = Vec::new();
     for kind in KINDS {
-        thrown.push((kind.name, store.throw_away(kind, before, dry).await.expect("thrown away")));
+        thrown.push((kind.name, store.prune_kind(kind, before, dry).await.expect("pruned")));
     }
     thrown
 }
@@ -77,7 +77,7 @@ async fn a_dry_run_says_what_goes_and_changes_nothing_and_then_exactly_that_goes
     assert_eq!(size(&is, "attachments").1, 4);
     assert_eq!((size(&is, "turns").1, size(&is, "mails").1), (0, 0));
     let again = throw_all(&app.engine.store, before, false).await;
-    assert!(again.iter().all(|(_, thrown)| *thrown == Thrown::default()), "{again:?}");
+    assert!(again.iter().all(|(_, thrown)| *thrown == Pruned::default()), "{again:?}");
     app.drain().await;
     app.check().await;
 }
@@ -118,7 +118,7 @@ async fn what_failed_keeps_what_a_retry_needs_and_a_mail_whose_bytes_have_gone_i
     sqlx::raw_sql(bounce).execute(&mut app.workspace.rows().await).await.expect("rows");
     app.engine.store.retry_delivery(&DeliveryId::new(failed)).await.expect("queued");
     let refusal = app.engine.store.retry_delivery(&DeliveryId::new(gone)).await.expect_err("nothing to send");
-    assert!(refusal.to_string().contains("thrown away"), "{refusal}");
+    assert!(refusal.to_string().contains("pruned"), "{refusal}");
 }
 
 #[tokio::test]
@@ -128,7 +128,7 @@ async fn thrown_away_in_the_middle_and_again_it_is_all_gone_and_the_audit_clean_
         app.engine.store.cut_power(PowerCut::AfterCommit(commit));
         let mut cut = false;
         for kind in KINDS {
-            cut |= app.engine.store.throw_away(kind, before, false).await.is_err();
+            cut |= app.engine.store.prune_kind(kind, before, false).await.is_err();
         }
         assert!(cut, "the power did not go at commit {commit}");
         let app = app.restart().await;
@@ -145,7 +145,7 @@ async fn thrown_away_in_the_middle_and_again_it_is_all_gone_and_the_audit_clean_
 async fn only_the_kind_that_was_named_goes() {
     let (app, before) = old().await;
     let was = sizes(&app).await;
-    app.engine.store.throw_away(kind("mails"), before, false).await.expect("thrown away");
+    app.engine.store.prune_kind(kind("mails"), before, false).await.expect("pruned");
     let is = sizes(&app).await;
     assert_eq!(size(&is, "mails").1, 0);
     for name in ["turns", "letters", "attachments", "notices", "decisions", "counts"] {
@@ -161,10 +161,10 @@ async fn replay_says_that_a_run_was_thrown_away() {
         .await
         .expect("a run");
     let (code, _, stderr) = attache(app.workspace.path(), &["replay", "show", &run]).await;
-    assert_eq!((code, stderr.contains("thrown away")), (0, false), "{stderr}");
-    app.engine.store.throw_away(kind("turns"), before, false).await.expect("thrown away");
+    assert_eq!((code, stderr.contains("pruned")), (0, false), "{stderr}");
+    app.engine.store.prune_kind(kind("turns"), before, false).await.expect("pruned");
     let (code, _, stderr) = attache(app.workspace.path(), &["replay", "show", &run]).await;
-    assert_eq!((code, stderr.contains("thrown away")), (0, true), "{stderr}");
+    assert_eq!((code, stderr.contains("pruned")), (0, true), "{stderr}");
 }
 
 #[tokio::test]
@@ -177,11 +177,11 @@ async fn counts_that_a_bound_may_ask_for_stay_and_a_day_in_the_future_is_refused
     let count = async || -> i64 {
         sqlx::query_scalar(counts).fetch_one(&mut app.workspace.rows().await).await.expect("counts")
     };
-    app.engine.store.throw_away(kind("counts"), now, false).await.expect("thrown away");
+    app.engine.store.prune_kind(kind("counts"), now, false).await.expect("pruned");
     assert!(count().await > 0, "who was answered a moment ago is not to be forgotten");
     let later = now.plus(std::time::Duration::from_secs(25 * 60 * 60));
     app.workspace.clock.set(later);
-    app.engine.store.throw_away(kind("counts"), later, false).await.expect("thrown away");
+    app.engine.store.prune_kind(kind("counts"), later, false).await.expect("pruned");
     assert_eq!(count().await, 0);
     let (code, _, stderr) =
         attache(app.workspace.path(), &["gc", "--older-than", "2099-01-01", "--dry-run"]).await;

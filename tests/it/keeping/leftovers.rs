@@ -12,7 +12,7 @@ const LETTERS: &str = "SELECT count(*) FROM messages WHERE direction = 'inbound'
 
 async fn opened(workspace: &Workspace) -> [Option<OpenError>; 2] {
     let engine = Store::open(workspace.path(), workspace.clock.clone()).await.err();
-    [engine, Store::open_beside(workspace.path(), workspace.clock.clone()).await.err()]
+    [engine, Store::open_shared(workspace.path(), workspace.clock.clone()).await.err()]
 }
 
 /// A workspace whose `data` has only these files of that of an engine.

@@ -35,9 +35,9 @@ async fn texts_go_with_the_last_turn_that_named_them_and_what_stays_can_be_verif
     let was = texts(&app).await;
     assert!(has(&was, "Nothing yet.") && has(&was, "Bob likes the lake."), "{was:#?}");
     let turns = kind("turns");
-    let said = app.engine.store.throw_away(turns, before, true).await.expect("counted");
+    let said = app.engine.store.prune_kind(turns, before, true).await.expect("counted");
     assert_eq!(texts(&app).await, was);
-    let gone = app.engine.store.throw_away(turns, before, false).await.expect("thrown away");
+    let gone = app.engine.store.prune_kind(turns, before, false).await.expect("pruned");
     assert_eq!(gone, said);
     let is = texts(&app).await;
     assert!(!has(&is, "Nothing yet.") && has(&is, "Bob likes the lake."), "{is:#?}");
@@ -47,9 +47,9 @@ async fn texts_go_with_the_last_turn_that_named_them_and_what_stays_can_be_verif
         "{is:#?}"
     );
     let verified = app.workspace.verified().await;
-    let thrown_away = count(&verified, |outcome| matches!(outcome, Outcome::ThrownAway { .. }));
+    let pruned = count(&verified, |outcome| matches!(outcome, Outcome::Pruned { .. }));
     let identical = count(&verified, |outcome| matches!(outcome, Outcome::Identical { .. }));
-    assert_eq!((thrown_away, identical), (verified.len() - 1, 1), "{verified:#?}");
+    assert_eq!((pruned, identical), (verified.len() - 1, 1), "{verified:#?}");
     app.check().await;
 
     // A text that was there, and is again, is stored again.
@@ -89,7 +89,7 @@ async fn a_word_of_a_letter_that_looks_like_a_digest_names_no_text_for_the_audit
     let (app, before, _) = with_words_like_digests().await;
     app.check().await;
     assert!(has(&texts(&app).await, "Nothing yet."));
-    app.engine.store.throw_away(kind("turns"), before, false).await.expect("thrown away");
+    app.engine.store.prune_kind(kind("turns"), before, false).await.expect("pruned");
     let is = texts(&app).await;
     assert!(!has(&is, "Nothing yet.") && has(&is, "Bob likes the lake."), "{is:#?}");
     app.check().await;
@@ -116,7 +116,7 @@ async fn what_a_run_that_failed_was_told_stays() {
         "UPDATE runs SET state = 'failed', error_class = 'transient' WHERE seq = (SELECT min(seq) FROM runs)";
     sqlx::raw_sql(fail).execute(&mut app.workspace.rows().await).await.expect("a row");
     app.workspace.write("personas/ada/active.md", "Bob likes the lake.");
-    app.engine.store.throw_away(kind("turns"), before, false).await.expect("thrown away");
+    app.engine.store.prune_kind(kind("turns"), before, false).await.expect("pruned");
     assert!(has(&texts(&app).await, "Nothing yet."));
 }
 
@@ -124,14 +124,14 @@ async fn what_a_run_that_failed_was_told_stays() {
 async fn verify_counts_what_was_thrown_away_apart_and_does_not_fail_for_it() {
     let (app, before) = old().await;
     app.drain().await;
-    app.engine.store.throw_away(kind("turns"), before, false).await.expect("thrown away");
+    app.engine.store.prune_kind(kind("turns"), before, false).await.expect("pruned");
     let verify = ["replay", "verify", "--all", "--strict", "--json"];
     let (code, said, stderr) = attache(app.workspace.path(), &verify).await;
     assert_eq!(code, 0, "{said}{stderr}");
     let said: Value = serde_json::from_str(&said).expect("JSON");
     let number = |name: &str| said[name].as_u64().expect("a number");
     assert_eq!((number("identical"), number("different"), number("not_verifiable")), (1, 0, 0), "{said}");
-    assert_eq!(number("thrown_away"), number("runs") - 1, "{said}");
+    assert_eq!(number("pruned"), number("runs") - 1, "{said}");
 }
 
 async fn fork(app: &TestApp, run: &str) -> String {
@@ -173,7 +173,7 @@ async fn old_forks_lose_their_record_and_their_folder_and_keep_their_number() {
     assert_eq!(gc_of_forks(&app, far, &[]).await, (rows, bytes));
     assert!(!folder.exists() && !stray.exists());
     let (code, said, stderr) = attache(app.workspace.path(), &["replay", "show", &id]).await;
-    assert!(code > 0 && code != 101 && stderr.contains("thrown away"), "{code} {said}{stderr}");
+    assert!(code > 0 && code != 101 && stderr.contains("pruned"), "{code} {said}{stderr}");
     assert_eq!(gc_of_forks(&app, far, &[]).await, (0, 0));
     // The next one has a number of its own in the books.
     let next = fork(&app, &run).await;

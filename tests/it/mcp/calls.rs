@@ -154,6 +154,6 @@ async fn an_agent_that_failed_after_it_mailed_is_not_asked_again() {
     let house = House::new("read_only", vec![acts, vec![starts(), ends("Again.")]]).await;
     let run = house.letter("q1@guest.example", "").await;
     assert_eq!(house.app.outcome(&run).await.0, "failed");
-    assert_eq!((house.app.sent().len(), house.stage.requests().len()), (1, 1));
+    assert_eq!((house.app.sent().len(), house.pair.requests().len()), (1, 1));
     house.app.check().await;
 }

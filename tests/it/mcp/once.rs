@@ -4,8 +4,8 @@ use super::client::Client;
 use crate::app::{TestApp, audit, note};
 use crate::survival::classes::{ONCE, REPEATABLE, Ring, rung};
 use attache::domain::RunId;
-use attache::harness::desk::Desk;
 use attache::mcp::{McpError, serve_over};
+use attache::runs::deps::WorkerDeps;
 use attache::store::Store;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use tokio::task::JoinHandle;
 async fn served(app: &TestApp, run: &str, tool: &'static Ring) -> (Client, JoinHandle<Result<(), McpError>>) {
     assert_eq!(app.engine.store.claim_runs(1, 1).await.expect("a claim").len(), 1);
     let beside =
-        Store::open_beside(app.workspace.path(), app.workspace.clock.clone()).await.expect("a store");
-    let mut desk =
-        Desk::without_providers(beside, app.engine.config.clone(), Arc::default()).expect("a desk");
-    desk.tools.push(tool);
+        Store::open_shared(app.workspace.path(), app.workspace.clock.clone()).await.expect("a store");
+    let mut deps =
+        WorkerDeps::without_providers(beside, app.engine.config.clone(), Arc::default()).expect("a desk");
+    deps.tools.push(tool);
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let run = RunId::new(run);
-    let serving = tokio::spawn(async move { serve_over(tokio::io::split(theirs), desk, &run).await });
+    let serving = tokio::spawn(async move { serve_over(tokio::io::split(theirs), deps, &run).await });
     let (reading, writing) = tokio::io::split(ours);
     let mut agent = Client::over(reading, writing);
     agent.introduce().await;

@@ -27,15 +27,18 @@ fn refused(letter: &[u8]) -> &'static str {
 
 #[test]
 fn a_bomb_of_nested_messages_is_refused_however_it_is_spelled() {
-    let bomb = |spelling: &str| format!("Content-Type: {spelling}\r\n\r\n").repeat(50_000);
-    for spelling in
+    let bomb = |formatted: &str| format!("Content-Type: {formatted}\r\n\r\n").repeat(50_000);
+    for formatted in
         ["message/rfc822", "MESSAGE/RFC822", " Message/Rfc822 ; x=y", "message/\r\n rfc822", "message/global"]
     {
-        assert_eq!(refused(bomb(spelling).as_bytes()), "body parts are nested too deeply", "{spelling:?}");
+        assert_eq!(refused(bomb(formatted).as_bytes()), "body parts are nested too deeply", "{formatted:?}");
     }
     // Spellings that one reader takes for a message and another for text: read, but never nested without being counted.
-    for spelling in ["message / rfc822", "(x)message/(y)rfc822", "\"message/rfc822\""] {
-        assert!(!matches!(parsed(bomb(spelling).as_bytes()), Err(ParseError::NotAnEmail(_))), "{spelling:?}");
+    for formatted in ["message / rfc822", "(x)message/(y)rfc822", "\"message/rfc822\""] {
+        assert!(
+            !matches!(parsed(bomb(formatted).as_bytes()), Err(ParseError::NotAnEmail(_))),
+            "{formatted:?}"
+        );
     }
 }
 

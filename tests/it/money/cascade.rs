@@ -3,7 +3,7 @@
 use crate::app::{START, Workspace};
 use attache::config::{Config, Spending, load, spending};
 use attache::domain::{
-    Allowance, OnBudget, Origin, PersonaId, PurseScope, ThreadBudget, ThreadId, Timestamp,
+    Allowance, BudgetScope, OnBudget, Origin, PersonaId, ThreadBudget, ThreadId, Timestamp,
 };
 use serde_json::json;
 
@@ -11,7 +11,7 @@ fn config(all: serde_json::Value, own: serde_json::Value) -> Config {
     let workspace = Workspace::new(&json!({}));
     workspace.set("configs/inference.json", "/budget", all);
     workspace.set("personas/ada/persona.json", "/budget", own);
-    load(workspace.path(), &attache::cli::vocabulary()).expect("a good configuration")
+    load(workspace.path(), &attache::cli::name_catalog()).expect("a good configuration")
 }
 
 fn resolved(config: &Config, thread: ThreadBudget, duty: Option<i64>) -> Spending {
@@ -68,18 +68,18 @@ fn every_day_and_month_is_a_purse_of_its_own_and_all_of_them_hold() {
     let all = json!({ "day_usd_max": 10, "month_tokens_max": 900, "persona_day_usd_max": 4, "persona_month_usd_max": 40,
         "thread_day_usd_max": 1, "on_budget": "answer", "timezone": "Pacific/Auckland" });
     let found = resolved(&config(all.clone(), json!({})), ThreadBudget::default(), None);
-    let purses = |spending: &Spending| {
-        let line = |purse: &attache::domain::Purse| {
+    let accounts = |spending: &Spending| {
+        let line = |account: &attache::domain::BudgetAccount| {
             let bound =
                 |bound: Option<attache::domain::Bound>| bound.map(|b| format!("{} {}", b.value, b.origin));
-            let (cost, tokens) = (bound(purse.cost_micros_max), bound(purse.tokens_max));
-            format!("{}/{}/{} {cost:?} {tokens:?}", purse.id.scope, purse.id.owner, purse.id.period)
+            let (cost, tokens) = (bound(account.cost_micros_max), bound(account.tokens_max));
+            format!("{}/{}/{} {cost:?} {tokens:?}", account.id.scope, account.id.owner, account.id.period)
         };
-        spending.purses.iter().map(line).collect::<Vec<_>>()
+        spending.accounts.iter().map(line).collect::<Vec<_>>()
     };
     // It is ten in the evening there.
     assert_eq!(
-        purses(&found),
+        accounts(&found),
         [
             "engine//2026-11-20 Some(\"10000000 global\") None",
             "engine//2026-11 None Some(\"900 global\")",
@@ -97,7 +97,7 @@ fn every_day_and_month_is_a_purse_of_its_own_and_all_of_them_hold() {
     };
     let found = resolved(&config(all, own), thread, None);
     assert_eq!(
-        purses(&found)[2..],
+        accounts(&found)[2..],
         [
             "persona/ada/2026-11-20 Some(\"20000000 persona\") None",
             "persona/ada/2026-11 Some(\"40000000 global\") None",
@@ -105,5 +105,7 @@ fn every_day_and_month_is_a_purse_of_its_own_and_all_of_them_hold() {
         ]
     );
     assert_eq!(found.on_budget, OnBudget::Wait);
-    assert!(found.counts_money() && found.purses.iter().all(|purse| purse.id.scope != PurseScope::Run));
+    assert!(
+        found.counts_money() && found.accounts.iter().all(|account| account.id.scope != BudgetScope::Run)
+    );
 }

@@ -211,9 +211,9 @@ async fn parallel_runs_under_kills_never_spend_more_than_the_day_s_budget() {
     let mut rows = database.connect().await.expect("the database");
     audit(&mut rows).await;
     let billed = bills.total();
-    let purse = "SELECT spent_micros FROM purses WHERE scope = 'engine' AND length(period) = 10";
-    let spent = number(&mut rows, purse).await;
-    let reserved = number(&mut rows, "SELECT sum(reserved_micros) FROM purses").await;
+    let account = "SELECT spent_micros FROM budget_accounts WHERE scope = 'engine' AND length(period) = 10";
+    let spent = number(&mut rows, account).await;
+    let reserved = number(&mut rows, "SELECT sum(reserved_micros) FROM budget_accounts").await;
     let succeeded = number(&mut rows, "SELECT count(*) FROM runs WHERE state = 'succeeded'").await;
     let waiting = number(
         &mut rows,

@@ -4,21 +4,23 @@ use crate::app::{TestApp, Workspace, note};
 use crate::fallback::workspace;
 use crate::providers::server::{Reply, Server};
 use attache::domain::{
-    Bound, CostSource, ErrorClass, Origin, Purse, PurseId, PurseScope, PurseState, Timestamp, Usage,
-    UsageLine,
+    Bound, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, CostSource, ErrorClass, Origin,
+    Timestamp, Usage, UsageLine,
 };
-use attache::store::{Advance, ClaimedRun, EmptyPurse, Entry, RunFailure, RunKey, TurnAnswered, TurnStarted};
+use attache::store::{
+    BudgetExhausted, CallReservation, ClaimedRun, Entry, RunFailure, RunKey, TurnAnswered, TurnStarted,
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 const DAY: &str = "2026-11-20";
 
-fn purse(scope: PurseScope, owner: &str) -> PurseId {
-    PurseId { scope, owner: owner.to_owned(), period: DAY.to_owned() }
+fn account(scope: BudgetScope, owner: &str) -> BudgetAccountId {
+    BudgetAccountId { scope, owner: owner.to_owned(), period: DAY.to_owned() }
 }
 
-async fn engine_purse(app: &TestApp) -> PurseState {
-    app.engine.store.purse(&purse(PurseScope::Engine, "")).await.expect("a purse")
+async fn engine_purse(app: &TestApp) -> BudgetBalance {
+    app.engine.store.account(&account(BudgetScope::Engine, "")).await.expect("a purse")
 }
 
 async fn journal(app: &TestApp, run: &ClaimedRun, entry: Entry) {
@@ -26,10 +28,11 @@ async fn journal(app: &TestApp, run: &ClaimedRun, entry: Entry) {
     app.engine.store.persona(&run.persona).journal(&key, vec![entry]).await.expect("committed");
 }
 
-/// A call that takes 40 micro-dollars and as many tokens from these purses.
-fn begins(turn_index: u32, purses: Vec<PurseId>) -> Entry {
+/// A call that takes 40 micro-dollars and as many tokens from these budget accounts.
+fn begins(turn_index: u32, accounts: Vec<BudgetAccountId>) -> Entry {
     let bound = Some(Bound { value: 1000, origin: Origin::Global });
-    let purses = purses.into_iter().map(|id| Purse { id, cost_micros_max: bound, tokens_max: bound });
+    let accounts =
+        accounts.into_iter().map(|id| BudgetAccount { id, cost_micros_max: bound, tokens_max: bound });
     Entry::TurnStarted(TurnStarted {
         begun_json: None,
         config: None,
@@ -40,10 +43,10 @@ fn begins(turn_index: u32, purses: Vec<PurseId>) -> Entry {
         provider: "scripted".to_owned(),
         model: "test".to_owned(),
         context: None,
-        advance: Some(Advance {
+        reservation: Some(CallReservation {
             micros: 40,
             tokens: 40,
-            purses: purses.collect(),
+            accounts: accounts.collect(),
             left_in_run: 0,
             left_elsewhere: 0,
         }),
@@ -74,7 +77,7 @@ async fn a_run_that_leaves_a_call_behind_leaves_nothing_set_aside() {
     let store = &app.engine.store;
     let runs = store.claim_runs(4, 4).await.expect("claimed");
     for run in &runs {
-        journal(&app, run, begins(0, vec![purse(PurseScope::Engine, "")])).await;
+        journal(&app, run, begins(0, vec![account(BudgetScope::Engine, "")])).await;
     }
     assert_eq!(engine_purse(&app).await.reserved_micros, 160);
     let failure = |retry_at| RunFailure {
@@ -87,9 +90,9 @@ async fn a_run_that_leaves_a_call_behind_leaves_nothing_set_aside() {
     let later = Timestamp::parse("2026-11-21T09:00:00.000Z");
     store.fail_run(&runs[1].id, failure(later)).await.expect("parked");
     store.requeue_run(&runs[2].id, Duration::ZERO).await.expect("put back");
-    let empty = EmptyPurse {
-        purse: purse(PurseScope::Engine, ""),
-        state: PurseState::default(),
+    let empty = BudgetExhausted {
+        account: account(BudgetScope::Engine, ""),
+        state: BudgetBalance::default(),
         cost_micros_max: None,
         tokens_max: None,
         micros: 40,
@@ -97,9 +100,9 @@ async fn a_run_that_leaves_a_call_behind_leaves_nothing_set_aside() {
         held_by_others: true,
     };
     let until = (later.expect("an instant"), Duration::ZERO);
-    store.wait_for_purse(&runs[3].id, &empty, until, None).await.expect("waits");
+    store.wait_for_budget(&runs[3].id, &empty, until, None).await.expect("waits");
     // Nobody can prove that the calls were free.
-    let PurseState { spent_micros, reserved_micros, reserved_tokens, .. } = engine_purse(&app).await;
+    let BudgetBalance { spent_micros, reserved_micros, reserved_tokens, .. } = engine_purse(&app).await;
     assert_eq!((spent_micros, reserved_micros, reserved_tokens), (160, 0, 0));
 }
 
@@ -112,18 +115,18 @@ async fn a_thread_that_is_folded_into_another_takes_its_calls_along() {
     let runs = app.engine.store.claim_runs(2, 2).await.expect("claimed");
     let [old, young] = &runs[..] else { panic!("two runs") };
     assert_ne!(old.thread, young.thread);
-    let of = |run: &ClaimedRun| purse(PurseScope::Thread, run.thread.as_str());
-    let everybody = || vec![purse(PurseScope::Engine, ""), of(young)];
+    let of = |run: &ClaimedRun| account(BudgetScope::Thread, run.thread.as_str());
+    let everybody = || vec![account(BudgetScope::Engine, ""), of(young)];
     journal(&app, young, begins(0, everybody())).await;
     app.run_of(&letter(3, "References: <1@guest.example> <2@guest.example>\n")).await;
-    let state = async |run| app.engine.store.purse(&of(run)).await.expect("a purse");
+    let state = async |run| app.engine.store.account(&of(run)).await.expect("a purse");
     assert_eq!((state(old).await.reserved_micros, state(young).await.reserved_micros), (40, 0));
     journal(&app, young, ends(0, 7)).await;
     // The run does not know of it, and its next call counts where its thread is now.
     journal(&app, young, begins(1, everybody())).await;
     journal(&app, young, ends(1, 5)).await;
-    let expected = PurseState { spent_micros: 12, spent_tokens: 2, ..PurseState::default() };
-    assert_eq!((state(old).await, state(young).await), (expected, PurseState::default()));
+    let expected = BudgetBalance { spent_micros: 12, spent_tokens: 2, ..BudgetBalance::default() };
+    assert_eq!((state(old).await, state(young).await), (expected, BudgetBalance::default()));
     assert_eq!(engine_purse(&app).await, expected);
 }
 
@@ -170,7 +173,7 @@ async fn what_a_refused_call_held_is_given_back_before_anybody_waits() {
         _ = app.drain() => panic!("it waits for 25 seconds"),
         found = tokio::time::timeout(Duration::from_secs(20), given_back) => found.expect("in time"),
     }
-    assert_eq!(engine_purse(&app).await, PurseState::default());
+    assert_eq!(engine_purse(&app).await, BudgetBalance::default());
 }
 
 /// An answer with this usage.
@@ -203,7 +206,7 @@ async fn a_bill_that_no_sum_can_hold_is_booked_all_the_same() {
             app.drain().await;
             assert_eq!(app.outcome(&run).await.0, "succeeded", "{usage}");
         }
-        let PurseState { spent_micros, spent_tokens, .. } = engine_purse(&app).await;
+        let BudgetBalance { spent_micros, spent_tokens, .. } = engine_purse(&app).await;
         assert!(spent_micros >= 0 && spent_tokens >= 0, "{usage}");
         app.check().await;
     }

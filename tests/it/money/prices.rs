@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 fn table(prices: &Value) -> Prices {
     let workspace = Workspace::new(&json!({}));
     workspace.write_json("configs/prices.json", &json!({ "version": "v7", "prices": prices }));
-    load(workspace.path(), &attache::cli::vocabulary()).expect("a good configuration").prices
+    load(workspace.path(), &attache::cli::name_catalog()).expect("a good configuration").prices
 }
 
 fn day(text: &str) -> NaiveDate {
@@ -127,13 +127,15 @@ fn a_price_that_cannot_be_meant_is_a_problem_with_a_place() {
         json!({ "provider": "a*b", "model": "m", "input": 0.000_000_1, "output": 1, "since": "soon" });
     price["outptu"] = json!(1);
     workspace.write_json("configs/prices.json", &json!({ "version": "v", "prices": [price] }));
-    let errors = load(workspace.path(), &attache::cli::vocabulary()).expect_err("four mistakes").to_string();
+    let errors =
+        load(workspace.path(), &attache::cli::name_catalog()).expect_err("four mistakes").to_string();
     for said in ["outptu", "prices[0]"] {
         assert!(errors.contains(said), "{errors}");
     }
     price.as_object_mut().expect("an object").remove("outptu");
     workspace.set("configs/prices.json", "/prices", json!([price]));
-    let errors = load(workspace.path(), &attache::cli::vocabulary()).expect_err("three mistakes").to_string();
+    let errors =
+        load(workspace.path(), &attache::cli::name_catalog()).expect_err("three mistakes").to_string();
     for said in ["has a `*` that is not its end", "more than six decimals", "`soon` is not a day"] {
         assert!(errors.contains(said), "{errors}");
     }

@@ -187,7 +187,8 @@ async fn a_budget_in_tokens_needs_no_price() {
 async fn a_model_without_a_price_is_refused_at_the_start_and_never_free() {
     let workspace = workspace(json!({ "day_usd_max": 1 }));
     workspace.write_json("configs/prices.json", &json!({ "version": "v1", "prices": [] }));
-    let config = || attache::config::load(workspace.path(), &attache::cli::vocabulary()).expect("good files");
+    let config =
+        || attache::config::load(workspace.path(), &attache::cli::name_catalog()).expect("good files");
     let open = || Engine::open(config(), workspace.clock.clone());
     let error = open().await.err().expect("refused");
     let said = error.downcast_ref::<ConfigErrors>().expect("a problem of the configuration").to_string();
@@ -253,10 +254,10 @@ async fn a_call_that_may_be_billed_is_kept_and_one_that_was_turned_away_is_not()
         let app = workspace.start().await;
         letters(&app, 1).await;
         app.drain().await;
-        let sql = "SELECT CAST(spent_micros AS TEXT), CAST(reserved_micros AS TEXT) FROM purses
+        let sql = "SELECT CAST(spent_micros AS TEXT), CAST(reserved_micros AS TEXT) FROM budget_accounts
             WHERE scope = 'engine' AND period = $1";
-        let purse = app.row(sql, "2026-11-20").await;
-        assert_eq!(purse, [Some(kept.to_string()), Some("0".to_owned())], "{status:?}");
+        let account = app.row(sql, "2026-11-20").await;
+        assert_eq!(account, [Some(kept.to_string()), Some("0".to_owned())], "{status:?}");
         let lost = app.row("SELECT CAST(count(*) AS TEXT) FROM usage_ledger WHERE state = $1", "lost").await;
         assert_eq!(lost[0].as_deref(), Some(if kept > 0 { "1" } else { "0" }), "{status:?}");
     }
@@ -324,6 +325,6 @@ async fn a_thread_that_becomes_one_with_another_takes_its_budget_along() {
     app.run_of(&note("c@guest.example", both, "Both")).await;
     assert_eq!(thread_of(&second).await, old);
     assert_eq!(store.thread_budget(&old).await.expect("a budget"), day(Some(5_000), Some(9)));
-    let sql = "SELECT CAST(spent_micros AS TEXT) FROM purses WHERE scope = 'thread' AND owner = $1";
+    let sql = "SELECT CAST(spent_micros AS TEXT) FROM budget_accounts WHERE scope = 'thread' AND owner = $1";
     assert_eq!(app.row(sql, old.as_str()).await[0].as_deref(), Some("1000"), "both have spent 500");
 }

@@ -28,7 +28,7 @@ async fn the_list_says_what_was_told_when_and_by_which_mail() {
     let app = failing_app().await;
     fail(&app, 2, "told").await;
     fail(&app, 3, "untold").await;
-    app.engine.store.raise_notice(refused_login("one", "nine")).await.expect("stored");
+    app.engine.store.emit_notice(refused_login("one", "nine")).await.expect("stored");
     let list = json(&app, &["notices", "list"]);
     let row = |n: usize| {
         (list[n]["cause"].as_str().unwrap_or_default(), list[n]["count"].as_i64(), &list[n]["delivery_state"])

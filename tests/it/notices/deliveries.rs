@@ -48,9 +48,9 @@ async fn mail_that_expires_is_told_once_beside_its_delay_and_the_notices_own_fai
     live(&app, DAY * 12).await;
     assert_eq!(facts(&app).await, both);
     let stored = mails(&app).await;
-    let fates: Vec<(&str, &str, &str)> =
+    let outcomes: Vec<(&str, &str, &str)> =
         stored.iter().map(|(from, to, _, state)| (from.as_str(), to.as_str(), state.as_str())).collect();
-    assert_eq!(fates, [("", "olga@home.test", "failed"); 2]);
+    assert_eq!(outcomes, [("", "olga@home.test", "failed"); 2]);
     // Nothing was ever said to the sender of the letter but the attempts of the answer.
     server.heard(|heard| {
         let strangers = heard.commands.iter().filter(|line| {

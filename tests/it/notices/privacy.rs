@@ -97,7 +97,7 @@ async fn a_notice_that_comes_back_in_starts_no_run() {
     let mut back = letter(&text);
     back.envelope.mail_from = None;
     back.envelope.rcpt_to = vec![attache::domain::Address::parse("ada@engine.test").expect("an address")];
-    let accepted = app.engine.door().accept(back).await.expect("filed");
+    let accepted = app.engine.intake().accept(back).await.expect("filed");
     let outcome = &accepted.copies[0].outcome;
-    assert!(!matches!(outcome, attache::gateway::door::CopyOutcome::Run(_)), "{outcome:?}");
+    assert!(!matches!(outcome, attache::gateway::intake_contract::CopyOutcome::Run(_)), "{outcome:?}");
 }

@@ -44,11 +44,11 @@ async fn a_run_that_fails_for_good_is_told_to_the_owners_at_once_and_once() {
 async fn a_thousand_failures_in_an_hour_make_two_mails_that_account_for_all_of_them() {
     let app = failing_app().await;
     for minute in 0..50 {
-        let raised = (0..20).map(|n| {
+        let emitted = (0..20).map(|n| {
             let id = format!("{minute}-{n}");
-            app.engine.store.raise_notice(refused_login(&id, &id))
+            app.engine.store.emit_notice(refused_login(&id, &id))
         });
-        assert!(join_all(raised).await.into_iter().all(|raised| raised.expect("stored")));
+        assert!(join_all(emitted).await.into_iter().all(|emitted| emitted.expect("stored")));
         app.drain().await;
         app.workspace.clock.advance(Duration::from_secs(60));
     }
@@ -74,8 +74,8 @@ async fn a_thousand_failures_in_an_hour_make_two_mails_that_account_for_all_of_t
 async fn causes_do_not_wait_for_each_other_and_a_fact_raised_again_is_the_same_fact() {
     let app = failing_app().await;
     let store = &app.engine.store;
-    assert!(store.raise_notice(refused_login("1", "nine")).await.expect("stored"));
-    assert!(!store.raise_notice(refused_login("2", "nine")).await.expect("stored"));
+    assert!(store.emit_notice(refused_login("1", "nine")).await.expect("stored"));
+    assert!(!store.emit_notice(refused_login("2", "nine")).await.expect("stored"));
     fail(&app, 2, "x").await;
     assert_eq!(app.notices().len(), 2);
     assert_eq!(
@@ -133,7 +133,7 @@ async fn the_engine_speaks_in_the_name_that_is_configured_and_a_persona_in_its_o
     workspace.persona("bea", "Bea");
     workspace.set("configs/gateway.json", "/notices", json!({ "persona": "bea" }));
     let app = workspace.start().await;
-    app.engine.store.raise_notice(refused_login("1", "nine")).await.expect("stored");
+    app.engine.store.emit_notice(refused_login("1", "nine")).await.expect("stored");
     fail(&app, 1, "x").await;
     let mut from: Vec<String> = app.notices().iter().map(|notice| notice.from[0].spec.clone()).collect();
     from.sort();

@@ -5,8 +5,8 @@ use super::server::{
     trace, updated,
 };
 use attache::config::Tier;
-use attache::harness::providers::opencode_parts::Parts;
-use attache::harness::providers::{CallContext, Capture, Event, Form, Response, Session, Stop, complete};
+use attache::providers::agents::opencode_parts::Parts;
+use attache::providers::{CallContext, Capture, Event, Form, Response, Session, Stop, complete};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ fn new() -> Session {
     Session::New("0199aaaa-0000-7000-8000-000000000000".into())
 }
 
-fn finished(events: &[Result<Event, attache::harness::providers::ProviderError>]) -> Response {
+fn finished(events: &[Result<Event, attache::providers::ProviderError>]) -> Response {
     match events.last() {
         Some(Ok(Event::Finished(response))) => response.clone(),
         other => panic!("no end but {other:?}"),
@@ -79,7 +79,7 @@ async fn every_round_is_told_once_and_what_is_said_is_captured_for_whoever_asked
     let play = Play { streams: vec![frames], when: When::Streams(1), ..Play::default() };
     let server = OpenCode::start(play).await;
     let (provider, request) = (server.provider(), request(new(), Tier::ReadOnly));
-    let wire = provider.wire_request(&request).expect("a body");
+    let wire = provider.encode_request(&request).expect("a body");
     let capture = Arc::new(Capture::default());
     let context = CallContext { capture: Some(capture.clone()), ..context(CancellationToken::new()) };
     let events: Vec<_> = provider.stream(&wire, context).collect().await;
@@ -220,7 +220,7 @@ async fn a_session_that_goes_on_tells_only_what_is_new() {
 async fn the_events_of_a_call_keep_to_the_contract() {
     let server = OpenCode::start(Play::default()).await;
     let provider = server.provider();
-    let wire = provider.wire_request(&request(new(), Tier::None)).expect("a body");
+    let wire = provider.encode_request(&request(new(), Tier::None)).expect("a body");
     let context = super::server::context(CancellationToken::new());
     let response = complete(provider.as_ref(), &wire, context).await.expect("an answer");
     assert_eq!(response.model_served, "m1");

@@ -3,7 +3,7 @@
 use super::server::{Cut, OpenCode, Play, When, context, info, play, request, running, updated};
 use attache::config::{AgentSettings, ProviderSettings, Tier};
 use attache::domain::ErrorClass;
-use attache::harness::providers::{self, Event, Message, Phase, Session, Stop, ToolServer};
+use attache::providers::{self, Event, Message, Phase, Session, Stop, ToolServer};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
@@ -87,7 +87,7 @@ async fn a_cancelled_call_tells_the_server_to_stop() {
     let streams = vec![vec![updated(running("c1", "read"))]];
     let server = OpenCode::start(Play { streams, when: When::Never, ..Play::default() }).await;
     let provider = server.provider();
-    let wire = provider.wire_request(&request(new(), Tier::ReadOnly)).expect("a body");
+    let wire = provider.encode_request(&request(new(), Tier::ReadOnly)).expect("a body");
     let cancel = CancellationToken::new();
     let mut events = provider.stream(&wire, context(cancel.clone()));
     while let Some(event) = events.next().await {
@@ -105,7 +105,7 @@ async fn a_model_without_its_provider_is_refused_before_anything_is_sent() {
     let server = OpenCode::start(Play::default()).await;
     let mut wrong = request(new(), Tier::ReadOnly);
     wrong.model = "m1".into();
-    let error = server.provider().wire_request(&wrong).expect_err("refused");
+    let error = server.provider().encode_request(&wrong).expect_err("refused");
     assert_eq!(error.class, ErrorClass::BadRequest);
 }
 
@@ -114,7 +114,7 @@ async fn a_prompt_that_is_too_long_for_an_agent_is_refused_before_anything_is_se
     let server = OpenCode::start(Play::default()).await;
     let mut long = request(new(), Tier::ReadOnly);
     long.messages = vec![Message::user("x".repeat(33 * 1024 * 1024))];
-    let error = server.provider().wire_request(&long).expect_err("refused");
+    let error = server.provider().encode_request(&long).expect_err("refused");
     assert_eq!((error.class, error.phase), (ErrorClass::RequestTooLarge, Phase::BeforeSend));
 }
 

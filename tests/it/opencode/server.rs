@@ -2,8 +2,8 @@
 
 use attache::config::{ProviderSettings, Tier};
 use attache::domain::Timestamp;
-use attache::harness::providers::{
-    self, AgentTerms, CallContext, Event, Message, Provider, ProviderError, Request, Session, ToolChoice,
+use attache::providers::{
+    self, AgentOptions, CallContext, Event, Message, Provider, ProviderError, Request, Session, ToolChoice,
 };
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -74,7 +74,7 @@ pub struct OpenCode {
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
-struct Stage {
+struct StepPair {
     play: Play,
     seen: Arc<Mutex<Vec<Seen>>>,
     streams: watch::Sender<usize>,
@@ -87,10 +87,10 @@ impl OpenCode {
         let url = format!("http://{}", listener.local_addr().expect("bound"));
         let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
         let (streams, permissions) = (watch::Sender::new(0), watch::Sender::new(0));
-        let stage = Arc::new(Stage { play, seen: seen.clone(), streams, permissions });
+        let pair = Arc::new(StepPair { play, seen: seen.clone(), streams, permissions });
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, stage.clone()));
+                tokio::spawn(serve(stream, pair.clone()));
             }
         });
         Self { url, seen }
@@ -113,33 +113,33 @@ impl OpenCode {
     }
 }
 
-async fn serve(mut stream: TcpStream, stage: Arc<Stage>) {
+async fn serve(mut stream: TcpStream, pair: Arc<StepPair>) {
     while let Some(request) = read(&mut stream).await {
         let line = request.line.clone();
-        stage.seen.lock().expect("no test panicked here").push(request);
-        let play = &stage.play;
+        pair.seen.lock().expect("no test panicked here").push(request);
+        let play = &pair.play;
         let (status, body) = match line.as_str() {
-            "GET /event" => return events(stream, &stage).await,
+            "GET /event" => return events(stream, &pair).await,
             "POST /session" => (200, json!({ "id": "ses_1", "directory": "/x" })),
             "GET /global/health" => (200, json!({ "healthy": true, "version": "1.18.33" })),
             "GET /permission" => (200, json!([])),
             "GET /session/ses_gone/message" => (404, json!({ "name": "NotFoundError" })),
             "GET /session/ses_1/message" => {
-                let seen = stage.seen.lock().expect("no test panicked here");
+                let seen = pair.seen.lock().expect("no test panicked here");
                 let is_asked = seen.iter().any(|seen| seen.line == "POST /session/ses_1/message");
                 (200, if is_asked { play.after.clone() } else { play.before.clone() })
             }
             "POST /session/ses_1/message" => {
                 match play.when {
                     When::AtOnce => {}
-                    When::Streams(count) => reached(&stage.streams, count).await,
-                    When::Permission => reached(&stage.permissions, 1).await,
+                    When::Streams(count) => reached(&pair.streams, count).await,
+                    When::Permission => reached(&pair.permissions, 1).await,
                     When::Never => std::future::pending().await,
                 }
                 play.reply.clone()
             }
             line if line.starts_with("POST /permission/") => {
-                stage.permissions.send_modify(|count| *count += 1);
+                pair.permissions.send_modify(|count| *count += 1);
                 (200, json!(true))
             }
             "POST /session/ses_1/abort" => (200, json!(true)),
@@ -169,10 +169,10 @@ async fn reached(count: &watch::Sender<usize>, wanted: usize) {
 }
 
 /// Sends the frames in pieces of seven bytes, so that no frame comes whole.
-async fn events(mut stream: TcpStream, stage: &Stage) {
-    let nth = *stage.streams.borrow();
-    let frames = stage.play.streams.get(nth).cloned().unwrap_or_default();
-    let is_last = nth + 1 >= stage.play.streams.len();
+async fn events(mut stream: TcpStream, pair: &StepPair) {
+    let nth = *pair.streams.borrow();
+    let frames = pair.play.streams.get(nth).cloned().unwrap_or_default();
+    let is_last = nth + 1 >= pair.play.streams.len();
     let mut text =
         "HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n".to_owned();
     text.push_str("data: {\"type\":\"server.connected\",\"properties\":{}}\n\n");
@@ -180,14 +180,14 @@ async fn events(mut stream: TcpStream, stage: &Stage) {
         text.push_str(&format!("data: {frame}\n\n"));
     }
     let head = text.find("\r\n\r\n").map_or(0, |at| at + 4);
-    let end = stage.play.stream_cut.filter(|_| nth == 0).map_or(text.len(), |cut| text.len().min(head + cut));
+    let end = pair.play.stream_cut.filter(|_| nth == 0).map_or(text.len(), |cut| text.len().min(head + cut));
     for piece in text.as_bytes()[..end].chunks(7) {
         if stream.write_all(piece).await.is_err() {
             return;
         }
     }
     let _flushed = stream.flush().await;
-    stage.streams.send_modify(|count| *count += 1);
+    pair.streams.send_modify(|count| *count += 1);
     if is_last {
         while matches!(stream.read(&mut [0; 64]).await, Ok(n) if n > 0) {}
     }
@@ -258,7 +258,7 @@ pub fn request(session: Session, tier: Tier) -> Request {
         temperature: None,
         output: None,
         without: Vec::new(),
-        agent: Some(AgentTerms {
+        agent: Some(AgentOptions {
             session,
             tier,
             folder: "/tmp".into(),
@@ -285,7 +285,7 @@ pub fn context(cancel: CancellationToken) -> CallContext {
 
 /// All events of one call.
 pub async fn play(provider: &dyn Provider, request: &Request) -> Vec<Result<Event, ProviderError>> {
-    let wire = provider.wire_request(request).expect("a body");
+    let wire = provider.encode_request(request).expect("a body");
     provider.stream(&wire, context(CancellationToken::new())).collect().await
 }
 

@@ -2,7 +2,7 @@
 
 use super::house::{GIVE_UP_AFTER, House, bytes, only, patient, start};
 use super::server::{Fault, Script, Server, Verb};
-use attache::domain::Gate;
+use attache::domain::BreakerState;
 use attache::domain::{DeliveryId, Timestamp};
 use attache::gateway::outbound::Timeouts;
 use attache::gateway::outbound::retry::{jitter, next_attempt_after};
@@ -85,7 +85,7 @@ async fn fault(verb: Verb, fault: Fault) {
     assert_eq!((delivery.state, delivery.next_attempt_at), (state, next), "{case}");
     assert_eq!(delivery.finished_at, next.is_none().then(start), "{case}");
     assert_eq!(recipient.next_attempt_at, next, "{case}");
-    assert_eq!(outbound.breaker(), (Gate::Open, failures(verb, fault)), "{case}");
+    assert_eq!(outbound.breaker(), (BreakerState::Open, failures(verb, fault)), "{case}");
 
     if let Some(next) = next {
         let wait = next.since(start());
@@ -116,7 +116,7 @@ async fn resent(
         }
     });
     assert_eq!(house.delivery(id).await.possible_duplicate, possible_duplicate, "the mark stays as it was");
-    assert_eq!(outbound.breaker(), (Gate::Open, 0));
+    assert_eq!(outbound.breaker(), (BreakerState::Open, 0));
 }
 
 macro_rules! fault_table {
@@ -184,8 +184,8 @@ async fn trouble_before_the_first_mail_is_the_transports_and_a_refused_password_
         assert_eq!(house.states(&id).await, (DeliveryState::Queued, RecipientState::Deferred), "{fault:?}");
         let quarter = Duration::from_secs(15 * 60);
         let wanted = match fault {
-            Fault::Permanent => (Gate::Paused(quarter), 0),
-            _ => (Gate::Open, 1),
+            Fault::Permanent => (BreakerState::Paused(quarter), 0),
+            _ => (BreakerState::Open, 1),
         };
         assert_eq!(outbound.breaker(), wanted, "{fault:?}");
         server.heard(|heard| assert_eq!(heard.count("MAIL"), 0));

@@ -2,7 +2,7 @@
 
 use super::house::{House, only};
 use super::server::{Script, Server};
-use attache::domain::Gate;
+use attache::domain::BreakerState;
 use attache::store::{DeliveryState, RecipientState};
 
 /// Replies that are no replies. Two NULs: no line end, and the connection closes.
@@ -35,7 +35,7 @@ async fn whatever_a_server_says_is_bounded_and_never_taken_for_a_yes() {
             assert_eq!(delivery.state, DeliveryState::Queued, "{case}");
             assert_eq!(only(&delivery).state, RecipientState::Deferred, "{case}");
             assert_eq!(delivery.possible_duplicate, at == ".", "{case}");
-            assert_eq!(outbound.breaker(), (Gate::Open, 0), "{case}");
+            assert_eq!(outbound.breaker(), (BreakerState::Open, 0), "{case}");
             let said = only(&delivery).last_reply.as_deref().unwrap_or_default();
             assert!(!said.is_empty() && said.len() <= 2000, "{case}: {said}");
         }
@@ -57,7 +57,7 @@ async fn a_greeting_or_ehlo_that_is_garbage_is_no_service() {
             let id = house.mail("first", &["you@example.test"]).await;
             outbound.work_once().await.expect(&case);
             assert_eq!(house.states(&id).await, (DeliveryState::Queued, RecipientState::Deferred), "{case}");
-            assert_eq!(outbound.breaker(), (Gate::Open, 1), "{case}");
+            assert_eq!(outbound.breaker(), (BreakerState::Open, 1), "{case}");
             server.heard(|heard| assert_eq!(heard.count("MAIL"), 0, "{case}"));
         }
     }

@@ -144,9 +144,9 @@ async fn an_outcome_that_could_not_be_stored_is_stored_later_and_the_mail_not_se
     let server = Server::start(Script::default()).await;
     let outbound = house.outbound(&server);
     let id = house.mail("first", &["you@example.test"]).await;
-    let trouble =
+    let failure =
         "CREATE TRIGGER trouble BEFORE UPDATE ON delivery_recipients BEGIN SELECT RAISE(ABORT, 'no'); END";
-    sqlx::query(trouble).execute(&mut house.database().await).await.expect("a trigger");
+    sqlx::query(failure).execute(&mut house.database().await).await.expect("a trigger");
     outbound.work_once().await.expect_err("the outcome is not stored");
     assert_eq!(house.states(&id).await, (DeliveryState::Committing, RecipientState::Queued));
     house.mail("second", &["you@example.test"]).await;

@@ -2,8 +2,8 @@
 
 use super::house::{GIVE_UP_AFTER, House, only, patient, reopened, start};
 use super::server::{Fault, Script, Server, Verb};
+use attache::domain::BreakerState;
 use attache::domain::DeliveryId;
-use attache::domain::Gate;
 use attache::store::{DeliveryState, PowerCut, RecipientState, TransportState};
 use secrecy::SecretString;
 use std::time::Duration;
@@ -240,7 +240,7 @@ async fn whatever_keeps_a_connection_from_serving_rests_the_transport_at_the_thi
         let outbound = house.outbound_with(&server, patient(), |smarthost| smarthost.connections_max = 1);
         house.mails(4).await;
         outbound.work_once().await.expect("the store works");
-        assert_eq!(outbound.breaker(), (Gate::Paused(MINUTE), 3), "{verb:?} {fault:?}");
+        assert_eq!(outbound.breaker(), (BreakerState::Paused(MINUTE), 3), "{verb:?} {fault:?}");
         let mut attempts = Vec::new();
         for n in 0..4 {
             attempts.push(house.delivery(&DeliveryId::new(format!("mail-{n}"))).await.attempts);

@@ -4,8 +4,8 @@ use super::house::{House, bytes, only, patient, smtp};
 use super::server::{Fault, Script, Server, Verb};
 use attache::clock::Clock;
 use attache::config::SmarthostTls;
+use attache::domain::BreakerState;
 use attache::domain::DeliveryId;
-use attache::domain::Gate;
 use attache::gateway::outbound::{Options, Outbound, SetupError, SmtpTransport};
 use attache::store::{DeliveryState, RecipientState};
 use secrecy::SecretString;
@@ -204,7 +204,7 @@ async fn a_certificate_that_is_expired_or_for_another_name_defers_and_alarms_and
 
 /// The transport rests by now, and the owner hears of it when it goes on.
 async fn alarmed(house: &House, outbound: &Outbound, case: &str) {
-    assert_eq!(outbound.breaker(), (Gate::Paused(Duration::from_secs(60)), 3), "{case}");
+    assert_eq!(outbound.breaker(), (BreakerState::Paused(Duration::from_secs(60)), 3), "{case}");
     for minutes in [1, 2, 4, 8] {
         house.clock.advance(Duration::from_secs(60 * minutes));
         assert_eq!(outbound.work_once().await.expect("the store works"), 1, "{case}");

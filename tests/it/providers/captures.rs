@@ -2,13 +2,13 @@
 
 use super::server::{Reply, Server, Then};
 use super::{adapter, context, fixture, request};
-use attache::harness::providers::{CallContext, Capture, Form, Kept, complete};
+use attache::providers::{CallContext, Capture, Form, Kept, complete};
 use std::sync::Arc;
 
 async fn captured(dialect: &str, reply: Reply) -> Kept {
     let server = Server::start(vec![reply]).await;
     let provider = adapter(dialect, &server.url);
-    let wire = provider.wire_request(&request("hello")).expect("sound");
+    let wire = provider.encode_request(&request("hello")).expect("sound");
     let capture = Arc::new(Capture::default());
     let context = CallContext { capture: Some(capture.clone()), ..context() };
     let _outcome = complete(&*provider, &wire, context).await;

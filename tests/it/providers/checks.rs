@@ -3,7 +3,7 @@
 use super::server::{Reply, Server, Then};
 use super::{KEY, adapter, context};
 use attache::domain::ErrorClass;
-use attache::harness::providers::{CallContext, Health};
+use attache::providers::{CallContext, Health};
 use std::time::Duration;
 
 const LIST: &str =

@@ -2,17 +2,15 @@
 
 use super::fixture;
 use attache::domain::ErrorClass::{self, *};
-use attache::harness::providers::Parameter::{
+use attache::providers::Parameter::{
     BareCalls, MaxCompletionTokens, OutputSchema, Reasoning, SentReasoning, StreamUsage, Strict, Temperature,
     ToolChoice,
 };
-use attache::harness::providers::classify::Family::{
+use attache::providers::transport::classify::Family::{
     self, Anthropic, Gemini, Grok, Ollama, OpenAi, OpenRouter,
 };
-use attache::harness::providers::classify::{http_failure, stream_failure};
-use attache::harness::providers::{
-    Patience, Phase, ProviderError, RetryDecision, Size, Tried, retry_decision,
-};
+use attache::providers::transport::classify::{http_failure, stream_failure};
+use attache::providers::{Phase, ProviderError, RetryDecision, RetryPolicy, Size, Tried, retry_decision};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -291,7 +289,7 @@ fn an_error_inside_a_stream_is_classified_by_its_name() {
 /// After the first of three calls, with time enough and the shortest jitter.
 fn decide(error: &ProviderError) -> RetryDecision {
     let minute = Duration::from_secs(60);
-    let patience = Patience {
+    let patience = RetryPolicy {
         attempts_max: 3,
         inline_wait_max: minute,
         left: minute * 10,

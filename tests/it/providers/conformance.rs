@@ -6,13 +6,14 @@ use super::server::{Reply, Server};
 use super::{adapter, context, fixture, request};
 use attache::config::ProviderSettings;
 use attache::domain::ErrorClass;
-use attache::harness::providers::accumulate::Accumulator;
-use attache::harness::providers::classify::Family;
-use attache::harness::providers::decode::{self, Decoder, Framing};
-use attache::harness::providers::{
-    Block, Event, Phase, Provider, ProviderError, Response, Stop, ToolArgs, anthropic, build, gemini_parts,
-    ollama_lines, openai_chunks,
-};
+use attache::providers::api::anthropic;
+use attache::providers::api::gemini_parts;
+use attache::providers::api::ollama_lines;
+use attache::providers::api::openai_chunks;
+use attache::providers::contract::accumulate::Accumulator;
+use attache::providers::transport::classify::Family;
+use attache::providers::transport::decode::{self, Decoder, Framing};
+use attache::providers::{Block, Event, Phase, Provider, ProviderError, Response, Stop, ToolArgs, build};
 use futures_util::{StreamExt, stream};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -30,41 +31,41 @@ const CASES: &[&str] = &[
     "comments_and_pings",
 ];
 /// One wire: who speaks it, how it is framed, and what reads it.
-pub struct Wire {
+pub struct RequestEncoder {
     pub name: &'static str,
     framing: Framing,
     decoder: fn() -> Box<dyn Decoder>,
 }
 
 /// Every wire; a new adapter adds a line and its ten streams in `tests/fixtures/providers/NAME/`.
-pub const WIRES: &[Wire] = &[
+pub const WIRES: &[RequestEncoder] = &[
     wire("anthropic", || Box::new(anthropic::StreamDecoder::new(None))),
     wire("openai", || chunks(Family::OpenAi)),
     wire("grok", || chunks(Family::Grok)),
     wire("openrouter", || chunks(Family::OpenRouter)),
     wire("compat", || chunks(Family::OpenAi)),
     wire("gemini", || Box::new(gemini_parts::PartsDecoder::new(None, 0))),
-    Wire {
+    RequestEncoder {
         name: "ollama",
         framing: Framing::Lines,
         decoder: || Box::new(ollama_lines::LineDecoder::new(None, 0, 16_384)),
     },
 ];
 
-const fn wire(name: &'static str, decoder: fn() -> Box<dyn Decoder>) -> Wire {
-    Wire { name, framing: Framing::ServerSent, decoder }
+const fn wire(name: &'static str, decoder: fn() -> Box<dyn Decoder>) -> RequestEncoder {
+    RequestEncoder { name, framing: Framing::ServerSent, decoder }
 }
 
 fn chunks(family: Family) -> Box<dyn Decoder> {
     Box::new(openai_chunks::ChunkDecoder::new(None, family, true, 0))
 }
 
-pub fn wire_of(name: &str) -> &'static Wire {
+pub fn wire_of(name: &str) -> &'static RequestEncoder {
     WIRES.iter().find(|wire| wire.name == name).expect("a wire of the table")
 }
 
 /// Every wire in every situation.
-fn everything() -> impl Iterator<Item = (&'static Wire, &'static str)> {
+fn everything() -> impl Iterator<Item = (&'static RequestEncoder, &'static str)> {
     WIRES.iter().flat_map(|wire| CASES.iter().map(move |case| (wire, *case)))
 }
 
@@ -72,7 +73,7 @@ pub fn read(path: &str) -> String {
     std::fs::read_to_string(fixture(path)).expect(path)
 }
 
-impl Wire {
+impl RequestEncoder {
     /// What the wire's server sends in a situation.
     pub fn stream_of(&self, case: &str) -> String {
         let ending = if self.framing == Framing::Lines { "ndjson" } else { "sse" };
@@ -154,7 +155,7 @@ fn as_expected(outcome: &Result<Response, ProviderError>, with_usage: bool) -> V
 }
 
 async fn ask(provider: &dyn Provider) -> Result<Response, ProviderError> {
-    let wire = provider.wire_request(&request("hello"))?;
+    let wire = provider.encode_request(&request("hello"))?;
     fold(provider.stream(&wire, context())).await
 }
 
@@ -186,7 +187,7 @@ async fn every_adapter_tells_the_same_story_in_every_situation() {
 }
 
 /// Splits a stream at every byte. Errors: where the meaning changed.
-async fn split_everywhere(wire: &Wire, bytes: &[u8]) -> Result<(), String> {
+async fn split_everywhere(wire: &RequestEncoder, bytes: &[u8]) -> Result<(), String> {
     let whole = wire.decoded(vec![bytes]).await;
     for at in 0..=bytes.len() {
         if wire.decoded(vec![&bytes[..at], &bytes[at..]]).await != whole {
@@ -200,7 +201,7 @@ async fn split_everywhere(wire: &Wire, bytes: &[u8]) -> Result<(), String> {
 }
 
 /// Cuts a stream at every byte. Errors: where the rest passes for an answer, or fails as what it is not.
-async fn cut_everywhere(wire: &Wire, bytes: &[u8]) -> Result<(), String> {
+async fn cut_everywhere(wire: &RequestEncoder, bytes: &[u8]) -> Result<(), String> {
     let whole = wire.decoded(vec![bytes]).await;
     let mut failures = 0;
     for at in 0..bytes.len() {
@@ -322,15 +323,15 @@ async fn signed_reasoning_goes_back_as_it_came() {
     assert_eq!(response.text(), "Done.");
     assert!(matches!(&response.blocks[0], Block::Thinking { text, .. } if text == "Let me think."));
     let mut again = request("hi");
-    again.messages.push(attache::harness::providers::Message {
-        role: attache::harness::providers::Role::Assistant,
+    again.messages.push(attache::providers::Message {
+        role: attache::providers::Role::Assistant,
         blocks: response.blocks,
     });
-    let wire = adapter("anthropic", "http://127.0.0.1:9").wire_request(&again).expect("sound");
+    let wire = adapter("anthropic", "http://127.0.0.1:9").encode_request(&again).expect("sound");
     let wire: Value = serde_json::from_str(&wire).expect("JSON");
     let content = &wire["messages"][1]["content"];
     assert_eq!(content[0], json!({"type": "thinking", "thinking": "Let me think.", "signature": "c2ln"}));
     assert_eq!(content[1], json!({"type": "redacted_thinking", "data": "ZW5j"}));
-    let foreign = adapter("openai", "http://127.0.0.1:9").wire_request(&again).expect("sound");
+    let foreign = adapter("openai", "http://127.0.0.1:9").encode_request(&again).expect("sound");
     assert!(!foreign.contains("think") && !foreign.contains("c2ln"), "{foreign}");
 }

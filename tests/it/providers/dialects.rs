@@ -4,12 +4,11 @@ use super::conformance::decode_pieces;
 use super::{adapter, fixture};
 use attache::config::{ChatSwitches, ProviderSettings};
 use attache::domain::ErrorClass;
-use attache::harness::providers::classify::Family;
-use attache::harness::providers::decode::Decoder;
-use attache::harness::providers::{
-    Block, Phase, ProviderError, Request, Response, Stop, ToolArgs, ToolChoice, anthropic, build,
-    openai_chunks,
-};
+use attache::providers::api::anthropic;
+use attache::providers::api::openai_chunks;
+use attache::providers::transport::classify::Family;
+use attache::providers::transport::decode::Decoder;
+use attache::providers::{Block, Phase, ProviderError, Request, Response, Stop, ToolArgs, ToolChoice, build};
 use serde_json::{Value, json};
 
 async fn openai_with(usage_expected: bool, chunks: &[&str]) -> Result<Response, ProviderError> {
@@ -248,7 +247,7 @@ fn a_whole_answer_reads_like_a_streamed_one() {
     let read =
         |decoder: &mut dyn Decoder, body: Value| match decoder.whole(&body.to_string()).expect("sound").pop()
         {
-            Some(attache::harness::providers::Event::Finished(response)) => response,
+            Some(attache::providers::Event::Finished(response)) => response,
             other => panic!("{other:?} is not the end"),
         };
     let one = read(&mut anthropic::StreamDecoder::new(None), message);
@@ -281,7 +280,7 @@ fn a_request_is_worded_exactly_as_the_vendor_wants_it() {
         let expected =
             std::fs::read_to_string(fixture(&format!("requests/{dialect}.json"))).expect("it exists");
         let expected: Value = serde_json::from_str(&expected).expect("JSON");
-        let wire = adapter(dialect, "http://127.0.0.1:9").wire_request(&history()).expect("sound");
+        let wire = adapter(dialect, "http://127.0.0.1:9").encode_request(&history()).expect("sound");
         assert_eq!(wire, expected.to_string(), "{dialect}");
     }
 }
@@ -291,7 +290,7 @@ fn the_last_call_at_a_limit_offers_no_tool_and_settings_change_names() {
     let request = Request { tool_choice: ToolChoice::None, temperature: None, ..history() };
     let wire = |id: &str, settings: &ProviderSettings| -> Value {
         let provider = build(id, settings).expect("sound");
-        serde_json::from_str(&provider.wire_request(&request).expect("sound")).expect("JSON")
+        serde_json::from_str(&provider.encode_request(&request).expect("sound")).expect("JSON")
     };
     let base_url = Some("http://localhost:9/v1/".to_owned());
     let plain = ProviderSettings { base_url, ..Default::default() };

@@ -5,9 +5,9 @@ use super::server::{Reply, Server};
 use super::{KEY, adapter, context, fixture, request, tool};
 use attache::config::{ProviderSettings, Think};
 use attache::domain::ErrorClass;
-use attache::harness::providers::decode::Decoder;
-use attache::harness::providers::gemini_parts::PartsDecoder;
-use attache::harness::providers::{
+use attache::providers::api::gemini_parts::PartsDecoder;
+use attache::providers::transport::decode::Decoder;
+use attache::providers::{
     Block, CallContext, Event, Health, Message, OutputSchema, Parameter, Phase, Provider, ProviderError,
     Request, Response, Role, Stop, TokenUsage, ToolArgs, build, complete,
 };
@@ -31,7 +31,7 @@ fn parts(parts: Value, reason: Option<&str>) -> Value {
 }
 
 fn wire_of(provider: &dyn Provider, request: &Request) -> Value {
-    serde_json::from_str(&provider.wire_request(request).expect("sound")).expect("JSON")
+    serde_json::from_str(&provider.encode_request(request).expect("sound")).expect("JSON")
 }
 
 fn wire(request: &Request) -> Value {
@@ -199,7 +199,7 @@ async fn a_server_that_ignores_the_request_for_events_sends_an_array() {
     let body = std::fs::read_to_string(fixture("gemini/array.json")).expect("it exists");
     let server = Server::start(vec![Reply::new(200, &[JSON, ("request-id", "req-7")], &body)]).await;
     let provider = adapter("gemini", &server.url);
-    let wire = provider.wire_request(&request("hello")).expect("sound");
+    let wire = provider.encode_request(&request("hello")).expect("sound");
     let mut streamed = fixed("text").await;
     streamed.provider_request_id = Some("req-7".into());
     assert_eq!(complete(&*provider, &wire, context()).await, Ok(streamed));
@@ -255,9 +255,9 @@ type Refusal = (u16, Value, ErrorClass, &'static str, Option<(u64, u64)>);
 async fn what_the_vendor_refuses_is_told_apart() {
     let detail = |status: &str, details: Value| json!({"status": status, "message": "x", "details": details});
     let delay = json!({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"});
-    let quota = |id: &str| json!({"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": id}]});
-    let minute = json!([quota("GenerateRequestsPerMinutePerProjectPerModel"), delay]);
-    let day = json!([quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier"), delay]);
+    let reply_limits = |id: &str| json!({"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": id}]});
+    let minute = json!([reply_limits("GenerateRequestsPerMinutePerProjectPerModel"), delay]);
+    let day = json!([reply_limits("GenerateRequestsPerDayPerProjectPerModel-FreeTier"), delay]);
     let key = json!([{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]);
     let table: [Refusal; 7] = [
         (400, detail("INVALID_ARGUMENT", key), ErrorClass::Auth, "INVALID_ARGUMENT", None),
@@ -286,7 +286,7 @@ async fn what_the_vendor_refuses_is_told_apart() {
         for body in [json!({"error": error}), json!([{"error": error}])] {
             let server = Server::start(vec![Reply::new(status, &[JSON], &body.to_string())]).await;
             let provider = adapter("gemini", &server.url);
-            let wire = provider.wire_request(&request("hello")).expect("sound");
+            let wire = provider.encode_request(&request("hello")).expect("sound");
             let failed = complete(&*provider, &wire, context()).await.expect_err("refused");
             assert_eq!((failed.class, failed.provider_code.as_deref()), (class, Some(name)), "{body}");
             let fits =
@@ -301,12 +301,12 @@ async fn what_the_vendor_refuses_is_told_apart() {
 async fn a_model_name_that_would_lead_elsewhere_is_refused_and_nothing_is_sent() {
     let server = Server::start(vec![Reply::stream("")]).await;
     let provider = adapter("gemini", &server.url);
-    let wire = provider.wire_request(&request("hello")).expect("sound");
+    let wire = provider.encode_request(&request("hello")).expect("sound");
     for model in
         ["", "a/b", "models/", "models/a/b", "x?key=1", "x#y", "x%2f", "..", "models/..", "a:b", "ä", "a b"]
     {
         let named = Request { model: model.into(), ..request("hello") };
-        let refused = provider.wire_request(&named).expect_err(model);
+        let refused = provider.encode_request(&named).expect_err(model);
         assert_eq!((refused.class, refused.phase), (ErrorClass::BadRequest, Phase::BeforeSend), "{model}");
         let context = CallContext { model: model.into(), ..context() };
         let refused = complete(&*provider, &wire, context).await.expect_err(model);
@@ -384,7 +384,7 @@ async fn what_it_refuses_of_a_request_is_named_so_that_it_can_be_left_out() {
         let body = json!({"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": message}});
         let server = Server::start(vec![Reply::new(400, &[JSON], &body.to_string())]).await;
         let provider = adapter("gemini", &server.url);
-        let wire = provider.wire_request(&request("hello")).expect("sound");
+        let wire = provider.encode_request(&request("hello")).expect("sound");
         let failed = complete(&*provider, &wire, context()).await.expect_err("refused");
         assert_eq!((failed.class, failed.refused), (ErrorClass::BadRequest, Some(parameter)), "{message}");
     }

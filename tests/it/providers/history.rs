@@ -2,7 +2,8 @@
 
 use super::{request, tool};
 use attache::domain::ErrorClass;
-use attache::harness::providers::{Block, Message, ProviderState, Role, ToolArgs, ToolChoice, normalise};
+use attache::providers::contract::normalise;
+use attache::providers::{Block, Message, ProviderState, Role, ToolArgs, ToolChoice};
 use proptest::prelude::*;
 use serde_json::{Map, json};
 use std::collections::HashSet;

@@ -4,7 +4,7 @@ use super::server::{Reply, Server, Then};
 use super::{KEY, adapter, context, fixture, request};
 use attache::config::ProviderSettings;
 use attache::domain::ErrorClass;
-use attache::harness::providers::{
+use attache::providers::{
     CallContext, Event, Phase, Provider, ProviderError, Response, build, complete, key_variable,
 };
 use futures_util::StreamExt;
@@ -28,7 +28,7 @@ fn half(body: &str) -> &str {
 }
 
 async fn ask(provider: &dyn Provider, context: CallContext) -> Result<Response, ProviderError> {
-    let wire = provider.wire_request(&request("hello"))?;
+    let wire = provider.encode_request(&request("hello"))?;
     complete(provider, &wire, context).await
 }
 
@@ -67,7 +67,7 @@ async fn a_request_carries_its_key_in_one_header_and_nowhere_else() {
         assert_eq!(seen.header("anthropic-version"), version);
         assert_eq!(
             seen.body,
-            provider.wire_request(&request("hello")).expect("sound"),
+            provider.encode_request(&request("hello")).expect("sound"),
             "what was stored was sent"
         );
         assert_eq!((seen.head.matches(KEY).count(), seen.body.matches(KEY).count()), (1, 0));
@@ -160,7 +160,7 @@ async fn a_cancelled_or_dropped_call_closes_its_connection() {
         let half = half(&body);
         let server = Server::start(vec![Reply::chunked(half, Then::Hold).in_words_of(dialect)]).await;
         let provider = adapter(dialect, &server.url);
-        let wire = provider.wire_request(&request("hello")).expect("sound");
+        let wire = provider.encode_request(&request("hello")).expect("sound");
         let cancel = CancellationToken::new();
         let mut events = provider.stream(&wire, CallContext { cancel: cancel.clone(), ..context() });
         assert!(matches!(events.next().await, Some(Ok(Event::Started { .. }))));

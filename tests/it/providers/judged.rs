@@ -4,7 +4,7 @@ use super::history::any_history;
 use super::server::Seen;
 use super::strict::Check;
 use super::{KEY, adapter, fixture, request, strict_anthropic, strict_openai, tool};
-use attache::harness::providers::{Provider, Request, ToolChoice};
+use attache::providers::{Provider, Request, ToolChoice};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
@@ -48,7 +48,7 @@ fn seen(adapter: &str, body: String) -> Seen {
 fn sound(id: &str) -> Value {
     let text = std::fs::read_to_string(fixture("requests/history.json")).expect("it exists");
     let history: Request = serde_json::from_str(&text).expect("a request");
-    let wire = provider(id).wire_request(&history).expect("sound");
+    let wire = provider(id).encode_request(&history).expect("sound");
     serde_json::from_str(&wire).expect("JSON")
 }
 
@@ -66,7 +66,7 @@ proptest! {
         asked.tool_choice = if last_call { ToolChoice::None } else { ToolChoice::Auto };
         for (id, check) in JUDGED {
             // Nothing but blanks: there is nothing to send.
-            let Ok(wire) = provider(id).wire_request(&asked) else { continue };
+            let Ok(wire) = provider(id).encode_request(&asked) else { continue };
             let verdict = check(id)(&seen(id, wire.clone()));
             prop_assert!(verdict.is_ok(), "{id} refuses: {:?}\n{wire}", verdict.err().map(|refusal| refusal.why));
         }

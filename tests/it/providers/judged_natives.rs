@@ -4,7 +4,7 @@ use super::history::any_history;
 use super::server::Seen;
 use super::strict::Check;
 use super::{KEY, adapter, fixture, request, strict_gemini, strict_ollama, tool};
-use attache::harness::providers::{OutputSchema, Request, ToolChoice};
+use attache::providers::{OutputSchema, Request, ToolChoice};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn seen(id: &str, model: &str, body: String) -> Seen {
 }
 
 fn wire(id: &str, asked: &Request) -> Option<String> {
-    adapter(id, "http://127.0.0.1:9").wire_request(asked).ok()
+    adapter(id, "http://127.0.0.1:9").encode_request(asked).ok()
 }
 
 proptest! {

@@ -5,9 +5,9 @@ use super::server::{Reply, Server};
 use super::{KEY, adapter, context, fixture, request};
 use attache::config::{ProviderSettings, Think};
 use attache::domain::ErrorClass;
-use attache::harness::providers::decode::{Decoder, Framing};
-use attache::harness::providers::ollama_lines::LineDecoder;
-use attache::harness::providers::{
+use attache::providers::api::ollama_lines::LineDecoder;
+use attache::providers::transport::decode::{Decoder, Framing};
+use attache::providers::{
     Block, Health, Message, OutputSchema, Parameter, Phase, Provider, ProviderError, Request, Response, Role,
     Stop, Structured, TokenUsage, ToolChoice, build, complete,
 };
@@ -39,7 +39,7 @@ fn provider(settings: ProviderSettings) -> Box<dyn Provider> {
 }
 
 fn wire(settings: ProviderSettings, request: &Request) -> Value {
-    let wire = provider(settings).wire_request(request).expect("sound");
+    let wire = provider(settings).encode_request(request).expect("sound");
     serde_json::from_str(&wire).expect("JSON")
 }
 
@@ -63,7 +63,7 @@ fn the_memory_of_the_model_is_always_said() {
 fn a_question_that_does_not_fit_is_refused_before_it_is_sent() {
     let with = |tokens| provider(ProviderSettings { context_tokens: Some(tokens), ..Default::default() });
     let long = request(&"many words ".repeat(1000));
-    let refused = with(2048).wire_request(&long).expect_err("too long");
+    let refused = with(2048).encode_request(&long).expect_err("too long");
     assert_eq!((refused.class, refused.phase), (ErrorClass::ContextOverflow, Phase::BeforeSend));
     assert_eq!(refused.window_tokens, Some(2048));
     for part in ["1024 of answer", "2048", "`context_tokens`", "`ollama`", "`max_output_tokens`"] {
@@ -71,11 +71,11 @@ fn a_question_that_does_not_fit_is_refused_before_it_is_sent() {
     }
     let words: Vec<&str> = refused.message.split(' ').collect();
     let input: u32 = words[1].parse().expect("`about N tokens`");
-    assert!(with(input + 1023).wire_request(&long).is_err(), "one token is missing");
-    assert!(with(input + 1024).wire_request(&long).is_ok());
+    assert!(with(input + 1023).encode_request(&long).is_err(), "one token is missing");
+    assert!(with(input + 1024).encode_request(&long).is_ok());
     let other_script = request(&"語".repeat(3000));
-    assert!(with(4000).wire_request(&other_script).is_err(), "a token for each of them");
-    assert!(with(5000).wire_request(&other_script).is_ok());
+    assert!(with(4000).encode_request(&other_script).is_err(), "a token for each of them");
+    assert!(with(5000).encode_request(&other_script).is_ok());
 }
 
 #[test]
@@ -208,7 +208,7 @@ async fn an_answer_that_is_not_streamed_reads_the_same() {
     for body in [whole.to_string(), streamed] {
         let server = Server::start(vec![Reply::new(200, &[JSON], &body)]).await;
         let provider = adapter("ollama", &server.url);
-        let wire = provider.wire_request(&request("hello")).expect("sound");
+        let wire = provider.encode_request(&request("hello")).expect("sound");
         let response = complete(&*provider, &wire, context()).await.expect("it answers");
         assert_eq!((response.text().as_str(), response.stop), ("hi", Stop::EndTurn));
     }
@@ -239,7 +239,7 @@ async fn what_the_server_refuses_is_told_apart() {
         let body = json!({"error": message}).to_string();
         let server = Server::start(vec![Reply::new(status, &[JSON], &body)]).await;
         let provider = adapter("ollama", &server.url);
-        let wire = provider.wire_request(&request("hello")).expect("sound");
+        let wire = provider.encode_request(&request("hello")).expect("sound");
         let failed = complete(&*provider, &wire, context()).await.expect_err("refused");
         assert_eq!((failed.class, failed.refused), (class, refused), "{message}");
         let hint = failed.message.contains("`ollama pull model-x`");
@@ -270,7 +270,7 @@ async fn an_overflow_that_the_server_finds_says_the_size_of_the_memory() {
     let body = json!({"error": runner.to_string()}).to_string();
     let server = Server::start(vec![Reply::new(400, &[JSON], &body)]).await;
     let provider = adapter("ollama", &server.url);
-    let wire = provider.wire_request(&request("hello")).expect("sound");
+    let wire = provider.encode_request(&request("hello")).expect("sound");
     let failed = complete(&*provider, &wire, context()).await.expect_err("too long");
     assert_eq!((failed.class, failed.window_tokens), (ErrorClass::ContextOverflow, Some(8192)));
     assert_eq!(failed.provider_code.as_deref(), Some("exceed_context_size_error"));

@@ -7,9 +7,7 @@ use super::{KEY, context, fixture, request};
 use crate::app::{Workspace, note};
 use crate::corpora::corpus;
 use attache::config::ProviderSettings;
-use attache::harness::providers::{
-    Block, Provider, ProviderError, Response, Stop, ToolArgs, build, complete,
-};
+use attache::providers::{Block, Provider, ProviderError, Response, Stop, ToolArgs, build, complete};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -53,7 +51,7 @@ async fn ask(dialect: &str, recording: &Value) -> Result<Response, ProviderError
         ..ProviderSettings::default()
     };
     let provider: Box<dyn Provider> = build(dialect, &settings).expect("loopback is allowed");
-    let wire = provider.wire_request(&request("hello")).expect("sound");
+    let wire = provider.encode_request(&request("hello")).expect("sound");
     complete(&*provider, &wire, context()).await
 }
 
@@ -192,7 +190,7 @@ fn house(dialect: &str, url: &str) -> Workspace {
 }
 
 /// What must become of a letter that is answered so: the state of its run, and a class where it fails.
-fn fate(expected: &Value) -> (&'static [&'static str], Vec<String>) {
+fn outcome(expected: &Value) -> (&'static [&'static str], Vec<String>) {
     let has_text = expected["text"].as_str().is_some_and(|text| !text.trim().is_empty());
     let classes = |classes: &[&str]| classes.iter().map(|class| (*class).to_owned()).collect();
     match (expected.get("error"), expected["stop"].as_str()) {
@@ -223,7 +221,7 @@ async fn a_letter_that_is_answered_with_a_recording_ends_with_a_mail_or_with_a_c
             let calls = expected["calls"].as_array().is_some_and(|calls| !calls.is_empty());
             !calls && !explained.contains(&recording["id"].as_str().expect("an id"))
         };
-        let is_silent = |r: &Value| fate(&r["expected"]).1.contains(&"output_limit".to_owned());
+        let is_silent = |r: &Value| outcome(&r["expected"]).1.contains(&"output_limit".to_owned());
         // Every answer that used up its length, and a sample of the others.
         let chosen = recordings.iter().filter(ends).enumerate().filter(|(at, r)| at % 9 == 0 || is_silent(r));
         for (_, recording) in chosen {
@@ -233,7 +231,7 @@ async fn a_letter_that_is_answered_with_a_recording_ends_with_a_mail_or_with_a_c
             let run = app.run_of(&note("q@guest.example", "", "When is breakfast?")).await;
             app.drain().await;
             let (state, stop, class) = app.outcome(&run).await;
-            let (states, classes) = fate(expected);
+            let (states, classes) = outcome(expected);
             let is_class = match &class {
                 Some(class) => classes.is_empty() && state != "succeeded" || classes.contains(class),
                 None => state == "succeeded",
@@ -248,11 +246,11 @@ async fn a_letter_that_is_answered_with_a_recording_ends_with_a_mail_or_with_a_c
                 _ => mails.is_empty(),
             };
             let facts = app.row("SELECT CAST(count(*) AS TEXT) FROM notices WHERE $1 = $1", "").await;
-            let is_told = state != "failed" || facts[0].as_deref() == Some("1");
-            if !(states.contains(&state.as_str()) && is_class && is_mailed && is_told) {
+            let is_listed = state != "failed" || facts[0].as_deref() == Some("1");
+            if !(states.contains(&state.as_str()) && is_class && is_mailed && is_listed) {
                 let id = &recording["id"];
                 wrong.push(format!(
-                    "{id}: {state} {stop:?} {class:?}, {} mails, told: {is_told}",
+                    "{id}: {state} {stop:?} {class:?}, {} mails, told: {is_listed}",
                     mails.len()
                 ));
             }

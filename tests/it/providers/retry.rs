@@ -3,9 +3,9 @@
 
 use RetryDecision::{Downgrade, Fail, Fallback, Lengthen, Reschedule, RetryNow, TrimAndRetry};
 use attache::domain::ErrorClass;
-use attache::harness::providers::retry::longer_output_tokens;
-use attache::harness::providers::{
-    Parameter, Patience, Phase, ProviderError, RetryDecision, Size, Tried, retry_decision,
+use attache::providers::contract::retry::longer_output_tokens;
+use attache::providers::{
+    Parameter, Phase, ProviderError, RetryDecision, RetryPolicy, Size, Tried, retry_decision,
 };
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-fn patience() -> Patience {
-    Patience {
+fn patience() -> RetryPolicy {
+    RetryPolicy {
         attempts_max: TRIES_MAX,
         inline_wait_max: secs(45),
         left: secs(600),
@@ -94,7 +94,7 @@ fn every_class_in_every_phase_has_its_decision() {
 fn waits_double_up_to_the_cap_with_full_jitter() {
     for (calls, expected) in [(1, 1), (2, 2), (3, 4), (5, 16), (6, 30), (40, 30), (90, 30)] {
         let at = |jitter_seed| {
-            let patience = Patience { attempts_max: 99, jitter_seed, ..patience() };
+            let patience = RetryPolicy { attempts_max: 99, jitter_seed, ..patience() };
             retry_decision(&failed(ErrorClass::Transient), tried(calls, false), patience, size())
         };
         assert_eq!(at(HIGHEST), RetryNow(secs(expected)), "try {calls}");
@@ -105,7 +105,7 @@ fn waits_double_up_to_the_cap_with_full_jitter() {
 #[test]
 fn the_providers_own_wait_decides_between_now_elsewhere_and_later() {
     let limited = |asked| ProviderError { retry_after: Some(asked), ..failed(ErrorClass::RateLimited) };
-    let calm = Patience { jitter_seed: 0, ..patience() };
+    let calm = RetryPolicy { jitter_seed: 0, ..patience() };
     let at = |asked, has_fallback| retry_decision(&limited(asked), tried(1, has_fallback), calm, size());
     assert_eq!(at(secs(10), false), RetryNow(secs(10)));
     assert_eq!(at(secs(10), true), RetryNow(secs(10)), "a short wait is cheaper than another model");
@@ -120,7 +120,7 @@ fn the_providers_own_wait_decides_between_now_elsewhere_and_later() {
 fn no_wait_within_a_run_passes_the_end_of_its_time() {
     let error = failed(ErrorClass::Overloaded);
     let at = |left, has_fallback| {
-        let patience = Patience { left, ..patience() };
+        let patience = RetryPolicy { left, ..patience() };
         retry_decision(&error, tried(2, has_fallback), patience, size())
     };
     assert_eq!(at(secs(3), false), RetryNow(secs(2)));
@@ -201,7 +201,7 @@ fn an_answer_that_came_to_no_word_is_given_more_room_while_there_is_some() {
 fn a_refusal_goes_elsewhere_only_where_somebody_asked_for_it() {
     let error = failed(ErrorClass::ContentFilter);
     for (asked, expected) in [(true, Fallback), (false, Fail)] {
-        let patience = Patience { fallback_on_refusal: asked, ..patience() };
+        let patience = RetryPolicy { fallback_on_refusal: asked, ..patience() };
         assert_eq!(retry_decision(&error, tried(1, true), patience, size()), expected);
     }
 }

@@ -3,8 +3,8 @@
 use super::{context, fixture, request};
 use attache::config::ProviderSettings;
 use attache::domain::ErrorClass;
-use attache::harness::providers::scripted::Scripted;
-use attache::harness::providers::{
+use attache::providers::scripted::Scripted;
+use attache::providers::{
     Block, CallContext, Message, Phase, Provider, ProviderError, Request, Response, Role, Stop, ToolArgs,
     ToolChoice, build, complete,
 };
@@ -24,7 +24,7 @@ async fn ask(
     request: &Request,
     context: CallContext,
 ) -> Result<Response, ProviderError> {
-    let wire = provider.wire_request(request)?;
+    let wire = provider.encode_request(request)?;
     complete(provider, &wire, context).await
 }
 

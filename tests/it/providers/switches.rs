@@ -2,7 +2,7 @@
 
 use super::{KEY, fixture, request, tool};
 use attache::config::{ChatSwitches, DataCollection, Effort, ProviderSettings, StructuredOutput};
-use attache::harness::providers::{
+use attache::providers::{
     Block, Message, OutputSchema, Parameter, Request, Role, Structured, ToolArgs, build,
 };
 use secrecy::SecretString;
@@ -38,7 +38,7 @@ fn conversation() -> Request {
 fn body_of(id: &str, chat: ChatSwitches, request: &Request) -> Value {
     let (base_url, api_key) = (Some("http://127.0.0.1:9".to_owned()), Some(SecretString::from(KEY)));
     let settings = ProviderSettings { base_url, api_key, chat, ..Default::default() };
-    let wire = build(id, &settings).expect("sound").wire_request(request).expect("sound");
+    let wire = build(id, &settings).expect("sound").encode_request(request).expect("sound");
     serde_json::from_str(&wire).expect("JSON")
 }
 

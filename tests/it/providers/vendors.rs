@@ -5,14 +5,14 @@ use super::server::{Reply, Server};
 use super::{KEY, adapter, context, request};
 use attache::config::{ChatSwitches, ProviderSettings};
 use attache::domain::ErrorClass;
-use attache::harness::providers::{
+use attache::providers::{
     Block, Message, Phase, Provider, ProviderError, Response, Role, Stop, build, complete,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
 async fn ask(provider: &dyn Provider) -> Result<Response, ProviderError> {
-    let wire = provider.wire_request(&request("hello"))?;
+    let wire = provider.encode_request(&request("hello"))?;
     complete(provider, &wire, context()).await
 }
 
@@ -98,7 +98,7 @@ async fn openrouters_reasoning_goes_back_as_it_came_and_to_nobody_else() {
     let mut again = request("hi");
     again.messages.push(Message { role: Role::Assistant, blocks: response.blocks });
     let body = |id: &str| -> Value {
-        let wire = adapter(id, "http://127.0.0.1:9").wire_request(&again).expect("sound");
+        let wire = adapter(id, "http://127.0.0.1:9").encode_request(&again).expect("sound");
         serde_json::from_str(&wire).expect("JSON")
     };
     assert_eq!(body("openrouter")["messages"][2]["reasoning_details"], details);

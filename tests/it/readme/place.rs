@@ -6,12 +6,11 @@
 
 use super::page::{Piece, shows};
 use crate::outbound::server::{Script, Server};
+use crate::providers::server::{Reply, Server as Model};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
-use wiremock::matchers::{method, path};
-use wiremock::{Mock, MockServer, ResponseTemplate};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_attache");
 /// Looks at work that must end; each look starts a process, which is pace enough.
@@ -22,7 +21,7 @@ pub struct Place {
     _scratch: TempDir,
     /// Where the shell stands.
     pub folder: PathBuf,
-    pub model: MockServer,
+    pub model: Model,
     pub smarthost: Server,
     engine: Option<Child>,
     /// The engine's, once it serves.
@@ -41,13 +40,11 @@ impl Drop for Place {
 
 impl Place {
     pub async fn new() -> Self {
-        let model = MockServer::start().await;
-        let answer = include_str!("../../fixtures/providers/anthropic/text.sse");
-        Mock::given(method("POST"))
-            .and(path("/v1/messages"))
-            .respond_with(ResponseTemplate::new(200).set_body_raw(answer, "text/event-stream"))
-            .mount(&model)
-            .await;
+        let model = Model::answering(|request, _| match request.head.starts_with("POST /v1/messages ") {
+            true => Reply::stream(include_str!("../../fixtures/providers/anthropic/text.sse")),
+            false => Reply::new(404, &[], ""),
+        })
+        .await;
         let offers = vec!["8BITMIME", "AUTH PLAIN LOGIN"];
         let smarthost = Server::start(Script { offers, ..Script::default() }).await;
         let scratch = TempDir::new().expect("a temporary folder");
@@ -67,7 +64,7 @@ impl Place {
 
     /// Writes a file of the page, with the stand-ins in it.
     pub fn write(&self, path: &str, text: &str) {
-        let model = self.model.uri();
+        let model = &self.model.url;
         let smarthost = self.smarthost.address.port();
         let stand_ins = [
             ("127.0.0.1:2525", "127.0.0.1:0".to_owned()),

@@ -26,7 +26,7 @@ async fn against(other: &Value) -> Comparison {
 fn first(comparison: &Comparison) -> (String, String) {
     let first = comparison.first.clone().expect("a difference");
     assert!(!comparison.same);
-    (first.stage, first.place)
+    (first.pair, first.place)
 }
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn two_runs_of_the_same_thing_are_the_same_but_for_ids_and_times() {
     let (_b, mut b) = play(&case("At seven.", ".")).await;
     let comparison = compare(&a, &b, false);
     assert!(comparison.same, "{:#?}", comparison.first);
-    let names: Vec<&str> = comparison.stages.iter().map(|stage| stage.name.as_str()).collect();
+    let names: Vec<&str> = comparison.pairs.iter().map(|pair| pair.name.as_str()).collect();
     let expected = [
         "letter",
         "context",
@@ -61,24 +61,20 @@ async fn two_runs_of_the_same_thing_are_the_same_but_for_ids_and_times() {
     let body = b.turns[1].request["messages"][0]["blocks"][0]["text"].as_str().map(str::to_owned);
     let text = body.unwrap_or_else(|| panic!("{:#}", b.turns[1].request));
     b.turns[1].request["messages"][0]["blocks"][0]["text"] = json!(format!("{text}."));
-    let (stage, place) = first(&compare(&a, &b, false));
-    assert_eq!(stage, "turn 1 request");
+    let (pair, place) = first(&compare(&a, &b, false));
+    assert_eq!(pair, "turn 1 request");
     assert!(place.ends_with("messages[0].blocks[0].text"), "{place}");
 }
 
 #[tokio::test]
 async fn the_first_cause_is_named_before_what_follows_from_it() {
     let of_reply = against(&case("At eight.", ".")).await;
-    let (stage, place) = first(&of_reply);
-    assert_eq!((stage.as_str(), place.as_str()), ("turn 1 answer", "blocks[0].text"));
+    let (pair, place) = first(&of_reply);
+    assert_eq!((pair.as_str(), place.as_str()), ("turn 1 answer", "blocks[0].text"));
     let found = of_reply.first.clone().expect("a difference");
     assert_eq!((found.a.as_deref(), found.b.as_deref()), (Some("At seven."), Some("At eight.")));
-    let differing: Vec<&str> = of_reply
-        .stages
-        .iter()
-        .filter(|stage| !stage.differences.is_empty())
-        .map(|s| s.name.as_str())
-        .collect();
+    let differing: Vec<&str> =
+        of_reply.pairs.iter().filter(|pair| !pair.differences.is_empty()).map(|s| s.name.as_str()).collect();
     assert_eq!(differing, ["turn 1 answer", "mail 1"]);
 
     assert_eq!(first(&against(&case("At seven.", "knowledge")).await).0, "turn 0 answer");
@@ -86,7 +82,7 @@ async fn the_first_cause_is_named_before_what_follows_from_it() {
     let shorter = json!({ "letter": "When is breakfast?", "script": { "turns": [{ "say": "At seven." }] } });
     let comparison = against(&shorter).await;
     assert_eq!(first(&comparison).0, "turn 0 answer");
-    let gone = comparison.stages.iter().find(|stage| stage.name == "turn 1 request").expect("a stage");
+    let gone = comparison.pairs.iter().find(|pair| pair.name == "turn 1 request").expect("a stage");
     assert!(gone.differences[0].a.is_some() && gone.differences[0].b.is_none());
 
     let other_letter = json!({ "letter": "When is dinner?", "script": case("At seven.", ".")["script"] });
@@ -104,8 +100,8 @@ async fn a_resolver_that_gave_something_else_is_named() {
     app.drain().await;
     let a = load_run(&app.engine.store, &RunId::new(&one)).await.expect("a run");
     let b = load_run(&app.engine.store, &RunId::new(&two)).await.expect("a run");
-    let (stage, place) = first(&compare(&a, &b, false));
-    assert_eq!((stage.as_str(), place.as_str()), ("context", "active-memory"));
+    let (pair, place) = first(&compare(&a, &b, false));
+    assert_eq!((pair.as_str(), place.as_str()), ("context", "active-memory"));
 
     let said = attache(app.workspace.path(), &["replay", "diff", &one, &two]);
     assert_eq!(said.0, 1, "{said:?}");
@@ -209,12 +205,12 @@ async fn a_mail_that_both_have_is_no_difference_because_one_has_another_before_i
     b.mails.insert(0, more);
     let comparison = compare(&a, &b, false);
     let of_mails: Vec<usize> = comparison
-        .stages
+        .pairs
         .iter()
-        .filter(|stage| stage.name.starts_with("mail"))
-        .map(|stage| stage.differences.len())
+        .filter(|pair| pair.name.starts_with("mail"))
+        .map(|pair| pair.differences.len())
         .collect();
     assert_eq!(of_mails, [1, 0]);
-    let (stage, place) = first(&comparison);
-    assert_eq!((stage.as_str(), place.as_str()), ("mail 1", ""));
+    let (pair, place) = first(&comparison);
+    assert_eq!((pair.as_str(), place.as_str()), ("mail 1", ""));
 }

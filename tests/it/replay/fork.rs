@@ -1,4 +1,4 @@
-//! `replay fork`: a run goes on otherwise from one of its turns, and nobody but the purse notices.
+//! `replay fork`: a run goes on otherwise from one of its turns, and nobody but the budget account notices.
 
 use super::{attache, play};
 use crate::app::{TestApp, proven_note as note};
@@ -42,7 +42,7 @@ async fn road(app: &TestApp) -> Vec<i64> {
            (SELECT count(*) FROM run_turns), (SELECT count(*) FROM thread_tool_events),
            (SELECT count(*) FROM notices), (SELECT sum(length(request_json)) FROM run_turns),
            (SELECT sum(input_tokens) FROM runs), (SELECT count(*) FROM knowledge_files),
-           (SELECT count(*) FROM correspondence), (SELECT count(*) FROM purse_reservations)",
+           (SELECT count(*) FROM correspondence), (SELECT count(*) FROM budget_reservations)",
     );
     let row = row.fetch_one(&mut rows).await.expect("a row");
     (0..row.len()).map(|column| row.get::<Option<i64>, _>(column).unwrap_or(0)).collect()
@@ -99,7 +99,7 @@ async fn another_script_gives_another_reply_and_nobody_notices() {
     assert_eq!(app.sent().len(), 1, "nothing more was mailed");
     let comparison = compare(&record, &fork, false);
     let first = comparison.first.expect("a difference");
-    assert_eq!(first.stage, "turn 1 answer");
+    assert_eq!(first.pair, "turn 1 answer");
 
     app.workspace.write_json("configs/script.json", &script("At seven."));
     let answer = app.sent().remove(0).message_id.expect("an id");
@@ -130,7 +130,7 @@ async fn an_edited_result_and_another_persona_text_reach_the_model() {
     assert_eq!(fork.calls[0].result, Some(json!({ "ok": true, "result": { "files": ["a-pirate-map.md"] } })));
     assert!(fork.mails[0].message.text.contains("a-pirate-map.md"), "{}", fork.mails[0].message.text);
     let first = compare(&record, &fork, false).first.expect("a difference");
-    assert_eq!(first.stage, "turn 0 result c0_0");
+    assert_eq!(first.pair, "turn 0 result c0_0");
 
     app.workspace.write("grumpy.md", "Ada is grumpy today.\n");
     let file = app.workspace.path().join("grumpy.md");
@@ -148,7 +148,7 @@ async fn an_edited_result_and_another_persona_text_reach_the_model() {
     assert_eq!(entry_now.sha256, Some(attache::domain::sha256_hex(&[b"Ada is grumpy today."])));
     assert_eq!(now.used_tokens + entry_then.tokens, then.used_tokens + entry_now.tokens);
     let first = compare(&record, &fork, false).first.expect("a difference");
-    assert_eq!((first.stage.as_str(), first.place.as_str()), ("context", "persona"));
+    assert_eq!((first.pair.as_str(), first.place.as_str()), ("context", "persona"));
     let named = attache(app.workspace.path(), &["replay", "forks"]);
     assert!(named.1.contains("another persona text") && !named.1.contains("persona_text"), "{}", named.1);
 }
@@ -160,7 +160,7 @@ async fn a_fork_costs_what_it_asks_and_stops_at_an_empty_purse() {
     let spent = || async {
         let row = app
             .row(
-                "SELECT CAST(spent_micros AS TEXT), CAST(reserved_micros AS TEXT) FROM purses
+                "SELECT CAST(spent_micros AS TEXT), CAST(reserved_micros AS TEXT) FROM budget_accounts
              WHERE scope = 'persona' AND owner = $1 AND length(period) = 10 ORDER BY period DESC",
                 "ada",
             )
@@ -273,9 +273,9 @@ async fn of_a_run_that_was_thrown_away_everything_says_so() {
     ] {
         let said = attache(app.workspace.path(), &[&["replay"], args].concat());
         assert!(said.0 == 66 && said.1.is_empty(), "{args:?}: {said:?}");
-        assert!(said.2.contains("thrown away on") && said.2.contains("hint:"), "{args:?}: {}", said.2);
+        assert!(said.2.contains("pruned on") && said.2.contains("hint:"), "{args:?}: {}", said.2);
     }
     let change = ["replay", "sweep", "--since", "30d", "--change", "personas/ada/PERSONA.md"];
     let swept = attache(app.workspace.path(), &change);
-    assert!(swept.1.contains("was thrown away on"), "{swept:?}");
+    assert!(swept.1.contains("was pruned on"), "{swept:?}");
 }

@@ -30,13 +30,13 @@ fn entries(days: &Value, name: &str) -> Vec<(String, u64)> {
 #[test]
 fn the_calendar_has_every_day_and_folds_what_comes_often() {
     let folder = workspace();
-    let duty = |name: &str, more: &str| format!("---\nname: {name}\ntimezone: UTC\n{more}\n---\nLook.\n");
+    let schedule = |name: &str, more: &str| format!("---\nname: {name}\ntimezone: UTC\n{more}\n---\nLook.\n");
     // The file that cannot be used has no zone, and no say.
     let days = json(folder.path(), &["schedule", "calendar"]);
     assert_eq!((days.as_array().map(Vec::len), &days[0]["timezone"]), (Some(7), &"Europe/Berlin".into()));
-    write(folder.path(), "digest.md", &duty("Poll", "schedule: \"* * * * *\""));
-    write(folder.path(), "noon.md", &duty("Noon", "schedule: 0 12 * * *"));
-    write(folder.path(), "resting.md", &duty("Resting", "schedule: 0 12 * * *\nenabled: false"));
+    write(folder.path(), "digest.md", &schedule("Poll", "schedule: \"* * * * *\""));
+    write(folder.path(), "noon.md", &schedule("Noon", "schedule: 0 12 * * *"));
+    write(folder.path(), "resting.md", &schedule("Resting", "schedule: 0 12 * * *\nenabled: false"));
     let days = json(folder.path(), &["schedule", "calendar", "--days", "3"]);
     assert_eq!(days.as_array().map(Vec::len), Some(3), "{days}");
     assert!(days.as_array().expect("days").iter().all(|day| day["timezone"] == "UTC"), "{days}");

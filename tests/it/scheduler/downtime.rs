@@ -1,9 +1,9 @@
 //! What becomes of slots that came due while nobody looked: the table of downtimes, windows, order, and jumps of the clock.
 
 use super::world::{World, at};
-use attache::domain::{CatchUp, PausedBy, ResponsibilityId, SlotTerms};
-use attache::scheduler::duty::timing::Timing;
-use attache::scheduler::slots::Dues;
+use attache::domain::{CatchUp, PausedBy, ResponsibilityId, SlotOptions};
+use attache::scheduler::schedule_file::timing::Timing;
+use attache::scheduler::slots::ScheduleInForce;
 use attache::store::{CATCHING_UP_MAX, NextSlot, PowerCut};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,9 +12,9 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-async fn every(schedule: &str, terms: &str, now: &str) -> World {
+async fn every(schedule: &str, options: &str, now: &str) -> World {
     let world = World::at(now).await;
-    world.write("r.md", &format!("---\nname: R\nschedule: '{schedule}'\ntimezone: UTC\n{terms}\n---\nGo."));
+    world.write("r.md", &format!("---\nname: R\nschedule: '{schedule}'\ntimezone: UTC\n{options}\n---\nGo."));
     world.sync().await;
     world
 }
@@ -130,8 +130,8 @@ async fn a_late_run_that_is_parked_gives_its_place_away() {
 
 #[tokio::test]
 async fn a_slot_that_waits_for_longer_than_the_window_is_missed_and_told() {
-    let terms = "catch_up: all\ncatch_up_window: 3h";
-    let world = every("0 * * * *", terms, "2026-06-01T06:30:00Z").await;
+    let options = "catch_up: all\ncatch_up_window: 3h";
+    let world = every("0 * * * *", options, "2026-06-01T06:30:00Z").await;
     assert_eq!(world.tick_at("2026-06-01T08:30:00Z").await.fired.len(), 1);
     // Its run takes days, with an engine that is not there.
     world.clock.set(at("2026-06-03T08:30:00Z"));
@@ -341,13 +341,13 @@ async fn an_edit_ends_what_waits() {
 #[tokio::test]
 async fn jitter_is_stable_bounded_and_spread_and_leaves_the_slot_what_it_is() {
     let timing = Timing::parse("0 9 * * *", chrono_tz::UTC).expect("a schedule");
-    let terms = SlotTerms { jitter: HOUR, catch_up: CatchUp::Latest, ..SlotTerms::default() };
+    let options = SlotOptions { jitter: HOUR, catch_up: CatchUp::Latest, ..SlotOptions::default() };
     let slot = at("2026-06-01T09:00:00Z");
     let delay = |name: String| {
         let id = ResponsibilityId::new(name);
-        let dues = Dues { id: &id, timing: &timing, terms: &terms };
-        assert_eq!(dues.fire_at(slot), dues.fire_at(slot));
-        dues.fire_at(slot).since(slot)
+        let schedule = ScheduleInForce { id: &id, timing: &timing, options: &options };
+        assert_eq!(schedule.fire_at(slot), schedule.fire_at(slot));
+        schedule.fire_at(slot).since(slot)
     };
     let delays: Vec<Duration> = (0..1000).map(|n| delay(format!("r{n}"))).collect();
     assert!(delays.iter().all(|delay| *delay < HOUR));

@@ -1,9 +1,9 @@
 //! Files on disk become rows; a bad one stops only itself.
 
-use super::world::{World, at, offer};
+use super::world::{World, at, names};
 use attache::config::{Persona, Personas};
 use attache::domain::{CatchUp, DeliverTo};
-use attache::scheduler::duty::prompt::{Facts, check, render};
+use attache::scheduler::schedule_file::prompt::{PromptVariables, check, render};
 use attache::scheduler::{Scheduler, SyncReport};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -71,7 +71,7 @@ async fn a_persona_that_moved_has_its_files_read_again() {
     world.sync().await;
     let moved = world.personas.iter().cloned().map(|old| Persona { timezone: chrono_tz::Asia::Tokyo, ..old });
     let moved = Arc::new(Personas::new(moved.collect()).expect("one persona"));
-    let later = Scheduler::new(world.store.clone(), moved, offer(), world.clock.clone());
+    let later = Scheduler::new(world.store.clone(), moved, names(), world.clock.clone());
     assert_eq!(later.sync().await.expect("a synchronisation").changed, 1);
     assert_eq!(world.row("noon.md").await.timezone, "Asia/Tokyo");
 }
@@ -149,7 +149,7 @@ async fn responsibilities_of_a_persona_that_left_the_configuration_stop() {
     world.install("digest.md");
     world.sync().await;
     let nobody = Arc::new(Personas::default());
-    let later = Scheduler::new(world.store.clone(), nobody, offer(), world.clock.clone());
+    let later = Scheduler::new(world.store.clone(), nobody, names(), world.clock.clone());
     assert_eq!(later.sync().await.expect("a synchronisation").removed, 1);
     assert_eq!(world.tick_at("2026-06-01T07:00:00Z").await.fired, []);
 }
@@ -203,7 +203,7 @@ async fn a_thread_that_is_not_the_persona_s_makes_a_file_unusable() {
         "{error}"
     );
     let own = world.row("own.md").await;
-    assert_eq!((own.error, own.run_terms.deliver_to), (None, DeliverTo::Thread(thread)));
+    assert_eq!((own.error, own.run_options.deliver_to), (None, DeliverTo::Thread(thread)));
 }
 
 #[tokio::test]
@@ -239,7 +239,7 @@ fn written(world: &World, name: &str, text: &str, when: &str) {
 async fn fires_again(world: &World, zone: chrono_tz::Tz) -> usize {
     let owner = world.personas.iter().next().expect("a persona").clone();
     let personas = Personas::new(vec![Persona { timezone: zone, ..owner }]).expect("one persona");
-    let scheduler = Scheduler::new(world.store.clone(), Arc::new(personas), offer(), world.clock.clone());
+    let scheduler = Scheduler::new(world.store.clone(), Arc::new(personas), names(), world.clock.clone());
     scheduler.sync().await.expect("a synchronisation");
     let mut fired = 0;
     for _ in 0..4 {
@@ -283,14 +283,14 @@ async fn a_one_shot_that_fired_does_not_fire_again_when_its_file_moves_is_copied
                 _ => std::fs::rename(from, to).map(|()| BERLIN),
             };
             let again = fires_again(&world, zone.expect("a file that moves")).await;
-            let owed = match case {
+            let due = match case {
                 "copy" => 2,    // both files say so
                 "restore" => 0, // accounted for when it was removed
                 _ => 1,
             };
             assert_eq!(
                 again,
-                if fires { 0 } else { owed },
+                if fires { 0 } else { due },
                 "{case}, fired {fires}: {:?}",
                 world.history().await
             );
@@ -318,9 +318,9 @@ async fn terms_stand_in_the_row_and_a_change_of_them_is_an_edit() {
     world.write("a.md", text);
     world.sync().await;
     let row = world.row("a.md").await;
-    assert_eq!(row.slot_terms.catch_up, CatchUp::All);
+    assert_eq!(row.slot_options.catch_up, CatchUp::All);
     assert_eq!(
-        (row.run_terms.tools.clone(), row.run_terms.retries),
+        (row.run_options.tools.clone(), row.run_options.retries),
         (Some(vec!["read_file".into()]), Some(1))
     );
     world.write("a.md", &text.replace("retries: 1", "retries: 12"));
@@ -332,7 +332,7 @@ async fn terms_stand_in_the_row_and_a_change_of_them_is_an_edit() {
 async fn a_prompt_knows_the_time_the_slot_the_last_run_and_the_persona() {
     let world = World::at("2026-06-01T00:00:00Z").await;
     let persona = world.personas.iter().next().expect("a persona");
-    let facts = Facts {
+    let facts = PromptVariables {
         now: at("2026-03-29T07:00:01Z"),
         slot: at("2026-03-29T07:00:00Z"),
         last_run: Some(at("2026-03-28T08:00:00Z")),
@@ -344,7 +344,7 @@ async fn a_prompt_knows_the_time_the_slot_the_last_run_and_the_persona() {
     let rendered = render(body, &facts);
     let expected = "2026-03-29T09:00:01+02:00 2026-03-29 2026-03-28T09:00:00+01:00 ada ADA ada@engine.test";
     assert_eq!(rendered, Ok(expected.to_owned()));
-    let first = Facts { last_run: None, ..facts };
+    let first = PromptVariables { last_run: None, ..facts };
     let body = "{% if last_run %}again{% else %}first{% endif %}";
     assert_eq!(render(body, &first), Ok("first".to_owned()));
 }
@@ -373,7 +373,7 @@ async fn a_prompt_cannot_grow_without_bound() {
     let world = World::at("2026-06-01T00:00:00Z").await;
     let persona = world.personas.iter().next().expect("a persona");
     let (now, zone) = (world.now(), chrono_tz::UTC);
-    let facts = Facts { now, slot: now, last_run: None, zone, persona, letters: &[] };
+    let facts = PromptVariables { now, slot: now, last_run: None, zone, persona, letters: &[] };
     for body in ["{{ 'x' * 2000000000 }}", "{{ 'x' * 1000000 }}", "{{ 'a' | replace('a', 'aaaa') }}"] {
         assert!(render(body, &facts).is_err(), "{body} was rendered");
     }

@@ -1,15 +1,15 @@
 //! Front matter: what YAML may say, what every key wants, and which line an error names.
 
 use super::oracle::Dice;
-use super::world::{at, offer};
-use attache::domain::{CatchUp, DeliverTo, Overlap, RunTerms, SlotTerms};
-use attache::scheduler::duty::timing::Timing;
-use attache::scheduler::duty::{Bounds, FileError, Responsibility, file};
+use super::world::{at, names};
+use attache::domain::{CatchUp, DeliverTo, Overlap, RunOptions, SlotOptions};
+use attache::scheduler::schedule_file::timing::Timing;
+use attache::scheduler::schedule_file::{Bounds, FileError, Responsibility, file};
 use chrono_tz::{America::New_York, Europe::Berlin};
 use std::time::Duration;
 
 fn read(bytes: &[u8]) -> Result<Responsibility, FileError> {
-    file::parse(bytes, &Bounds { zone: New_York, tools: None, offer: &offer(), mails_answers: true })
+    file::parse(bytes, &Bounds { zone: New_York, tools: None, names: &names(), mails_answers: true })
 }
 
 fn front(front: &str) -> Result<Responsibility, FileError> {
@@ -61,26 +61,29 @@ fn a_byte_order_mark_and_crlf_change_nothing() {
 
 #[test]
 fn everything_that_a_file_may_say_is_understood() {
-    let duty = good(
+    let schedule = good(
         "name: Digest\nevery: 6h\ntimezone: Europe/Berlin\nenabled: false\ncatch_up: all\ncatch_up_window: 2d\n\
          overlap: buffer_one\njitter: 36m\ngrace: 10m\nbudget: 0.25\nprovider: anthropic\nmodel: large-1\n\
          tools: [send_email, read_file]\nprofile: thread\ndeliver_to:\n  mail:\n    - ann@example.test\n    - bo@friends.test\n\
          output_schema: schemas/report.json\nretries: 2\nproposed_by: r1",
     );
-    assert_eq!((duty.name.as_str(), duty.enabled, duty.budget_micros), ("Digest", false, Some(250_000)));
-    assert_eq!((&duty.timing, duty.timezone), (&Timing::every("6h").expect("an interval"), Berlin));
+    assert_eq!(
+        (schedule.name.as_str(), schedule.enabled, schedule.budget_micros),
+        ("Digest", false, Some(250_000))
+    );
+    assert_eq!((&schedule.timing, schedule.timezone), (&Timing::every("6h").expect("an interval"), Berlin));
     let span = |seconds| Duration::from_secs(seconds);
-    let expected = SlotTerms {
+    let expected = SlotOptions {
         catch_up: CatchUp::All,
         catch_up_window: span(2 * 86_400),
         overlap: Overlap::BufferOne,
         jitter: span(36 * 60),
         grace: span(600),
-        proposed_by: duty.slot_terms.proposed_by.clone(),
+        proposed_by: schedule.slot_options.proposed_by.clone(),
     };
-    assert_eq!(duty.slot_terms, expected);
-    assert_eq!(duty.slot_terms.proposed_by.as_ref().map(ToString::to_string).as_deref(), Some("r1"));
-    let RunTerms { profile, provider, model, tools, deliver_to, retries } = duty.run_terms;
+    assert_eq!(schedule.slot_options, expected);
+    assert_eq!(schedule.slot_options.proposed_by.as_ref().map(ToString::to_string).as_deref(), Some("r1"));
+    let RunOptions { profile, provider, model, tools, deliver_to, retries } = schedule.run_options;
     assert_eq!(
         (profile.as_str(), provider.as_deref(), model.as_deref()),
         ("thread", Some("anthropic"), Some("large-1"))
@@ -93,9 +96,9 @@ fn everything_that_a_file_may_say_is_understood() {
     );
 
     let bare = good("name: A\nschedule: 0 9 * * *");
-    assert_eq!((bare.slot_terms, bare.run_terms), (SlotTerms::default(), RunTerms::default()));
+    assert_eq!((bare.slot_options, bare.run_options), (SlotOptions::default(), RunOptions::default()));
     assert_eq!((bare.timezone, bare.enabled, bare.budget_micros), (New_York, true, None));
-    let to = |line: &str| good(&format!("name: A\nschedule: 0 9 * * *\n{line}")).run_terms;
+    let to = |line: &str| good(&format!("name: A\nschedule: 0 9 * * *\n{line}")).run_options;
     assert_eq!(to("deliver_to: mail").deliver_to, DeliverTo::Owners);
     assert_eq!(to("deliver_to: store").deliver_to, DeliverTo::Store);
     assert!(
@@ -109,8 +112,8 @@ fn everything_that_a_file_may_say_is_understood() {
 
 #[test]
 fn the_next_slots_of_a_file_are_shown_with_their_offset() {
-    let duty = good("name: A\nschedule: 30 2 * * *\ntimezone: Europe/Berlin\nenabled: false");
-    let next = duty.upcoming(at("2026-03-28T00:00:00Z"), 5);
+    let schedule = good("name: A\nschedule: 30 2 * * *\ntimezone: Europe/Berlin\nenabled: false");
+    let next = schedule.upcoming(at("2026-03-28T00:00:00Z"), 5);
     let expected = [
         "2026-03-28T02:30:00+01:00",
         "2026-03-29T03:00:00+02:00",
@@ -208,8 +211,8 @@ fn a_file_that_does_not_say_who_or_when_names_the_line_too() {
 #[test]
 fn a_persona_s_files_name_only_tools_that_it_may_use() {
     let own = ["read_file".to_owned()];
-    let offer = offer();
-    let bounds = Bounds { zone: Berlin, tools: Some(&own), offer: &offer, mails_answers: true };
+    let names = names();
+    let bounds = Bounds { zone: Berlin, tools: Some(&own), names: &names, mails_answers: true };
     let text = |tool: &str| format!("---\nname: A\nevery: 1h\ntools:\n- read_file\n- {tool}\n---\nGo.");
     let error = file::parse(text("send_email").as_bytes(), &bounds).expect_err("not its tool");
     assert_eq!(

@@ -2,7 +2,9 @@
 
 use super::world::{World, at};
 use attache::domain::ThreadId;
-use attache::scheduler::duty::prompt::{Facts, LETTERS_MAX, Letter, Window, check, letters_wanted, render};
+use attache::scheduler::schedule_file::prompt::{
+    LETTERS_MAX, Letter, PromptVariables, Window, check, letters_wanted, render,
+};
 
 fn letter(received_at: &str, subject: &str) -> Letter {
     Letter {
@@ -18,7 +20,7 @@ fn letter(received_at: &str, subject: &str) -> Letter {
 async fn rendered(body: &str, letters: &[Letter], last_run: Option<&str>) -> Result<String, String> {
     check(body).map_err(|error| error.to_string())?;
     let world = World::at("2026-06-01T00:00:00Z").await;
-    let facts = Facts {
+    let facts = PromptVariables {
         now: at("2026-06-10T09:00:05Z"),
         slot: at("2026-06-10T09:00:00Z"),
         last_run: last_run.map(at),
@@ -34,7 +36,7 @@ async fn letters_since_the_last_run_are_a_block_that_is_marked_as_data() {
     let letters = [
         letter("2026-06-10T08:00:00Z", "Lunch"),
         letter("2026-06-09T09:00:01Z", "Invoice"),
-        letter("2026-06-09T09:00:00Z", "Told the last time"),
+        letter("2026-06-09T09:00:00Z", "Notified the last time"),
         letter("2026-06-10T09:00:01Z", "After the slot: the next run's"),
     ];
     let block = rendered("{{ inbox(since=last_run) }}", &letters, Some("2026-06-09T09:00:00Z")).await;

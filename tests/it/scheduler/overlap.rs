@@ -3,15 +3,15 @@
 use super::world::{World, at};
 use attache::domain::ThreadId;
 
-async fn hourly(name: &str, terms: &str) -> World {
+async fn hourly(name: &str, options: &str) -> World {
     let world = World::at("2026-06-01T06:30:00Z").await;
-    add(&world, name, terms);
+    add(&world, name, options);
     world.sync().await;
     world
 }
 
-fn add(world: &World, name: &str, terms: &str) {
-    let head = format!("name: {name}\nschedule: 0 * * * *\ntimezone: UTC\n{terms}");
+fn add(world: &World, name: &str, options: &str) {
+    let head = format!("name: {name}\nschedule: 0 * * * *\ntimezone: UTC\n{options}");
     world.write(&format!("{name}.md"), &format!("---\n{head}\n---\nGo."));
 }
 
@@ -114,17 +114,17 @@ async fn whoever_is_written_to_anew_gets_a_thread_without_what_others_were_told(
     let world = hourly("r", "deliver_to: store").await;
     let mut threads = Vec::new();
     // The owner may read what was stored; Ann may not, nor may Ben what Ann was told, nor Ann what the owner was.
-    let terms = [
+    let options = [
         "deliver_to: mail",
         "deliver_to:\n  mail: [ann@example.test]",
         "deliver_to:\n  mail: [ben@friends.test]",
         "deliver_to: store",
     ];
-    for (hour, terms) in (7..).zip([None].into_iter().chain(terms.map(Some))) {
-        if let Some(terms) = terms {
-            add(&world, "r", terms);
+    for (hour, options) in (7..).zip([None].into_iter().chain(options.map(Some))) {
+        if let Some(options) = options {
+            add(&world, "r", options);
             world.sync().await;
-            assert_eq!(world.row("r.md").await.error, None, "{terms}");
+            assert_eq!(world.row("r.md").await.error, None, "{options}");
         }
         assert_eq!(world.tick_at(&format!("2026-06-01T{hour:02}:00:00Z")).await.fired.len(), 1);
         world.answer_runs().await;
@@ -139,9 +139,9 @@ async fn whoever_is_written_to_anew_gets_a_thread_without_what_others_were_told(
 #[tokio::test]
 async fn a_slot_whose_thread_is_gone_is_missed_and_told() {
     let world = hourly("r", "catch_up: latest").await;
-    let sql = "UPDATE responsibilities SET run_terms_json = $1";
-    let terms = "{\"deliver_to\":{\"thread\":\"nowhere\"}}";
-    sqlx::query(sql).bind(terms).execute(&mut world.rows().await).await.expect("terms");
+    let sql = "UPDATE responsibilities SET run_options_json = $1";
+    let options = "{\"deliver_to\":{\"thread\":\"nowhere\"}}";
+    sqlx::query(sql).bind(options).execute(&mut world.rows().await).await.expect("terms");
     let report = world.tick_at("2026-06-01T07:00:00Z").await;
     assert_eq!(report.fired, []);
     let slot = &world.slots().await[0];

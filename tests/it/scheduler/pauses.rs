@@ -3,9 +3,9 @@
 use super::world::{World, at};
 use attache::store::FAILURES_MAX;
 
-async fn hourly(terms: &str) -> World {
+async fn hourly(options: &str) -> World {
     let world = World::at("2026-06-01T00:30:00Z").await;
-    world.write("r.md", &format!("---\nname: R\nschedule: 0 * * * *\ntimezone: UTC\n{terms}\n---\nGo."));
+    world.write("r.md", &format!("---\nname: R\nschedule: 0 * * * *\ntimezone: UTC\n{options}\n---\nGo."));
     world.sync().await;
     world
 }
@@ -192,7 +192,7 @@ async fn a_search_that_finds_no_slot_is_told_once_and_made_again_every_hour() {
     let sql = "UPDATE responsibilities SET schedule = '0 0 30 2 *', next_slot_at = NULL, fire_at = NULL";
     sqlx::query(sql).execute(&mut world.rows().await).await.expect("a change");
     let row = world.row("r.md").await;
-    if attache::scheduler::duty::timing::Timing::parse(&row.schedule, chrono_tz::UTC).is_err() {
+    if attache::scheduler::schedule_file::timing::Timing::parse(&row.schedule, chrono_tz::UTC).is_err() {
         // Then the row is spoilt and told, which is as loud.
         world.scheduler.tick().await.expect("a tick");
         assert_eq!(world.notices().await[0].0, "responsibility_broken");

@@ -1,6 +1,6 @@
 //! Processes that race for the same slots, and processes that die at each commit of firing: this program, started again.
 
-use super::world::{World, at, offer};
+use super::world::{World, at, names};
 use attache::clock::{Clock, ManualClock, SystemClock};
 use attache::domain::Timestamp;
 use attache::scheduler::Scheduler;
@@ -37,8 +37,8 @@ impl Clock for Still {
 async fn as_another(now: &str) {
     let folder = std::env::current_dir().expect("a folder");
     let clock = Arc::new(Still(ManualClock::at(at(now)), SystemClock::new()));
-    let store = Store::open_beside(&folder, clock.clone()).await.expect("the database");
-    let scheduler = Scheduler::new(store, World::personas_of(&folder), offer(), clock);
+    let store = Store::open_shared(&folder, clock.clone()).await.expect("the database");
+    let scheduler = Scheduler::new(store, World::personas_of(&folder), names(), clock);
     say("ready");
     std::io::stdin().read_line(&mut String::new()).expect("a word");
     let (mut fired, mut stale) = (0, 0);

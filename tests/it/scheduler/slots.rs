@@ -2,10 +2,10 @@
 
 use super::world::{World, at};
 use attache::domain::{
-    ConversationId, MessageId, ResponsibilityId, RunId, RunTerms, SlotTerms, ThreadId, Trigger,
+    ConversationId, MessageId, ResponsibilityId, RunId, RunOptions, SlotOptions, ThreadId, Trigger,
 };
-use attache::scheduler::duty::timing::Timing;
-use attache::scheduler::slots::Dues;
+use attache::scheduler::schedule_file::timing::Timing;
+use attache::scheduler::slots::ScheduleInForce;
 use attache::store::{
     Content, DueSlot, Fired, Firing, NewRun, NewSynthetic, NextSlot, Place, ScheduledPrompt, SlotWork,
     StoredResponsibility,
@@ -104,12 +104,12 @@ async fn a_slot_older_than_the_window_does_not_fire_and_is_accounted_for() {
 #[test]
 fn two_years_of_missed_minutes_cost_a_bounded_count() {
     let timing = Timing::parse("* * * * *", chrono_tz::UTC).expect("a schedule");
-    let (id, terms) = (ResponsibilityId::new("r"), SlotTerms::default());
-    let dues = Dues { id: &id, timing: &timing, terms: &terms };
-    let owed = dues.owed(at("2024-06-01T00:00:00Z"), at("2026-06-01T00:00:30Z"));
-    assert_eq!((owed.on_time, owed.late.len()), (Some(at("2026-06-01T00:00:00Z")), 0));
-    assert_eq!(owed.next.at, Some(at("2026-06-01T00:01:00Z")));
-    let missed = owed.missed.expect("missed slots");
+    let (id, options) = (ResponsibilityId::new("r"), SlotOptions::default());
+    let schedule = ScheduleInForce { id: &id, timing: &timing, options: &options };
+    let due = schedule.due(at("2024-06-01T00:00:00Z"), at("2026-06-01T00:00:30Z"));
+    assert_eq!((due.on_time, due.late.len()), (Some(at("2026-06-01T00:00:00Z")), 0));
+    assert_eq!(due.next.at, Some(at("2026-06-01T00:01:00Z")));
+    let missed = due.missed.expect("missed slots");
     assert_eq!((missed.first, missed.last), (at("2024-06-01T00:01:00Z"), at("2026-05-31T23:59:00Z")));
     assert!(missed.count > 50_000, "{}", missed.count);
 }
@@ -192,7 +192,7 @@ pub fn firing(row: &StoredResponsibility, message: &str, run: &str) -> Firing {
             mentioned: Vec::new(),
             joins_as: None,
             joins_only: None,
-            vouched: true,
+            authenticated: true,
             replaces: None,
             participants: Vec::new(),
             new_conversation: ConversationId::new(id("conversation")),
@@ -218,12 +218,12 @@ pub fn firing(row: &StoredResponsibility, message: &str, run: &str) -> Firing {
         message,
         prompt_sha256: String::new(),
         output_schema: None,
-        run_terms: RunTerms::default(),
+        run_options: RunOptions::default(),
     };
     Firing {
         responsibility: row.id.clone(),
         seen: row.version,
-        terms: row.slot_terms.clone(),
+        slot_options: row.slot_options.clone(),
         slot: Some(DueSlot { at: slot, fire_at: slot, to: SlotWork::Run(Box::new(prompt)) }),
         late: Vec::new(),
         missed: None,

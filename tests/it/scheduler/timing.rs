@@ -1,7 +1,7 @@
 //! One-shots and intervals: what is read, what is refused, and which slots follow.
 
 use super::world::at;
-use attache::scheduler::duty::timing::{Timing, local_text};
+use attache::scheduler::schedule_file::timing::{Timing, local_text};
 use chrono_tz::{Australia::Lord_Howe, Europe::Berlin, Pacific::Apia, Tz, UTC};
 use std::time::Duration;
 
@@ -68,10 +68,10 @@ fn a_timing_reads_back_as_it_was_spelled() {
         ("every 120m", "every 2h"),
         ("every 60s", "every 1m"),
     ];
-    for (text, spelled) in rows {
+    for (text, formatted) in rows {
         let timing = Timing::parse(text, Berlin).unwrap_or_else(|error| panic!("{text}: {error}"));
-        assert_eq!(timing.spelled(), spelled);
-        assert_eq!(Timing::parse(spelled, Berlin).as_ref(), Ok(&timing), "{text}");
+        assert_eq!(timing.formatted(), formatted);
+        assert_eq!(Timing::parse(formatted, Berlin).as_ref(), Ok(&timing), "{text}");
     }
     for text in ["at", "every", "at ", "every ", "sometimes 5m"] {
         assert!(Timing::parse(text, Berlin).is_err(), "{text}");

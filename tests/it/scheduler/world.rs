@@ -4,7 +4,7 @@ use crate::recording_door::persona;
 use attache::clock::{Clock, ManualClock};
 use attache::config::{Persona, Personas};
 use attache::domain::{Address, ErrorClass, Timestamp};
-use attache::scheduler::duty::Offer;
+use attache::scheduler::schedule_file::WorkspaceNames;
 use attache::scheduler::{Scheduler, SyncReport, TickReport};
 use attache::store::audit::{Wanted, examine};
 use attache::store::{ClaimedRun, RunFailure, Store, StoredResponsibility, StoredSlot};
@@ -26,9 +26,9 @@ pub fn at(text: &str) -> Timestamp {
 }
 
 /// What the world's responsibilities may name.
-pub fn offer() -> Offer {
+pub fn names() -> WorkspaceNames {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    Offer {
+    WorkspaceNames {
         tools: names(&["send_email", "read_file"]),
         profiles: names(&["thread", "responsibility"]),
         providers: names(&["scripted", "anthropic"]),
@@ -46,7 +46,7 @@ impl World {
         std::fs::create_dir_all(duties).expect("the persona's folder");
         let personas = Self::personas_of(folder.path());
         let store = Store::open(folder.path(), clock.clone()).await.expect("a new database");
-        let scheduler = Scheduler::new(store.clone(), personas.clone(), offer(), clock.clone());
+        let scheduler = Scheduler::new(store.clone(), personas.clone(), names(), clock.clone());
         Self { clock, store, scheduler, personas, folder }
     }
 
@@ -63,8 +63,8 @@ impl World {
     /// A scheduler of another process: its own connections to the same database.
     pub async fn second_scheduler(&self) -> Scheduler {
         let store =
-            Store::open_beside(self.folder.path(), self.clock.clone()).await.expect("a second opening");
-        Scheduler::new(store, self.personas.clone(), offer(), self.clock.clone())
+            Store::open_shared(self.folder.path(), self.clock.clone()).await.expect("a second opening");
+        Scheduler::new(store, self.personas.clone(), names(), self.clock.clone())
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -4,7 +4,9 @@ use crate::recording_door::RecordingDoor;
 use attache::clock::{Clock, ManualClock};
 use attache::config::{Limits, ListenAddress};
 use attache::domain::{Address, Letter, Timestamp};
-use attache::gateway::ingress::smtp::{Bound, House, Lobby, MemoryShares, SmtpSettings, converse, serve};
+use attache::gateway::ingress::smtp::{
+    Bound, ConnectionLimiter, MemoryShares, ServerContext, SmtpSettings, serve, serve_session,
+};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,8 +23,8 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 
 pub fn settings(limits: Limits) -> SmtpSettings {
     let shares = MemoryShares::for_letters(limits.letter_bytes_max, Vec::new());
-    let lobby = Lobby::new(&limits, shares, clock());
-    SmtpSettings::plain("mx.engine.test", "engine.test", limits, lobby)
+    let connection_limiter = ConnectionLimiter::new(&limits, shares, clock());
+    SmtpSettings::plain("mx.engine.test", "engine.test", limits, connection_limiter)
 }
 
 pub fn clock() -> Arc<dyn Clock> {
@@ -37,8 +39,8 @@ pub async fn bind(settings: SmtpSettings) -> (Bound, SocketAddr) {
     (bound, address)
 }
 
-pub fn house(door: &Arc<RecordingDoor>, limits: Limits) -> House {
-    House::new(door.clone(), settings(limits), CancellationToken::new())
+pub fn house(intake: &Arc<RecordingDoor>, limits: Limits) -> ServerContext {
+    ServerContext::new(intake.clone(), settings(limits), CancellationToken::new())
 }
 
 pub fn glob(pattern: &str, text: &str) -> bool {
@@ -61,17 +63,17 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// A server and a client's end of a connection to it.
-pub async fn connect(way: Way, house: House) -> (Box<dyn Stream>, JoinHandle<()>) {
+pub async fn connect(way: Way, house: ServerContext) -> (Box<dyn Stream>, JoinHandle<()>) {
     match way {
         Way::Segments | Way::ByteAtATime => {
             let buffer = if way == Way::Segments { 64 * 1024 } else { 1 };
             let (client, server) = duplex(buffer);
-            let server = tokio::spawn(async move { converse(server, None, &house).await });
+            let server = tokio::spawn(async move { serve_session(server, None, &house).await });
             (Box::new(client), server)
         }
         Way::Socket => {
             let (bound, address) = bind((*house.settings).clone()).await;
-            let server = tokio::spawn(serve(bound, house.door.clone(), house.stop.clone()));
+            let server = tokio::spawn(serve(bound, house.intake.clone(), house.stop.clone()));
             (Box::new(TcpStream::connect(address).await.unwrap()), server)
         }
     }
@@ -143,7 +145,7 @@ impl Client {
 }
 
 /// Sends everything, closes, returns all that the server said.
-pub async fn speak(house: &House, input: &[u8], piece: usize) -> String {
+pub async fn speak(house: &ServerContext, input: &[u8], piece: usize) -> String {
     let (client, server) = duplex(64 * 1024);
     let (mut reader, mut writer) = tokio::io::split(client);
     let talk = async {
@@ -157,14 +159,15 @@ pub async fn speak(house: &House, input: &[u8], piece: usize) -> String {
         let _closed = writer.shutdown().await;
     };
     let mut output = String::new();
-    let all = async { tokio::join!(talk, converse(server, None, house), reader.read_to_string(&mut output)) };
+    let all =
+        async { tokio::join!(talk, serve_session(server, None, house), reader.read_to_string(&mut output)) };
     timeout(PATIENCE, all).await.expect("the session ends").2.unwrap();
     output
 }
 
 pub struct Server {
     pub address: SocketAddr,
-    pub door: Arc<RecordingDoor>,
+    pub intake: Arc<RecordingDoor>,
     pub stop: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -175,11 +178,11 @@ impl Server {
     }
 
     pub async fn with(settings: SmtpSettings) -> Self {
-        let door = Arc::new(RecordingDoor::new());
+        let intake = Arc::new(RecordingDoor::new());
         let stop = CancellationToken::new();
         let (bound, address) = bind(settings).await;
-        let task = tokio::spawn(serve(bound, door.clone(), stop.clone()));
-        Self { address, door, stop, task }
+        let task = tokio::spawn(serve(bound, intake.clone(), stop.clone()));
+        Self { address, intake, stop, task }
     }
 
     pub async fn connect(&self) -> Client {

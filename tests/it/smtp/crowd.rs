@@ -5,8 +5,8 @@ use crate::recording_door::RecordingDoor;
 use attache::clock::ManualClock;
 use attache::config::{Limits, ListenerKind};
 use attache::domain::{Network, Timestamp};
-use attache::gateway::door::Shortage;
-use attache::gateway::ingress::smtp::{House, Lobby, MemoryShares, converse};
+use attache::gateway::ingress::smtp::{ConnectionLimiter, MemoryShares, ServerContext, serve_session};
+use attache::gateway::intake_contract::Shortage;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +21,8 @@ const LETTER_BYTES_MAX: usize = 2 * MIB;
 const LARGE_BYTES: usize = 3 * MIB / 2;
 
 struct Crowd {
-    door: Arc<RecordingDoor>,
-    house: House,
+    intake: Arc<RecordingDoor>,
+    house: ServerContext,
     clock: Arc<ManualClock>,
 }
 
@@ -34,11 +34,11 @@ impl Crowd {
             greeting_delay: Duration::ZERO,
             ..Limits::default()
         };
-        let (door, clock) =
+        let (intake, clock) =
             (Arc::new(RecordingDoor::new()), Arc::new(ManualClock::at(Timestamp::from_millis(0))));
         let mut settings = settings(limits);
-        settings.lobby = Lobby::new(&settings.limits, shares, clock.clone());
-        Self { house: House::new(door.clone(), settings, CancellationToken::new()), door, clock }
+        settings.connection_limiter = ConnectionLimiter::new(&settings.limits, shares, clock.clone());
+        Self { house: ServerContext::new(intake.clone(), settings, CancellationToken::new()), intake, clock }
     }
 
     fn guarded() -> Self {
@@ -48,7 +48,7 @@ impl Crowd {
     async fn visit(&self, peer: [u8; 4]) -> Client {
         let (client, server) = duplex(64 * 1024);
         let house = self.house.clone();
-        tokio::spawn(async move { converse(server, Some(Ipv4Addr::from(peer).into()), &house).await });
+        tokio::spawn(async move { serve_session(server, Some(Ipv4Addr::from(peer).into()), &house).await });
         let mut client = Client::new(Box::new(client));
         if self.house.settings.kind == ListenerKind::Smtp {
             client.greet().await;
@@ -115,7 +115,7 @@ async fn the_control_without_shares_the_same_five_letters_refuse_everybodys() {
         MemoryShares { bytes, network_bytes_max: bytes, kept_for_small_bytes: 0, relays: Vec::new() };
     let crowd = Crowd::sharing(shares);
     assert_eq!(beside_five_unfinished_letters(&crowd).await[1], NO_ROOM);
-    assert!(crowd.door.shortages.lock().unwrap().contains(&Shortage::LetterMemory));
+    assert!(crowd.intake.shortages.lock().unwrap().contains(&Shortage::LetterMemory));
 }
 
 /// Letters of four networks that hold all but what is kept for small ones.
@@ -169,7 +169,7 @@ async fn letters_of_a_relay_and_by_lmtp_share_all_the_memory() {
     let mut lmtp = Crowd::guarded();
     let mut settings = (*lmtp.house.settings).clone();
     settings.kind = ListenerKind::Lmtp;
-    lmtp.house = House::new(lmtp.door.clone(), settings, CancellationToken::new());
+    lmtp.house = ServerContext::new(lmtp.intake.clone(), settings, CancellationToken::new());
     assert_eq!(a_fourth_letter(&lmtp).await, STORED);
 }
 
@@ -208,7 +208,7 @@ async fn the_last_places_are_kept_for_who_has_brought_letters_before() {
     let (server, _silent) = crowded(Duration::from_secs(300)).await;
     connect(&server, 8).await.expect("421 4.7.0 *").await;
     connect(&server, 9).await.expect("220 *").await;
-    assert!(server.door.shortages.lock().unwrap().contains(&Shortage::Connections));
+    assert!(server.intake.shortages.lock().unwrap().contains(&Shortage::Connections));
     server.stop().await;
 }
 
@@ -233,9 +233,9 @@ async fn who_talks_and_brings_no_letter_has_to_leave_a_crowd_and_may_stay_otherw
         let mut settings = (*crowd.house.settings).clone();
         let limits = Limits { connections_max, ..settings.limits.clone() };
         let shares = MemoryShares::for_letters(LETTER_BYTES_MAX, Vec::new());
-        settings.lobby = Lobby::new(&limits, shares, crowd.clock.clone());
-        crowd.house = House::new(crowd.door.clone(), settings, CancellationToken::new());
-        let _place = crowd.house.settings.lobby.visitors.enter().ok();
+        settings.connection_limiter = ConnectionLimiter::new(&limits, shares, crowd.clock.clone());
+        crowd.house = ServerContext::new(crowd.intake.clone(), settings, CancellationToken::new());
+        let _place = crowd.house.settings.connection_limiter.open_connections.enter().ok();
         let mut client = crowd.visit(OTHER).await;
         client.say("NOOP", "250 *").await;
         crowd.clock.advance(Duration::from_secs(61));
@@ -249,7 +249,7 @@ async fn what_came_fast_at_first_does_not_pay_for_a_drip_afterwards() {
     let mut crowd = Crowd::guarded();
     let mut settings = (*crowd.house.settings).clone();
     settings.limits.session_idle_max = idle;
-    crowd.house = House::new(crowd.door.clone(), settings, CancellationToken::new());
+    crowd.house = ServerContext::new(crowd.intake.clone(), settings, CancellationToken::new());
     let mut client = crowd.hold(ATTACKER, MIB).await;
     let dripping = async {
         loop {

@@ -119,10 +119,10 @@ fn push(out: &mut Vec<u8>, byte: u8) -> usize {
 }
 
 async fn run(dialog: &Dialog, way: Way) {
-    let door = Arc::new(RecordingDoor::new());
-    door.room.store(!dialog.full, SeqCst);
-    dialog.refuses.clone_into(&mut door.refuses.lock().unwrap());
-    let mut house = house(&door, dialog.limits.clone());
+    let intake = Arc::new(RecordingDoor::new());
+    intake.room.store(!dialog.full, SeqCst);
+    dialog.refuses.clone_into(&mut intake.refuses.lock().unwrap());
+    let mut house = house(&intake, dialog.limits.clone());
     house.settings = Arc::new(SmtpSettings { kind: dialog.kind, ..(*house.settings).clone() });
     let stop = house.stop.clone();
     let (stream, server) = connect(way, house).await;
@@ -153,11 +153,11 @@ async fn run(dialog: &Dialog, way: Way) {
         stop.cancel();
     }
     timeout(PATIENCE, server).await.expect("the session ends").unwrap();
-    check(dialog, &door, way);
+    check(dialog, &intake, way);
 }
 
-fn check(dialog: &Dialog, door: &RecordingDoor, way: Way) {
-    let letters = door.letters.lock().unwrap();
+fn check(dialog: &Dialog, intake: &RecordingDoor, way: Way) {
+    let letters = intake.letters.lock().unwrap();
     let name = format!("{} ({way:?})", dialog.name);
     assert_eq!(Some(letters.len()), dialog.stored, "{name}: letters stored");
     for (letter, bytes) in letters.iter().zip(&dialog.letters) {
@@ -169,7 +169,7 @@ fn check(dialog: &Dialog, door: &RecordingDoor, way: Way) {
         assert_eq!(letter.envelope.via.as_str(), dialog.kind.as_str(), "{name}");
     }
     if let Some(confirmed) = dialog.confirmed {
-        assert_eq!(door.confirmed.load(SeqCst), confirmed, "{name}: letters confirmed");
+        assert_eq!(intake.confirmed.load(SeqCst), confirmed, "{name}: letters confirmed");
     }
 }
 

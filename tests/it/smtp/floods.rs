@@ -29,7 +29,7 @@ async fn a_flood_of_commands_is_answered_or_cut_and_others_bring_their_letters_m
     {
         let mut flood = server.connect().await;
         flood.expect("220 *").await;
-        let stored = server.door.stored();
+        let stored = server.intake.stored();
         let sent = async {
             flood.send(format!("{line}\r\n").repeat(LINES).as_bytes()).await;
             flood.hang_up().await;
@@ -41,7 +41,7 @@ async fn a_flood_of_commands_is_answered_or_cut_and_others_bring_their_letters_m
         };
         let mut other = server.connect().await;
         let (replies, ()) = tokio::join!(sent, bring_a_letter(&mut other));
-        assert_eq!(server.door.stored(), stored + 1, "{line}: the other's letter, and nothing else");
+        assert_eq!(server.intake.stored(), stored + 1, "{line}: the other's letter, and nothing else");
         match is_error {
             true => {
                 assert!(replies.len() < 100, "{line}: {} errors are answered", replies.len());
@@ -103,6 +103,6 @@ async fn letters_that_break_off_anywhere_are_not_stored_and_keep_no_place() {
             _full => {}
         }
     }
-    assert_eq!(server.door.stored(), 0);
+    assert_eq!(server.intake.stored(), 0);
     server.stop().await;
 }

@@ -3,7 +3,7 @@
 use super::client::{Client, Server, Way, clock, connect, house, settings, speak};
 use crate::recording_door::RecordingDoor;
 use attache::config::Limits;
-use attache::gateway::ingress::smtp::{House, Lobby, MemoryShares, converse};
+use attache::gateway::ingress::smtp::{ConnectionLimiter, MemoryShares, ServerContext, serve_session};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt, duplex};
@@ -26,7 +26,7 @@ async fn a_silent_peer_is_told_and_cut_among_commands_and_inside_a_letter() {
         unfinished.expect(reply).await;
     }
     assert_eq!(unfinished.line().await, None);
-    assert_eq!(server.door.stored(), 0);
+    assert_eq!(server.intake.stored(), 0);
     server.stop().await;
 }
 
@@ -90,17 +90,17 @@ async fn two_hundred_idle_peers_do_not_keep_a_new_one_waiting() {
     client.say("RCPT TO:<ada@engine.test>", "250 2.1.5 *").await;
     client.say("DATA", "354 *").await;
     client.say("Subject: served\r\n\r\n.", "250 2.0.0 stored").await;
-    assert_eq!(server.door.stored(), 1);
+    assert_eq!(server.intake.stored(), 1);
     drop(idle);
     server.stop().await;
 }
 
 #[tokio::test]
 async fn an_idle_session_is_small() {
-    let door = Arc::new(RecordingDoor::new());
-    let house = house(&door, Limits::default());
+    let intake = Arc::new(RecordingDoor::new());
+    let house = house(&intake, Limits::default());
     let (_client, server) = duplex(1);
-    let session = converse(server, None, &house);
+    let session = serve_session(server, None, &house);
     let bytes = std::mem::size_of_val(&session);
     assert!(bytes <= 4096, "{bytes} bytes of state, and 8 kB of input buffer besides");
 }
@@ -120,11 +120,11 @@ async fn stopping_says_421_to_idle_peers_and_lets_a_letter_in_flight_finish() {
     busy.say("Subject: last\r\n\r\n.", "250 2.0.0 stored").await;
     busy.expect("421 4.3.2 *").await;
     assert_eq!(busy.line().await, None);
-    let (address, door) = (server.address, server.door.clone());
+    let (address, intake) = (server.address, server.intake.clone());
     idle.hang_up().await;
     busy.hang_up().await;
     server.stop().await;
-    assert_eq!(door.stored(), 1);
+    assert_eq!(intake.stored(), 1);
     assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
 }
 
@@ -140,20 +140,20 @@ async fn a_letter_that_does_not_end_cannot_hold_up_the_stop() {
     }
     server.stop.cancel();
     endless.expect("421 4.3.2 *").await;
-    let door = server.door.clone();
+    let intake = server.intake.clone();
     server.stop().await;
-    assert_eq!(door.stored(), 0);
+    assert_eq!(intake.stored(), 0);
 }
 
 #[tokio::test]
 async fn all_connections_together_hold_a_bounded_number_of_letter_bytes() {
-    let door = Arc::new(RecordingDoor::new());
+    let intake = Arc::new(RecordingDoor::new());
     let mut settings = settings(Limits::default());
     let step = 64 * 1024;
     let shares =
         MemoryShares { bytes: step, network_bytes_max: step, kept_for_small_bytes: 0, relays: Vec::new() };
-    settings.lobby = Lobby::new(&settings.limits, shares, clock());
-    let house = House::new(door.clone(), settings, CancellationToken::new());
+    settings.connection_limiter = ConnectionLimiter::new(&settings.limits, shares, clock());
+    let house = ServerContext::new(intake.clone(), settings, CancellationToken::new());
     let (stream, _session) = connect(Way::Segments, house.clone()).await;
     let mut holder = Client::new(stream);
     holder.greet().await;
@@ -166,10 +166,10 @@ async fn all_connections_together_hold_a_bounded_number_of_letter_bytes() {
     let letter = b"EHLO c\r\nMAIL FROM:<a@b.test>\r\nRCPT TO:<ada@engine.test>\r\nDATA\r\nx\r\n.\r\nQUIT\r\n";
     // The holder's bytes may not be read yet; they are soon, and from then on there is no room.
     while !speak(&house, letter, usize::MAX).await.contains("\r\n452 4.3.1 ") {}
-    let before = door.stored();
+    let before = intake.stored();
     holder.say(".", "250 2.0.0 stored").await;
     holder.say("QUIT", "221 *").await;
-    assert_eq!(door.stored(), before + 1);
+    assert_eq!(intake.stored(), before + 1);
     assert!(speak(&house, letter, usize::MAX).await.contains("\r\n250 2.0.0 stored\r\n"));
 }
 
@@ -198,6 +198,6 @@ async fn fifty_clients_at_once_store_every_letter() {
     for task in tasks {
         task.await.unwrap();
     }
-    assert_eq!(server.door.stored(), 500);
+    assert_eq!(server.intake.stored(), 500);
     server.stop().await;
 }

@@ -28,8 +28,8 @@ async fn a_letter_comes_through_a_socket_file_that_is_there_as_long_as_its_liste
     let bound = open(&path).await.unwrap();
     assert_eq!(bound.address(), format!("unix:{}", path.display()));
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
-    let (door, stop) = (Arc::new(RecordingDoor::new()), CancellationToken::new());
-    let serving = tokio::spawn(serve(bound, door.clone(), stop.clone()));
+    let (intake, stop) = (Arc::new(RecordingDoor::new()), CancellationToken::new());
+    let serving = tokio::spawn(serve(bound, intake.clone(), stop.clone()));
     let mut client = Client::new(Box::new(UnixStream::connect(&path).await.unwrap()));
     client.expect("220 mx.engine.test LMTP").await;
     client.send(b"LHLO front.example\r\n").await;
@@ -40,7 +40,7 @@ async fn a_letter_comes_through_a_socket_file_that_is_there_as_long_as_its_liste
     client.say("DATA", "354 *").await;
     client.say("hi\r\n.", "250 2.0.0 stored").await;
     client.expect("250 2.0.0 stored").await;
-    assert_eq!(door.letters.lock().unwrap()[0].envelope.peer, None);
+    assert_eq!(intake.letters.lock().unwrap()[0].envelope.peer, None);
     client.say("QUIT", "221 *").await;
     client.hang_up().await;
     stop.cancel();
@@ -70,11 +70,11 @@ async fn no_letter_is_smuggled_by_lmtp() {
         let attempt = smuggling_attempt(b"", &sequence);
         let attempt = [b"LHLO", &attempt[4..]].concat();
         for piece in [attempt.len(), 1] {
-            let door = Arc::new(RecordingDoor::new());
-            let mut house = house(&door, Limits::default());
+            let intake = Arc::new(RecordingDoor::new());
+            let mut house = house(&intake, Limits::default());
             house.settings = Arc::new(lmtp(Limits::default()));
             let said = speak(&house, &attempt, piece).await;
-            assert_eq!(door.stored(), 0, "{sequence:?}: {said}");
+            assert_eq!(intake.stored(), 0, "{sequence:?}: {said}");
             assert_eq!(said.matches("\r\n354 ").count(), 1, "{sequence:?}: {said}");
             assert!(said.lines().last().unwrap().starts_with("554 5."), "{sequence:?}: {said}");
         }

@@ -18,8 +18,8 @@ fn plain(user: &str, password: &str) -> String {
     STANDARD.encode(format!("\0{user}\0{password}"))
 }
 
-async fn greeted(authority: &Authority, door: &Arc<RecordingDoor>, limits: Limits) -> Client {
-    let mut client = authority.visit(authority.house(door, limits, true)).await;
+async fn greeted(authority: &Authority, intake: &Arc<RecordingDoor>, limits: Limits) -> Client {
+    let mut client = authority.visit(authority.house(intake, limits, true)).await;
     client.greet().await;
     client
 }
@@ -36,8 +36,8 @@ async fn an_owner_logs_in_each_way_and_their_letter_says_so() {
         &[(&format!("AUTH LOGIN {user}"), "334 UGFzc3dvcmQ6"), (&password, "235 2.7.0 *")],
     ];
     for way in ways {
-        let door = Arc::new(RecordingDoor::new());
-        let mut client = greeted(&authority, &door, Limits::default()).await;
+        let intake = Arc::new(RecordingDoor::new());
+        let mut client = greeted(&authority, &intake, Limits::default()).await;
         for (line, reply) in way {
             client.say(line, reply).await;
         }
@@ -52,7 +52,7 @@ async fn an_owner_logs_in_each_way_and_their_letter_says_so() {
         client.say("DATA", "354 *").await;
         client.say("hi\r\n.", "250 2.0.0 stored").await;
         client.say("QUIT", "221 *").await;
-        let letters = door.letters.lock().unwrap();
+        let letters = intake.letters.lock().unwrap();
         let by = letters[0].envelope.arrival.submitted_by.as_ref().map(ToString::to_string);
         assert_eq!((letters.len(), by.as_deref()), (1, Some("olga@home.test")));
     }
@@ -60,7 +60,7 @@ async fn an_owner_logs_in_each_way_and_their_letter_says_so() {
 
 #[tokio::test]
 async fn whatever_is_not_a_login_gives_nothing() {
-    let (authority, door) = (Authority::new(), Arc::new(RecordingDoor::new()));
+    let (authority, intake) = (Authority::new(), Arc::new(RecordingDoor::new()));
     let limits =
         Limits { session_errors_max: 100, login_failures_max: 100, login_delay: SHORT, ..Limits::default() };
     let good = plain("olga", "secret");
@@ -86,7 +86,7 @@ async fn whatever_is_not_a_login_gives_nothing() {
         &[(&format!("AUTH PLAIN {}", plain("olga", "Secret")), "535 5.7.8 *")],
     ];
     for case in cases {
-        let mut client = greeted(&authority, &door, limits.clone()).await;
+        let mut client = greeted(&authority, &intake, limits.clone()).await;
         for (line, reply) in case {
             client.say(line, reply).await;
         }
@@ -97,15 +97,15 @@ async fn whatever_is_not_a_login_gives_nothing() {
             client.expect(reply).await;
         }
     }
-    let letters = door.letters.lock().unwrap();
+    let letters = intake.letters.lock().unwrap();
     assert_eq!(letters.len(), cases.len());
     assert!(letters.iter().all(|letter| letter.envelope.arrival.submitted_by.is_none()));
 }
 
 #[tokio::test]
 async fn no_password_is_asked_for_in_the_clear_or_before_ehlo() {
-    let (authority, door) = (Authority::new(), Arc::new(RecordingDoor::new()));
-    let house = authority.house(&door, Limits::default(), false);
+    let (authority, intake) = (Authority::new(), Arc::new(RecordingDoor::new()));
+    let house = authority.house(&intake, Limits::default(), false);
     let (mut stream, _session) = client::connect(Way::Segments, house).await;
     read_until(&mut *stream, "220 ").await;
     let auth = format!("EHLO c\r\nAUTH PLAIN {}\r\nAUTH LOGIN\r\nQUIT\r\n", plain("olga", "secret"));
@@ -114,16 +114,16 @@ async fn no_password_is_asked_for_in_the_clear_or_before_ehlo() {
     assert!(!said.iter().any(|line| line.contains("AUTH")), "{said:?}");
     assert_eq!(said.iter().filter(|line| line.starts_with("538 5.7.11 ")).count(), 2, "{said:?}");
 
-    let mut early = authority.visit(authority.house(&door, Limits::default(), true)).await;
+    let mut early = authority.visit(authority.house(&intake, Limits::default(), true)).await;
     early.expect("220 *").await;
     early.say(&format!("AUTH PLAIN {}", plain("olga", "secret")), "503 5.5.1 *").await;
 }
 
 #[tokio::test]
 async fn a_guesser_waits_longer_each_time_and_is_shown_the_door() {
-    let (authority, door) = (Authority::new(), Arc::new(RecordingDoor::new()));
+    let (authority, intake) = (Authority::new(), Arc::new(RecordingDoor::new()));
     let limits = Limits { login_delay: SHORT, ..Limits::default() };
-    let mut client = greeted(&authority, &door, limits).await;
+    let mut client = greeted(&authority, &intake, limits).await;
     for wait in [SHORT, SHORT * 2, SHORT * 4] {
         let began = Instant::now();
         client.say(&format!("AUTH PLAIN {}", plain("olga", "guess")), "535 5.7.8 *").await;
@@ -135,9 +135,9 @@ async fn a_guesser_waits_longer_each_time_and_is_shown_the_door() {
 
 #[tokio::test]
 async fn a_network_that_failed_too_often_is_not_asked_any_more_even_by_new_connections() {
-    let (authority, door) = (Authority::new(), Arc::new(RecordingDoor::new()));
+    let (authority, intake) = (Authority::new(), Arc::new(RecordingDoor::new()));
     let limits = Limits { login_failures_max: 2, login_delay: SHORT, ..Limits::default() };
-    let house = authority.house(&door, limits, true);
+    let house = authority.house(&intake, limits, true);
     for _ in 0..2 {
         let mut client = authority.visit(house.clone()).await;
         client.greet().await;

@@ -42,7 +42,7 @@ async fn pythons_smtplib_is_served() {
     python.arg("-c").arg(PYTHON_CLIENT).arg(server.address.port().to_string());
     let Some(output) = run_client(python).await else { return };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let letters = std::mem::take(&mut *server.door.letters.lock().unwrap());
+    let letters = std::mem::take(&mut *server.intake.letters.lock().unwrap());
     let envelopes: Vec<String> = letters.iter().map(describe).collect();
     assert_eq!(
         envelopes,
@@ -61,8 +61,8 @@ async fn swaks_is_served() {
     swaks.args(["--ehlo", "swaks.example", "--body", "one\n.\n..two"]);
     let Some(output) = run_client(swaks).await else { return };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    assert_eq!(server.door.stored(), 1);
-    let text = String::from_utf8_lossy(&server.door.letters.lock().unwrap()[0].bytes).into_owned();
+    assert_eq!(server.intake.stored(), 1);
+    let text = String::from_utf8_lossy(&server.intake.letters.lock().unwrap()[0].bytes).into_owned();
     assert!(text.contains("\r\none\r\n.\r\n..two\r\n"), "{text}");
     server.stop().await;
 }

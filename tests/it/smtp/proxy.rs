@@ -49,10 +49,10 @@ async fn a_letter_comes_from_whom_the_proxy_says_and_no_tlv_is_taken_for_a_comma
         client.say(".", "250 2.0.0 stored").await;
         client.hang_up().await;
     }
-    for letter in server.door.letters.lock().unwrap().iter() {
+    for letter in server.intake.letters.lock().unwrap().iter() {
         assert_eq!(letter.envelope.peer, Some(Ipv4Addr::new(203, 0, 113, 9).into()));
     }
-    assert_eq!(server.door.stored(), 2);
+    assert_eq!(server.intake.stored(), 2);
     server.stop().await;
 }
 

@@ -5,7 +5,7 @@ use crate::recording_door::RecordingDoor;
 use attache::clock::{Clock, ManualClock};
 use attache::config::{Limits, Submitter, TlsFiles};
 use attache::domain::{Address, Timestamp};
-use attache::gateway::ingress::smtp::{Certificates, House, SmtpSettings, Submitters, Tls};
+use attache::gateway::ingress::smtp::{Certificates, ServerContext, SmtpSettings, Submitters, Tls};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -51,7 +51,7 @@ impl Authority {
     }
 
     /// With AUTH for Olga, whose password is `secret`.
-    pub fn house(&self, door: &Arc<RecordingDoor>, limits: Limits, is_implicit: bool) -> House {
+    pub fn house(&self, intake: &Arc<RecordingDoor>, limits: Limits, is_implicit: bool) -> ServerContext {
         let olga = Submitter {
             user: "olga".to_owned(),
             address: Address::parse("olga@home.test").unwrap(),
@@ -59,7 +59,7 @@ impl Authority {
         };
         let submitters = Some(Arc::new(Submitters::new(&[olga])));
         let settings = SmtpSettings { submitters, ..self.settings(limits, is_implicit) };
-        House::new(door.clone(), settings, CancellationToken::new())
+        ServerContext::new(intake.clone(), settings, CancellationToken::new())
     }
 
     /// A TLS handshake by a client that trusts what the file says now.
@@ -84,7 +84,7 @@ impl Authority {
     }
 
     /// A client of a house with implicit TLS.
-    pub async fn visit(&self, house: House) -> Client {
+    pub async fn visit(&self, house: ServerContext) -> Client {
         let (stream, _session) = connect(Way::Segments, house).await;
         Client::new(Box::new(self.shake(stream).await.unwrap()))
     }

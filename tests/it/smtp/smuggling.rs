@@ -40,11 +40,11 @@ async fn no_letter_is_smuggled_and_nothing_of_the_attempt_is_stored() {
         for (filler, letter_bytes_max) in [(b"".as_slice(), 1000), (&[b'x'; 200], 100)] {
             let attempt = smuggling_attempt(filler, &sequence);
             for piece in [attempt.len(), 1] {
-                let door = Arc::new(RecordingDoor::new());
+                let intake = Arc::new(RecordingDoor::new());
                 let limits = Limits { letter_bytes_max, ..Limits::default() };
-                let said = speak(&house(&door, limits), &attempt, piece).await;
+                let said = speak(&house(&intake, limits), &attempt, piece).await;
                 let context = format!("{sequence:?} after {} bytes, pieces of {piece}: {said}", filler.len());
-                assert_eq!(door.stored(), 0, "{context}");
+                assert_eq!(intake.stored(), 0, "{context}");
                 assert_eq!(said.matches("\r\n354 ").count(), 1, "{context}");
                 let last = said.lines().last().unwrap();
                 assert!(last.starts_with("554 5."), "{context}");
@@ -68,12 +68,12 @@ async fn what_only_looks_like_the_end_of_a_letter_is_text() {
     ];
     for sequence in lookalikes {
         for piece in [usize::MAX, 1] {
-            let door = Arc::new(RecordingDoor::new());
+            let intake = Arc::new(RecordingDoor::new());
             let attempt = smuggling_attempt(b"", sequence);
-            let said = speak(&house(&door, Limits::default()), &attempt, piece).await;
-            assert_eq!(door.stored(), 1, "{sequence:?}: {said}");
+            let said = speak(&house(&intake, Limits::default()), &attempt, piece).await;
+            assert_eq!(intake.stored(), 1, "{sequence:?}: {said}");
             assert_eq!(said.matches("\r\n354 ").count(), 1, "{sequence:?}: {said}");
-            let letters = door.letters.lock().unwrap();
+            let letters = intake.letters.lock().unwrap();
             let text = String::from_utf8_lossy(&letters[0].bytes);
             assert!(text.contains("MAIL FROM:<evil@evil.test>\r\n"), "{sequence:?}: {text}");
         }
@@ -122,9 +122,9 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let limits = Limits { letter_bytes_max: 60, line_bytes_max: 20, command_line_bytes_max: 40, ..Limits::default() };
         let heard = |piece: usize| {
-            let door = Arc::new(RecordingDoor::new());
-            let said = runtime.block_on(speak(&house(&door, limits.clone()), &input, piece));
-            let letters = std::mem::take(&mut *door.letters.lock().unwrap());
+            let intake = Arc::new(RecordingDoor::new());
+            let said = runtime.block_on(speak(&house(&intake, limits.clone()), &input, piece));
+            let letters = std::mem::take(&mut *intake.letters.lock().unwrap());
             (said, letters)
         };
         prop_assert_eq!(heard(usize::MAX), heard(piece));

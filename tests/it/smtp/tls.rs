@@ -16,9 +16,9 @@ const LETTER: &[u8] =
 
 #[tokio::test]
 async fn starttls_makes_the_session_a_new_one_and_is_offered_no_more() {
-    let (authority, door) = (Authority::new(), Arc::new(RecordingDoor::new()));
+    let (authority, intake) = (Authority::new(), Arc::new(RecordingDoor::new()));
     let (mut stream, session) =
-        connect(Way::Segments, authority.house(&door, Limits::default(), false)).await;
+        connect(Way::Segments, authority.house(&intake, Limits::default(), false)).await;
     read_until(&mut *stream, "220 ").await;
     stream.write_all(b"STARTTLS\r\nEHLO c.example\r\nSTARTTLS now\r\n").await.unwrap();
     let offered = read_until(&mut *stream, "501 ").await;
@@ -44,7 +44,7 @@ async fn starttls_makes_the_session_a_new_one_and_is_offered_no_more() {
     }
     assert_eq!(client.line().await, None);
     session.await.unwrap();
-    let letters = door.letters.lock().unwrap();
+    let letters = intake.letters.lock().unwrap();
     let arrival = &letters[0].envelope.arrival;
     assert_eq!((letters.len(), arrival.encrypted, arrival.extended), (1, true, true));
     assert_eq!((letters[0].envelope.helo.as_str(), &arrival.submitted_by), ("again.example", &None));
@@ -60,9 +60,9 @@ async fn what_is_injected_before_the_handshake_is_never_obeyed() {
         LETTER,
     ];
     for injected in injections {
-        let door = Arc::new(RecordingDoor::new());
+        let intake = Arc::new(RecordingDoor::new());
         let (mut stream, session) =
-            connect(Way::Segments, authority.house(&door, Limits::default(), false)).await;
+            connect(Way::Segments, authority.house(&intake, Limits::default(), false)).await;
         ask_for_tls(&mut *stream, &[b"EHLO c\r\nSTARTTLS\r\n", injected].concat()).await;
         let mut client = Client::new(Box::new(authority.shake(stream).await.unwrap()));
         client.say("DATA", "503 5.5.1 say EHLO first").await;
@@ -70,7 +70,7 @@ async fn what_is_injected_before_the_handshake_is_never_obeyed() {
         client.say("QUIT", "221 *").await;
         assert_eq!(client.line().await, None);
         session.await.unwrap();
-        assert_eq!(door.stored(), 0, "{}", String::from_utf8_lossy(injected));
+        assert_eq!(intake.stored(), 0, "{}", String::from_utf8_lossy(injected));
     }
 }
 
@@ -78,16 +78,16 @@ async fn what_is_injected_before_the_handshake_is_never_obeyed() {
 async fn what_is_injected_after_the_go_ahead_breaks_the_handshake() {
     let authority = Authority::new();
     for piece in [1, usize::MAX] {
-        let door = Arc::new(RecordingDoor::new());
+        let intake = Arc::new(RecordingDoor::new());
         let (mut stream, session) =
-            connect(Way::Segments, authority.house(&door, Limits::default(), false)).await;
+            connect(Way::Segments, authority.house(&intake, Limits::default(), false)).await;
         ask_for_tls(&mut *stream, b"EHLO c\r\nSTARTTLS\r\n").await;
         for bytes in LETTER.chunks(piece) {
             let _closed = stream.write_all(bytes).await;
         }
         assert!(authority.shake(stream).await.is_err());
         timeout(PATIENCE, session).await.expect("it ends").unwrap();
-        assert_eq!(door.stored(), 0);
+        assert_eq!(intake.stored(), 0);
     }
 }
 
@@ -109,7 +109,7 @@ async fn an_implicit_listener_says_nothing_in_the_clear() {
     for reply in ["250 *", "250 *", "354 *", "250 2.0.0 stored", "221 *"] {
         client.expect(reply).await;
     }
-    assert!(server.door.letters.lock().unwrap()[0].envelope.arrival.encrypted);
+    assert!(server.intake.letters.lock().unwrap()[0].envelope.arrival.encrypted);
     client.hang_up().await;
     server.stop().await;
 }
@@ -117,8 +117,8 @@ async fn an_implicit_listener_says_nothing_in_the_clear() {
 #[tokio::test]
 async fn a_renewed_certificate_counts_from_the_next_handshake_and_a_broken_one_not_at_all() {
     let authority = Authority::new();
-    let door = Arc::new(RecordingDoor::new());
-    let house = authority.house(&door, Limits::default(), true);
+    let intake = Arc::new(RecordingDoor::new());
+    let house = authority.house(&intake, Limits::default(), true);
     let shown = async || {
         let (stream, _session) = connect(Way::Segments, house.clone()).await;
         let mut roots = rustls::RootCertStore::empty();
@@ -162,9 +162,9 @@ fn current(authority: &Authority) -> rustls::pki_types::CertificateDer<'static> 
 async fn a_handshake_that_does_not_go_on_is_cut() {
     let authority = Authority::new();
     for is_implicit in [false, true] {
-        let door = Arc::new(RecordingDoor::new());
+        let intake = Arc::new(RecordingDoor::new());
         let limits = Limits { handshake_max: Duration::from_millis(100), ..Limits::default() };
-        let house = authority.house(&door, limits, is_implicit);
+        let house = authority.house(&intake, limits, is_implicit);
         let (mut stream, session) = connect(Way::Segments, house).await;
         if !is_implicit {
             ask_for_tls(&mut *stream, b"EHLO c\r\nSTARTTLS\r\n").await;
@@ -176,9 +176,9 @@ async fn a_handshake_that_does_not_go_on_is_cut() {
 
 #[tokio::test]
 async fn no_letter_is_smuggled_under_tls() {
-    let (authority, door) = (Authority::new(), Arc::new(RecordingDoor::new()));
-    let house = authority.house(&door, Limits::default(), true);
-    let plain = super::client::house(&door, Limits::default());
+    let (authority, intake) = (Authority::new(), Arc::new(RecordingDoor::new()));
+    let house = authority.house(&intake, Limits::default(), true);
+    let plain = super::client::house(&intake, Limits::default());
     for sequence in smuggling_sequences() {
         let attempt = smuggling_attempt(b"", &sequence);
         let (stream, session) = connect(Way::Segments, house.clone()).await;
@@ -194,6 +194,6 @@ async fn no_letter_is_smuggled_under_tls() {
         let said = String::from_utf8(said).unwrap();
         let without_auth = said.replace("250-AUTH PLAIN LOGIN\r\n", "");
         assert_eq!(without_auth, speak(&plain, &attempt, usize::MAX).await, "{sequence:?}");
-        assert_eq!(door.stored(), 0, "{sequence:?}");
+        assert_eq!(intake.stored(), 0, "{sequence:?}");
     }
 }

@@ -4,12 +4,12 @@ use crate::app::{TestApp, Workspace, proven_note as note};
 use crate::mcp::client::{Client, PROGRAM, catch_up, reply};
 use attache::config::Tier;
 use attache::domain::ErrorClass;
-use attache::harness::desk::Desk;
-use attache::harness::providers::{
-    Block, CallContext, Capabilities, Event, LoopOwner, Phase, Provider, ProviderError, Request, Response,
-    Session, Stop, TokenUsage, ToolArgs, Wire,
+use attache::providers::{
+    Block, CallContext, Capabilities, Event, LoopOwner, Phase, Provider, ProviderError, Request,
+    RequestEncoder, Response, Session, Stop, TokenUsage, ToolArgs,
 };
-use attache::harness::worker::Worker;
+use attache::runs::deps::WorkerDeps;
+use attache::runs::worker::Worker;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -40,7 +40,7 @@ pub enum Act {
 
 /// What the test and the provider share.
 #[derive(Default)]
-pub struct Stage {
+pub struct StepPair {
     /// The acts of each call, in order; the last list is played for all later calls.
     calls: Mutex<VecDeque<Vec<Act>>>,
     requests: Mutex<Vec<Request>>,
@@ -53,7 +53,7 @@ pub struct Stage {
     pub has_tidied: AtomicBool,
 }
 
-impl Stage {
+impl StepPair {
     pub fn requests(&self) -> Vec<Request> {
         self.requests.lock().expect("no test panicked here").clone()
     }
@@ -66,9 +66,9 @@ impl Stage {
     }
 }
 
-pub struct Agent(pub Arc<Stage>);
+pub struct Agent(pub Arc<StepPair>);
 
-impl Wire for Agent {
+impl RequestEncoder for Agent {
     fn id(&self) -> &str {
         "scripted"
     }
@@ -85,7 +85,7 @@ impl Wire for Agent {
         }
     }
 
-    fn wire_request(&self, request: &Request) -> Result<String, ProviderError> {
+    fn encode_request(&self, request: &Request) -> Result<String, ProviderError> {
         Ok(serde_json::to_string(request).expect("a request has a JSON form"))
     }
 }
@@ -104,7 +104,7 @@ impl Provider for Agent {
         let acts = if calls.len() > 1 { calls.pop_front() } else { calls.front().cloned() };
         let running = Running::begin(self.0.clone());
         let acts = stream::iter(acts.expect("an act for this call")).then(move |act| {
-            let (stage, cancel, server) = (running.0.clone(), context.cancel.clone(), server.clone());
+            let (pair, cancel, server) = (running.0.clone(), context.cancel.clone(), server.clone());
             let folder = folder.clone();
             async move {
                 match act {
@@ -129,20 +129,20 @@ impl Provider for Agent {
                     }
                     Act::Fails(class) => Err(ProviderError::new(class, Phase::MidStream, "it broke")),
                     Act::Hangs => {
-                        stage.quiet.notify_one();
+                        pair.quiet.notify_one();
                         cancel.cancelled().await;
                         Err(ProviderError::new(ErrorClass::Cancelled, Phase::MidStream, "cancelled"))
                     }
                     Act::Tidies => {
-                        stage.quiet.notify_one();
+                        pair.quiet.notify_one();
                         cancel.cancelled().await;
                         let busy = std::future::pending::<()>();
                         let _done = tokio::time::timeout(Duration::from_millis(1500), busy).await;
-                        stage.has_tidied.store(true, Ordering::SeqCst);
+                        pair.has_tidied.store(true, Ordering::SeqCst);
                         Err(ProviderError::new(ErrorClass::Cancelled, Phase::MidStream, "cancelled"))
                     }
                     Act::IsDeaf => {
-                        stage.quiet.notify_one();
+                        pair.quiet.notify_one();
                         std::future::pending().await
                     }
                 }
@@ -153,13 +153,13 @@ impl Provider for Agent {
 }
 
 /// Alive as long as the stream of a call: what would be the process group.
-struct Running(Arc<Stage>);
+struct Running(Arc<StepPair>);
 
 impl Running {
-    fn begin(stage: Arc<Stage>) -> Self {
-        let now = stage.running.fetch_add(1, Ordering::SeqCst) + 1;
-        stage.most_at_once.fetch_max(now, Ordering::SeqCst);
-        Self(stage)
+    fn begin(pair: Arc<StepPair>) -> Self {
+        let now = pair.running.fetch_add(1, Ordering::SeqCst) + 1;
+        pair.most_at_once.fetch_max(now, Ordering::SeqCst);
+        Self(pair)
     }
 }
 
@@ -211,7 +211,7 @@ pub fn ends(text: &str) -> Act {
 /// An engine whose one provider is the agent.
 pub struct House {
     pub app: TestApp,
-    pub stage: Arc<Stage>,
+    pub pair: Arc<StepPair>,
 }
 
 impl House {
@@ -227,25 +227,25 @@ impl House {
             json!({ "scripted": { "script": "configs/script.json", "tier": tier } }),
         );
         workspace.set("configs/inference.json", "/budget", budget);
-        let stage = Arc::new(Stage { calls: Mutex::new(calls.into()), ..Stage::default() });
-        let _unset_before = workspace.scripted.set(Arc::new(Agent(stage.clone())));
-        Self { app: workspace.start().await, stage }
+        let pair = Arc::new(StepPair { calls: Mutex::new(calls.into()), ..StepPair::default() });
+        let _unset_before = workspace.scripted.set(Arc::new(Agent(pair.clone())));
+        Self { app: workspace.start().await, pair }
     }
 
-    pub fn desk(&self) -> Arc<Desk> {
+    pub fn deps(&self) -> Arc<WorkerDeps> {
         let engine = &self.app.engine;
         let mut config = (*engine.config).clone();
         config.program = PROGRAM.into();
-        let desk = Desk::set_up(engine.store.clone(), Arc::new(config), Arc::default());
-        let mut desk = desk.expect("a desk");
-        desk.providers.insert("scripted".to_owned(), Box::new(Agent(self.stage.clone())));
-        Arc::new(desk)
+        let deps = WorkerDeps::set_up(engine.store.clone(), Arc::new(config), Arc::default());
+        let mut deps = deps.expect("a desk");
+        deps.providers.insert("scripted".to_owned(), Box::new(Agent(self.pair.clone())));
+        Arc::new(deps)
     }
 
     /// Works off what is due.
     pub async fn work(&self) {
         self.app.workspace.clock.advance(Duration::from_millis(10));
-        Worker::new(self.desk()).drain().await.expect("worked off");
+        Worker::new(self.deps()).drain().await.expect("worked off");
         catch_up(&self.app);
         self.app.drain().await;
     }
@@ -258,6 +258,6 @@ impl House {
     }
 
     pub async fn restart(self) -> Self {
-        Self { app: self.app.restart().await, stage: self.stage }
+        Self { app: self.app.restart().await, pair: self.pair }
     }
 }

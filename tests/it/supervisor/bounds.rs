@@ -3,7 +3,7 @@
 use super::agent::{Act, House, calls, ends, fails, result, round, says, starts, tells};
 use attache::config::Tier;
 use attache::domain::RunId;
-use attache::harness::providers::{Event, ToolArgs};
+use attache::providers::{Event, ToolArgs};
 use attache::replay::{load_run, timeline};
 use serde_json::json;
 
@@ -39,7 +39,7 @@ async fn every_call_of_an_agent_is_a_step_with_one_result() {
     assert!(page.contains("Read (the agent's own)") && page.contains("seven to ten"), "{page}");
     // The next letter's history has what the agent did.
     house.letter("q2@guest.example", "In-Reply-To: <q1@guest.example>\n").await;
-    let history = serde_json::to_string(&house.stage.requests()[1].messages).expect("json");
+    let history = serde_json::to_string(&house.pair.requests()[1].messages).expect("json");
     assert!(history.contains("seven to ten") && history.contains("not_finished"), "{history}");
 }
 
@@ -60,7 +60,7 @@ async fn the_first_call_outside_the_tier_ends_the_agent_and_fails_the_run() {
         house.app.trace(&run).await,
         ["call Read", "call Write", "disallowed_tool Write", "outcome_unknown Read"]
     );
-    assert_eq!((house.stage.running(), house.stage.requests().len()), (0, 1), "stopped, and not asked again");
+    assert_eq!((house.pair.running(), house.pair.requests().len()), (0, 1), "stopped, and not asked again");
     assert!(house.app.sent().is_empty());
     let notices = house.app.notices();
     assert!(notices[0].text.contains("disallowed_tool"), "{}", notices[0].text);
@@ -81,7 +81,7 @@ async fn an_agent_that_answers_somebody_who_proved_nothing_has_no_tools_of_its_o
         let house = House::new("write", vec![vec![starts(), says("Done."), ends("Done.")]]).await;
         house.app.run_of(&crate::app::note("q1@guest.example", more, "Please look after it.")).await;
         house.work().await;
-        let request = house.stage.requests().remove(0);
+        let request = house.pair.requests().remove(0);
         assert_eq!(request.agent.expect("terms").tier, tier, "{more:?}");
         house.app.check().await;
     }
@@ -107,7 +107,7 @@ async fn one_call_too_many_ends_with_an_honest_partial_answer() {
     assert!(text.starts_with("I found the first half."), "{text}");
     assert!(text.contains("incomplete: its run had used up the tool calls"), "{text}");
     assert_eq!(house.app.trace(&run).await.last().map(String::as_str), Some("limit Read"));
-    assert_eq!((house.stage.running(), house.stage.requests().len()), (0, 1));
+    assert_eq!((house.pair.running(), house.pair.requests().len()), (0, 1));
     house.app.check().await;
 }
 
@@ -155,7 +155,7 @@ async fn an_agent_whose_model_is_asked_too_often_is_stopped_with_what_it_has() {
     let used =
         house.app.row("SELECT cost_micros || ' ' || output_tokens FROM runs WHERE id = $1", &run).await;
     assert_eq!(used, [Some("400 20".to_owned())], "what it told is what it used");
-    assert_eq!(house.stage.running(), 0);
+    assert_eq!(house.pair.running(), 0);
     house.app.check().await;
 }
 

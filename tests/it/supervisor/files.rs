@@ -3,7 +3,7 @@
 use super::agent::{Act, House, ends, starts};
 use crate::app::note;
 use attache::domain::{NoticeKind, RunId};
-use attache::harness::worker::Worker;
+use attache::runs::worker::Worker;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -132,7 +132,7 @@ async fn what_was_there_instead_is_kept_because_it_may_be_its_owners_own_edit() 
     let change: fn(&Path) = |folder| write(folder, "PERSONA.md", "My new text.");
     let house = House::new("read_only", vec![vec![starts(), Act::Does(change), ends("Done.")]]).await;
     house.letter("q1@guest.example", "").await;
-    let aside = std::fs::read_dir(house.app.workspace.path().join("data/put-aside")).expect("a folder");
+    let aside = std::fs::read_dir(house.app.workspace.path().join("data/quarantine")).expect("a folder");
     let kept: Vec<String> = aside
         .map(|entry| {
             std::fs::read_to_string(entry.expect("an entry").path().join("PERSONA.md")).expect("the edit")
@@ -154,7 +154,7 @@ async fn what_an_agent_writes_into_its_own_folder_stays() {
     assert!(
         folder(&house).join("workspace/report/today.md").exists() && folder(&house).join("notes.md").exists()
     );
-    let system = house.stage.requests()[0].system.join("\n");
+    let system = house.pair.requests()[0].system.join("\n");
     assert!(system.contains("workspace`, and nowhere else"), "{system}");
     house.app.check().await;
 }
@@ -186,9 +186,9 @@ async fn what_our_own_tools_write_for_an_agent_stays_and_nothing_beside_it() {
 /// Plays until the agent says nothing more, does something beside it, and lets the agent go.
 async fn meanwhile(house: &House, beside: impl AsyncFnOnce(&House)) {
     let (wake, shutdown) = (Arc::new(Notify::new()), CancellationToken::new());
-    let worker = Worker::new(house.desk()).run(wake, shutdown.clone());
+    let worker = Worker::new(house.deps()).run(wake, shutdown.clone());
     let beside = async {
-        house.stage.quiet.notified().await;
+        house.pair.quiet.notified().await;
         beside(house).await;
         shutdown.cancel();
     };
@@ -238,10 +238,10 @@ async fn what_an_agent_changed_before_its_engine_died_is_put_back_by_the_next_on
     let house = House::new("read_only", vec![vec![starts(), Act::Does(change), Act::IsDeaf]]).await;
     let before = tree(&folder(&house));
     house.app.run_of(&note("q1@guest.example", "", "Do it.")).await;
-    let worker = Worker::new(house.desk()).run(Arc::new(Notify::new()), CancellationToken::new());
+    let worker = Worker::new(house.deps()).run(Arc::new(Notify::new()), CancellationToken::new());
     tokio::select! {
         () = worker => panic!("nobody stops it"),
-        () = house.stage.quiet.notified() => {}
+        () = house.pair.quiet.notified() => {}
     }
     assert_ne!(tree(&folder(&house)), before, "it is as the agent left it");
     let house = house.restart().await;

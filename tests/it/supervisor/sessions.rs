@@ -3,7 +3,7 @@
 use super::agent::{Act, Agent, House, calls, ends, session, starts};
 use crate::app::proven_note as note;
 use attache::domain::{ErrorClass, RunId, ThreadId};
-use attache::harness::providers::Session;
+use attache::providers::Session;
 use attache::replay::verify::{Outcome, Verifier};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,7 +26,7 @@ async fn the_next_letter_of_a_thread_goes_on_with_the_session() {
         house.letter(&format!("{id}@guest.example"), more).await;
     }
     house.letter("elsewhere@guest.example", "").await;
-    let sessions = house.stage.sessions();
+    let sessions = house.pair.sessions();
     assert!(matches!(sessions[0], Session::New(_)));
     assert!(resumes(&sessions[1], "ses_1") && resumes(&sessions[2], "ses_1"), "{sessions:?}");
     assert!(matches!(sessions[3], Session::New(_)), "another thread knows nothing of it");
@@ -39,10 +39,10 @@ async fn the_record_of_an_agent_is_verified_in_another_place() {
     let house = House::new("full", vec![answers_in("ses_1")]).await;
     house.letter("q1@guest.example", "").await;
     let run = house.letter("q2@guest.example", FOLLOWS).await;
-    let folder = house.stage.requests()[0].agent.clone().expect("terms").folder;
+    let folder = house.pair.requests()[0].agent.clone().expect("terms").folder;
     assert!(folder.starts_with(&house.app.workspace.path().display().to_string()), "the control: {folder}");
-    let (store, agent) = (house.app.engine.store.clone(), Arc::new(Agent(house.stage.clone())));
-    let verifier = Verifier::new(store, "/elsewhere".into(), attache::cli::vocabulary());
+    let (store, agent) = (house.app.engine.store.clone(), Arc::new(Agent(house.pair.clone())));
+    let verifier = Verifier::new(store, "/elsewhere".into(), attache::cli::name_catalog());
     let verified = verifier.with("scripted", agent).verify(&RunId::new(&run)).await.expect("readable");
     assert!(matches!(verified.outcome, Outcome::Identical { .. }), "{verified:?}");
 }
@@ -53,9 +53,9 @@ async fn a_session_without_an_answer_is_not_gone_on_with() {
     let house = House::new("full", vec![fails, answers_in("ses_2")]).await;
     let run = house.letter("q1@guest.example", "").await;
     assert_eq!(house.app.outcome(&run).await.0, "succeeded");
-    assert!(house.stage.sessions().iter().all(|session| matches!(session, Session::New(_))));
+    assert!(house.pair.sessions().iter().all(|session| matches!(session, Session::New(_))));
     house.letter("q2@guest.example", FOLLOWS).await;
-    assert!(resumes(&house.stage.sessions()[2], "ses_2"));
+    assert!(resumes(&house.pair.sessions()[2], "ses_2"));
 }
 
 #[tokio::test]
@@ -64,13 +64,13 @@ async fn a_session_that_was_told_something_else_is_not_gone_on_with() {
     house.letter("q1@guest.example", "").await;
     house.app.workspace.write("personas/ada/PERSONA.md", "Ada answers letters, and is brief.");
     house.letter("q2@guest.example", FOLLOWS).await;
-    assert!(matches!(house.stage.sessions()[1], Session::New(_)), "another persona text");
+    assert!(matches!(house.pair.sessions()[1], Session::New(_)), "another persona text");
     house.app.workspace.set("configs/inference.json", "/model", "other".into());
     let house = house.restart().await;
     house.letter("q3@guest.example", FOLLOWS).await;
-    assert!(matches!(house.stage.sessions()[2], Session::New(_)), "another model");
+    assert!(matches!(house.pair.sessions()[2], Session::New(_)), "another model");
     house.letter("q4@guest.example", FOLLOWS).await;
-    assert!(resumes(&house.stage.sessions()[3], "ses_1"));
+    assert!(resumes(&house.pair.sessions()[3], "ses_1"));
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn a_session_that_missed_an_answer_is_not_gone_on_with() {
     house.letter("q2@guest.example", FOLLOWS).await;
     house.app.workspace.write("personas/ada/PERSONA.md", "Ada answers letters.");
     house.letter("q3@guest.example", FOLLOWS).await;
-    let sessions = house.stage.sessions();
+    let sessions = house.pair.sessions();
     assert!(matches!(sessions[2], Session::New(_)), "{sessions:?}");
 }
 
@@ -100,7 +100,7 @@ async fn a_lost_session_is_replaced_once_and_counts_as_no_failure() {
         house.letter("q1@guest.example", "").await;
         let run = house.letter("q2@guest.example", FOLLOWS).await;
         assert_eq!(house.app.outcome(&run).await.0, "succeeded");
-        let (sessions, requests) = (house.stage.sessions(), house.stage.requests());
+        let (sessions, requests) = (house.pair.sessions(), house.pair.requests());
         assert!(resumes(&sessions[1], "ses_1") && matches!(sessions[2], Session::New(_)), "{sessions:?}");
         assert_eq!(requests[2].messages.len(), 3, "with the whole history");
         assert!(house.app.notices().is_empty());
@@ -109,7 +109,7 @@ async fn a_lost_session_is_replaced_once_and_counts_as_no_failure() {
     let house = House::new("full", vec![always]).await;
     let run = house.letter("q1@guest.example", "").await;
     assert_eq!(house.app.outcome(&run).await.2.as_deref(), Some("session_missing"));
-    assert_eq!(house.stage.requests().len(), 2, "once, not for ever");
+    assert_eq!(house.pair.requests().len(), 2, "once, not for ever");
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn an_id_that_could_be_an_option_is_not_kept() {
     let house = House::new("full", vec![answers_in("--dangerously-skip-permissions")]).await;
     house.letter("q1@guest.example", "").await;
     house.letter("q2@guest.example", FOLLOWS).await;
-    assert!(house.stage.sessions().iter().all(|session| matches!(session, Session::New(_))));
+    assert!(house.pair.sessions().iter().all(|session| matches!(session, Session::New(_))));
 }
 
 #[tokio::test]
@@ -127,8 +127,8 @@ async fn two_letters_of_a_thread_never_share_a_session_at_once() {
         house.app.run_of(&note(&format!("{id}@guest.example"), more, "Hello.")).await;
     }
     house.work().await;
-    assert_eq!(house.stage.most_at_once.load(Ordering::SeqCst), 1);
-    let sessions = house.stage.sessions();
+    assert_eq!(house.pair.most_at_once.load(Ordering::SeqCst), 1);
+    let sessions = house.pair.sessions();
     assert!(resumes(&sessions[1], "ses_1") && resumes(&sessions[2], "ses_1"), "{sessions:?}");
     house.app.check().await;
 }

@@ -1,8 +1,8 @@
 //! Calls that were cut off, by the class of their tool: run again, looked at, or never made twice.
 
 use crate::app::{TestApp, Workspace, audit, proven_note as note};
-use attache::harness::desk::Desk;
-use attache::harness::worker::Worker;
+use attache::runs::deps::WorkerDeps;
+use attache::runs::worker::Worker;
 use attache::store::PowerCut;
 use attache::tools::{Effects, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
 use futures_util::future::BoxFuture;
@@ -54,10 +54,10 @@ pub fn rung(app: &TestApp) -> usize {
 
 /// A worker of this engine that has the tool too.
 fn worker(app: &TestApp, tool: &'static Ring) -> Worker {
-    let desk = Desk::set_up(app.engine.store.clone(), app.engine.config.clone(), Arc::default());
-    let mut desk = desk.expect("a desk");
-    desk.tools.push(tool);
-    Worker::new(Arc::new(desk))
+    let deps = WorkerDeps::set_up(app.engine.store.clone(), app.engine.config.clone(), Arc::default());
+    let mut deps = deps.expect("a desk");
+    deps.tools.push(tool);
+    Worker::new(Arc::new(deps))
 }
 
 /// Rings the endless bell, asks for it a second time, rings another one, and answers. The engine dies in the first

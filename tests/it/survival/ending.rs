@@ -20,24 +20,24 @@ const LETTERS_PER_ROUND: usize = 4;
 
 /// Where the engine of the moment listens, and whether letters still come.
 #[derive(Default)]
-struct Door {
+struct LetterIntake {
     port: AtomicU16,
     closed: AtomicBool,
 }
 
 /// Writes until the door is closed; tells of every yes.
-fn write(door: &Door, client: usize, yes: &Sender<String>) {
+fn write(intake: &LetterIntake, client: usize, yes: &Sender<String>) {
     for letter in 0.. {
         let id = format!("{client}-{letter}@guest.example");
         // Of three letters one is about something that the model never comes to an end with.
         let body = if letter % 3 == 0 { "an endless question" } else { "When?" };
         loop {
-            if door.closed.load(Ordering::SeqCst) {
+            if intake.closed.load(Ordering::SeqCst) {
                 return;
             }
-            let reply = Client::begin(door.port.load(Ordering::SeqCst)).and_then(|mut open| {
+            let reply = Client::begin(intake.port.load(Ordering::SeqCst)).and_then(|mut open| {
                 open.letter(&id, body)?;
-                open.hear()
+                open.append()
             });
             if reply.is_ok_and(|reply| reply.starts_with("250")) {
                 yes.send(id).expect("somebody counts");
@@ -74,11 +74,11 @@ async fn ends(house: usize) {
         json!({ "rules": [{ "when": { "contains": "endless" }, "hang": true }, { "say": "At ten." }] });
     let dir = workspace(sink.open(), &script);
     sink.stalls.store(true, Ordering::SeqCst);
-    let (door, (yes, told)) = (Arc::new(Door::default()), channel());
+    let (intake, (yes, told)) = (Arc::new(LetterIntake::default()), channel());
     let clients: Vec<_> = (0..3)
         .map(|number| {
-            let (door, yes) = (door.clone(), yes.clone());
-            std::thread::spawn(move || write(&door, number, &yes))
+            let (intake, yes) = (intake.clone(), yes.clone());
+            std::thread::spawn(move || write(&intake, number, &yes))
         })
         .collect();
     let database = SqliteConnectOptions::new().filename(dir.path().join("data/attache.db"));
@@ -88,7 +88,7 @@ async fn ends(house: usize) {
         let (drain, most) = if (house, round) == (0, 0) { ("10s", 10) } else { ("3s", 6) };
         set_drain(dir.path(), drain);
         let engine = Running::start(dir.path(), &[]);
-        door.port.store(engine.port, Ordering::SeqCst);
+        intake.port.store(engine.port, Ordering::SeqCst);
         for _ in 0..LETTERS_PER_ROUND {
             taken.push(told.recv_timeout(Duration::from_secs(60)).expect("letters get a yes"));
         }
@@ -103,7 +103,7 @@ async fn ends(house: usize) {
             OR (state = 'queued' AND attempt > 0)";
         assert_eq!(number(&mut rows, left).await, 0, "round {round}: {said}");
     }
-    door.closed.store(true, Ordering::SeqCst);
+    intake.closed.store(true, Ordering::SeqCst);
     clients.into_iter().for_each(|client| client.join().expect("a client ends"));
     drop(yes);
     taken.extend(told);

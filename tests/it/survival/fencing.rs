@@ -25,8 +25,8 @@ async fn number(rows: &mut SqliteConnection, sql: &'static str) -> i64 {
 }
 
 async fn replaced(app: &TestApp) -> Engine {
-    let vocabulary = attache::cli::vocabulary();
-    let config = config::load(app.workspace.path(), &vocabulary).expect("a good configuration");
+    let names = attache::cli::name_catalog();
+    let config = config::load(app.workspace.path(), &names).expect("a good configuration");
     Engine::take_over(config, app.workspace.clock.clone()).await.expect("an engine in its place")
 }
 
@@ -40,9 +40,9 @@ async fn an_engine_that_was_replaced_stores_nothing_and_its_serving_ends() {
     let changes = "PRAGMA data_version";
     let before = number(&mut rows, changes).await;
 
-    let door = first.door();
+    let intake = first.intake();
     let letter = crate::app::letter(&note("after@guest.example", "", "When?"));
-    assert!(door.accept(letter).await.is_err(), "no yes from an engine that was replaced");
+    assert!(intake.accept(letter).await.is_err(), "no yes from an engine that was replaced");
     let store = first.store.clone();
     for refused in [
         store.claim_runs(9, 9).await.map(|_| ()),
@@ -62,7 +62,7 @@ async fn an_engine_that_was_replaced_stores_nothing_and_its_serving_ends() {
     assert_eq!(number(&mut rows, changes).await, before, "something was written");
 
     // The control: the same write by whoever is no engine is not refused, so it is the epoch that speaks.
-    let beside = Store::open_beside(workspace.path(), workspace.clock.clone()).await.expect("a store");
+    let beside = Store::open_shared(workspace.path(), workspace.clock.clone()).await.expect("a store");
     beside.forget_sessions(Duration::ZERO).await.expect("stored");
     drop(beside);
     let app = TestApp { workspace, engine: second };
@@ -124,7 +124,7 @@ async fn an_engine_that_was_stopped_and_replaced_writes_and_sends_nothing_when_i
     assert_eq!(status.code(), Some(78), "{said}");
     assert!(said.contains("another engine has taken this workspace over"), "{said}");
     assert!(took < Duration::from_secs(5), "{took:?}");
-    let reply = half.hear().unwrap_or_default();
+    let reply = half.append().unwrap_or_default();
     assert!(!reply.starts_with("250"), "{reply}");
     assert_eq!(number(&mut rows, "PRAGMA data_version").await, before, "something was written");
     assert_eq!(sink.mails.lock().expect("a lock").len(), 3, "something was sent");

@@ -6,8 +6,8 @@
 use crate::app::{Workspace, audit, letter, note};
 use attache::app::Engine;
 use attache::clock::SystemClock;
-use attache::harness::desk::Desk;
-use attache::harness::worker::Worker;
+use attache::runs::deps::WorkerDeps;
+use attache::runs::worker::Worker;
 use attache::tools::{Effects, Tool, ToolCall, ToolClass, ToolError, ToolOutcome};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -77,15 +77,16 @@ fn say(what: &str) {
 /// Is the engine: works off what was left, and then the letter that lies there.
 async fn as_engine(tool: &'static Act) {
     let folder = std::env::current_dir().expect("a folder");
-    let config = attache::config::load(&folder, &attache::cli::vocabulary()).expect("a configuration");
+    let config = attache::config::load(&folder, &attache::cli::name_catalog()).expect("a configuration");
     let engine = Engine::open(config, Arc::new(SystemClock::new())).await.expect("an engine");
-    let mut desk = Desk::set_up(engine.store.clone(), engine.config.clone(), Arc::default()).expect("a desk");
-    desk.tools.push(tool);
-    let mut worker = Worker::new(Arc::new(desk));
+    let mut deps =
+        WorkerDeps::set_up(engine.store.clone(), engine.config.clone(), Arc::default()).expect("a desk");
+    deps.tools.push(tool);
+    let mut worker = Worker::new(Arc::new(deps));
     worker.drain().await.expect("drained");
     if let Ok(eml) = std::fs::read_to_string("letter.eml") {
         std::fs::remove_file("letter.eml").expect("removed");
-        engine.door().accept(letter(&eml)).await.expect("taken");
+        engine.intake().accept(letter(&eml)).await.expect("taken");
         worker.drain().await.expect("drained");
     }
     engine.drain().await.expect("drained");

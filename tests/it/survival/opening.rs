@@ -58,7 +58,7 @@ async fn an_opening_goes_on_when_the_one_before_it_is_done() {
     let workspace = Workspace::new(&json!({ "turns": [] }));
     let held = opening(&workspace.path().join("data"));
     let (path, clock) = (workspace.path().to_owned(), workspace.clock.clone());
-    let waits = tokio::spawn(async move { Store::open_beside(&path, clock).await.map(drop) });
+    let waits = tokio::spawn(async move { Store::open_shared(&path, clock).await.map(drop) });
     crate::app::glance().await;
     assert!(!waits.is_finished());
     drop(held);

@@ -19,7 +19,7 @@ fn lives(count: usize, most: u64) -> impl Iterator<Item = u64> {
 async fn lives_for(app: TestApp, seconds: u64, waits: bool) -> TestApp {
     for _ in 0..=seconds {
         if !waits {
-            app.engine.store.try_suspects_now();
+            app.engine.store.try_poison_runs_now();
         }
         claim(&app).await;
         app.workspace.clock.advance(SECOND);

@@ -166,7 +166,7 @@ impl Client {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
         let mut client = Self(BufReader::new(stream));
-        client.hear()?;
+        client.append()?;
         for words in [
             "HELO guest.example",
             "MAIL FROM:<bob@guest.example>",
@@ -185,7 +185,7 @@ impl Client {
         self.0.get_mut().write_all(letter.as_bytes())
     }
 
-    pub fn hear(&mut self) -> Result<String> {
+    pub fn append(&mut self) -> Result<String> {
         let mut line = String::new();
         self.0.read_line(&mut line)?;
         Ok(line)
@@ -193,7 +193,7 @@ impl Client {
 
     fn say(&mut self, words: &str) -> Result<String> {
         self.0.get_mut().write_all(words.as_bytes())?;
-        self.hear()
+        self.append()
     }
 }
 
@@ -201,7 +201,7 @@ impl Client {
 pub fn send(port: u16, id: &str, body: &str) {
     let mut client = Client::begin(port).expect("a dialogue");
     client.letter(id, body).expect("sent");
-    let reply = client.hear().expect("a reply");
+    let reply = client.append().expect("a reply");
     assert!(reply.starts_with("250"), "{reply}");
 }
 

@@ -49,7 +49,7 @@ fn a_hang_up_says_that_the_configuration_is_read_at_the_start_and_the_engine_goe
     let mut open = Client::begin(engine.port).expect("a dialogue");
     engine.signal(Signal::HUP);
     open.letter("1@guest.example", "When?").expect("sent");
-    assert!(open.hear().expect("a reply").starts_with("250"));
+    assert!(open.append().expect("a reply").starts_with("250"));
     engine.signal(Signal::TERM);
     let (status, _, took) = engine.ended();
     assert_eq!(status.code(), Some(0));

@@ -25,9 +25,9 @@ async fn its_own_model_comes_first_and_the_fallbacks_of_its_persona_stay_behind_
 
 #[tokio::test]
 async fn a_provider_that_no_persona_asks_is_asked_when_a_responsibility_names_it() {
-    let (one, spare) = (Server::start(Vec::new()).await, Server::start(vec![says("Spare.")]).await);
+    let (one, optional) = (Server::start(Vec::new()).await, Server::start(vec![says("Spare.")]).await);
     let place = workspace(&one, None);
-    place.set("configs/inference.json", "/providers/compat:spare", json!({ "base_url": spare.url }));
+    place.set("configs/inference.json", "/providers/compat:spare", json!({ "base_url": optional.url }));
     let app = ready(place, &json!({ "provider": "compat:spare", "model": "m9" })).await;
     let run = work(&app).await;
     assert_eq!(tries(&app, &run).await, ["0 compat:spare/m9 answered"]);
@@ -61,7 +61,7 @@ async fn money_is_set_aside_for_the_model_that_is_asked() {
 
 #[test]
 fn what_a_responsibility_asks_for_is_looked_at_before_it_comes_due() {
-    let duty =
+    let schedule =
         |front: &str| format!("---\nname: Report\nschedule: \"0 9 * * *\"\n{front}---\n\nWhat came in?\n");
     let own = "provider: openai\nmodel: gpt-x\n";
     // Front matter, whether a key is there, what the check says.
@@ -81,7 +81,7 @@ fn what_a_responsibility_asks_for_is_looked_at_before_it_comes_due() {
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
             std::fs::set_permissions(place.path().join(".secrets"), mode).expect("a mode");
         }
-        place.write("personas/ada/responsibilities/report.md", &duty(front));
+        place.write("personas/ada/responsibilities/report.md", &schedule(front));
         let said = attache(place.path(), &["config", "check"]);
         match problem {
             None => assert!(said.1.contains("the configuration is good"), "{front}: {said:?}"),
@@ -123,13 +123,13 @@ async fn only_tools_of_its_list_that_its_persona_has_too_are_offered() {
 #[tokio::test]
 async fn a_call_of_a_tool_outside_the_list_fails_as_that_of_an_unknown_one_does() {
     let mail = json!({ "to": ["olga@home.test"], "subject": "Hello", "body": "Hello." });
-    for (terms, result) in [(json!({ "tools": ["read_file"] }), "unknown_tool"), (json!({}), "ok")] {
-        let app = ready(calling("send_email", &mail), &terms).await;
+    for (options, result) in [(json!({ "tools": ["read_file"] }), "unknown_tool"), (json!({}), "ok")] {
+        let app = ready(calling("send_email", &mail), &options).await;
         let run = work(&app).await;
-        assert_eq!(app.outcome(&run).await.0, "succeeded", "{terms}");
+        assert_eq!(app.outcome(&run).await.0, "succeeded", "{options}");
         assert_eq!(app.trace(&run).await, ["call send_email".to_owned(), format!("{result} send_email")]);
         let is_mailed = app.sent().iter().any(|mail| mail.subject == "Hello");
-        assert_eq!(is_mailed, result == "ok", "{terms}");
+        assert_eq!(is_mailed, result == "ok", "{options}");
         app.check().await;
     }
 }

@@ -43,10 +43,10 @@ async fn nobody_is_mailed_whom_the_configuration_does_not_allow_any_more() {
 
 #[tokio::test]
 async fn an_answer_that_is_only_stored_is_stored_whole_and_mailed_to_nobody() {
-    for (terms, disposition, mails) in
+    for (options, disposition, mails) in
         [(json!({ "deliver_to": "store" }), "withheld:store_only", 0), (json!({}), "sent", 1)]
     {
-        let app = ready(saying(&["Three lines.", "Four lines."]), &terms).await;
+        let app = ready(saying(&["Three lines.", "Four lines."]), &options).await;
         let run = work(&app).await;
         assert_eq!(app.outcome(&run).await, ("succeeded".into(), Some("answered".into()), None));
         assert_eq!((written(&app, &run).await.0.as_str(), app.sent().len()), (disposition, mails));

@@ -42,7 +42,7 @@ async fn what_a_file_says_its_run_is_held_to() {
     let record = load_run(&app.engine.store, &RunId::new(run)).await.expect("a record");
     let slot = record.slot.expect("a slot");
     assert_eq!(
-        slot.terms(),
+        slot.options(),
         "asks large; uses only read_file, search_email; its answer goes to ann@home.test; tried again at most 2 times"
     );
     assert_eq!(record.turns[0].model, "large");

@@ -99,8 +99,8 @@ async fn however_many_there_are_no_more_than_so_many_are_given() {
 /// An engine with a responsibility that looks at what came in; every answer is the same.
 async fn looking(prompt: &str) -> TestApp {
     let place = Workspace::new(&json!({ "rules": [{ "say": "Seen." }] }));
-    let duty = format!("---\nname: Look\nschedule: \"*/5 * * * *\"\n---\n\n{prompt}\n");
-    place.write("personas/ada/responsibilities/look.md", &duty);
+    let schedule = format!("---\nname: Look\nschedule: \"*/5 * * * *\"\n---\n\n{prompt}\n");
+    place.write("personas/ada/responsibilities/look.md", &schedule);
     let app = place.start().await;
     assert_eq!(app.engine.scheduler().sync().await.expect("looked at").problems, []);
     app
@@ -129,8 +129,8 @@ async fn each_letter_is_told_of_by_the_first_slot_after_it_and_by_no_other() {
     for (number, round) in ["One", "Two", "Three"].iter().enumerate() {
         for (at, prompt) in told.iter().enumerate() {
             for part in ["a", "b"] {
-                let is_told = prompt.contains(&format!("«{round} {part}.»"));
-                assert_eq!(is_told, at == number, "slot {at}, {round} {part}: {prompt}");
+                let is_listed = prompt.contains(&format!("«{round} {part}.»"));
+                assert_eq!(is_listed, at == number, "slot {at}, {round} {part}: {prompt}");
             }
         }
     }

@@ -47,12 +47,12 @@ async fn whoever_changes_the_terms_of_a_slot_is_found() {
         changes.push(Some(changed.to_string()));
     }
     for change in changes {
-        let set = sqlx::query("UPDATE responsibility_slots SET run_terms_json = $2 WHERE run_id = $1");
+        let set = sqlx::query("UPDATE responsibility_slots SET run_options_json = $2 WHERE run_id = $1");
         set.bind(&run).bind(&change).execute(&mut rows).await.expect("changed");
         let [verified] = app.workspace.verified().await.try_into().expect("one run");
         let Outcome::Differs(difference) = &verified.outcome else { panic!("{change:?}: {verified:?}") };
         assert_eq!(
-            difference.culprit, "record: the terms of the run were changed in the database",
+            difference.cause, "record: the terms of the run were changed in the database",
             "{change:?}"
         );
     }
@@ -64,7 +64,7 @@ async fn terms_that_were_given_to_a_run_without_any_are_found_too() {
     work(&app).await;
     assert_eq!(identical(&app.workspace.verified().await), 1);
     let mut rows = app.workspace.rows().await;
-    let set = "UPDATE responsibility_slots SET run_terms_json = '{\"deliver_to\":\"store\"}'";
+    let set = "UPDATE responsibility_slots SET run_options_json = '{\"deliver_to\":\"store\"}'";
     sqlx::query(set).execute(&mut rows).await.expect("changed");
     let verified = app.workspace.verified().await;
     assert!(matches!(verified[0].outcome, Outcome::Differs(_)), "{verified:?}");
@@ -101,16 +101,16 @@ async fn a_fork_is_held_to_the_terms_of_its_run() {
 #[tokio::test]
 async fn a_difference_of_terms_is_the_first_that_is_told() {
     let (app, one) = scripted(&["Three lines.", "Three lines."]).await;
-    let mut terms = all();
-    terms["model"] = json!("small");
-    set_terms(&app, &terms).await;
+    let mut options = all();
+    options["model"] = json!("small");
+    set_terms(&app, &options).await;
     let two = work(&app).await;
     let store = &app.engine.store;
     let one = load_run(store, &RunId::new(one)).await.expect("a record");
     let two = load_run(store, &RunId::new(two)).await.expect("a record");
     let comparison = compare(&one, &two, false);
-    let stage = comparison.stages.iter().find(|stage| stage.name == "terms").expect("a stage");
-    let [difference] = &stage.differences[..] else { panic!("{stage:#?}") };
+    let pair = comparison.pairs.iter().find(|pair| pair.name == "terms").expect("a stage");
+    let [difference] = &pair.differences[..] else { panic!("{pair:#?}") };
     assert_eq!((difference.place.as_str(), difference.a.as_deref()), ("model", Some("large")));
 }
 
@@ -132,7 +132,7 @@ async fn an_exported_run_brings_its_terms_along_and_is_verified_elsewhere() {
     );
     let mut rows =
         sqlx::sqlite::SqliteConnectOptions::new().filename(there.join("data/attache.db")).connect().await;
-    let changed = "UPDATE responsibility_slots SET run_terms_json = '{}'";
+    let changed = "UPDATE responsibility_slots SET run_options_json = '{}'";
     sqlx::query(changed).execute(rows.as_mut().expect("the archive")).await.expect("a change");
     let said = attache(&there, &["replay", "verify", &run]);
     assert!(said.0 == 1 && said.1.contains("1 different"), "the control: {said:?}");
@@ -162,13 +162,13 @@ async fn everybody_can_see_which_terms_held() {
 
 #[tokio::test]
 async fn another_model_of_the_persona_changes_nothing_for_a_run_with_a_model_of_its_own() {
-    for (terms, changed) in [(all(), "0 of 1 run "), (json!({}), "1 of 1 run ")] {
-        let app = ready(saying(&["Three lines."]), &terms).await;
+    for (options, changed) in [(all(), "0 of 1 run "), (json!({}), "1 of 1 run ")] {
+        let app = ready(saying(&["Three lines."]), &options).await;
         work(&app).await;
         app.workspace.set("personas/ada/persona.json", "/model", json!("other"));
         let change = "personas/ada/persona.json";
         let said =
             attache(app.workspace.path(), &["replay", "sweep", "--since", "2026-01-01", "--change", change]);
-        assert!(said.0 == 0 && said.1.contains(changed), "{terms}: {said:?}");
+        assert!(said.0 == 0 && said.1.contains(changed), "{options}: {said:?}");
     }
 }

@@ -22,9 +22,9 @@ async fn worked_off(app: &TestApp, run: &str) -> (String, String) {
 }
 
 /// A responsibility under these terms whose provider fails so for ever.
-async fn failing(terms: &Value, status: u16) -> (String, String) {
+async fn failing(options: &Value, status: u16) -> (String, String) {
     let server = Server::start((0..40).map(|_| refuses(status, &[])).collect()).await;
-    let app = ready(workspace(&server, None), terms).await;
+    let app = ready(workspace(&server, None), options).await;
     let run = fire(&app).await;
     worked_off(&app, &run).await
 }
@@ -32,9 +32,9 @@ async fn failing(terms: &Value, status: u16) -> (String, String) {
 #[tokio::test]
 async fn a_passing_failure_is_tried_again_as_often_as_the_terms_say_and_a_lasting_one_never() {
     for (retries, attempts) in [(0, "1"), (1, "2"), (3, "4")] {
-        let terms = json!({ "retries": retries });
+        let options = json!({ "retries": retries });
         assert_eq!(
-            failing(&terms, 503).await,
+            failing(&options, 503).await,
             ("failed".to_owned(), attempts.to_owned()),
             "{retries} retries"
         );

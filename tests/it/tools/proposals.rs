@@ -1,8 +1,8 @@
 //! `schedule_create`: a proposal is a file that is switched off, and nothing else of the folder changes.
 
-use super::Bench;
+use super::RunDeps;
 use crate::app::{TestApp, Workspace, proven_note as note};
-use attache::scheduler::duty::{Bounds, Offer, Responsibility, file};
+use attache::scheduler::schedule_file::{Bounds, Responsibility, WorkspaceNames, file};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -22,42 +22,43 @@ fn with(change: &Value) -> Value {
     args
 }
 
-fn read(bench: &Bench, name: &str) -> Responsibility {
-    let bytes = fs::read(bench.path(name)).expect("a file");
-    let offer = Offer::default();
-    let bounds = Bounds { zone: chrono_tz::UTC, tools: None, offer: &offer, mails_answers: true };
+fn read(run_deps: &RunDeps, name: &str) -> Responsibility {
+    let bytes = fs::read(run_deps.path(name)).expect("a file");
+    let names = WorkspaceNames::default();
+    let bounds = Bounds { zone: chrono_tz::UTC, tools: None, names: &names, mails_answers: true };
     file::parse(&bytes, &bounds).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[tokio::test]
 async fn a_proposal_is_a_file_that_is_understood_and_switched_off() {
-    let bench = Bench::new().await;
-    let told = bench.result("schedule_create", with(&json!({"overlap": "buffer_one", "grace": "20m"}))).await;
+    let run_deps = RunDeps::new().await;
+    let told =
+        run_deps.result("schedule_create", with(&json!({"overlap": "buffer_one", "grace": "20m"}))).await;
     assert_eq!((&told["file"], &told["enabled"]), (&FILE.into(), &false.into()));
     assert_eq!(told["next"].as_array().map(Vec::len), Some(5));
-    // The bench's clock stands at nine in Berlin on a Friday; that slot is past.
+    // The dependencies's clock stands at nine in Berlin on a Friday; that slot is past.
     assert_eq!(told["next"][0], "2026-11-23T09:00:00+01:00");
-    let written = read(&bench, FILE);
+    let written = read(&run_deps, FILE);
     assert_eq!((written.name.as_str(), written.enabled), ("Morning digest", false));
-    assert_eq!(written.slot_terms.proposed_by.as_ref().map(ToString::to_string).as_deref(), Some("run-1"));
+    assert_eq!(written.slot_options.proposed_by.as_ref().map(ToString::to_string).as_deref(), Some("run-1"));
     assert_eq!(written.prompt, "Tell what came in: {{ inbox() }}");
-    let before = fs::read(bench.path(FILE)).expect("a file");
+    let before = fs::read(run_deps.path(FILE)).expect("a file");
     // The same call run again after a crash says the same; another one of the same name changes nothing.
     assert_eq!(
-        bench.result("schedule_create", with(&json!({"overlap": "buffer_one", "grace": "20m"}))).await,
+        run_deps.result("schedule_create", with(&json!({"overlap": "buffer_one", "grace": "20m"}))).await,
         told
     );
-    let (code, words) = bench.failure("schedule_create", digest()).await;
+    let (code, words) = run_deps.failure("schedule_create", digest()).await;
     assert_eq!(code, "file_exists", "{words}");
-    assert_eq!(fs::read(bench.path(FILE)).expect("a file"), before);
-    let names = fs::read_dir(bench.path("responsibilities")).expect("a folder");
+    assert_eq!(fs::read(run_deps.path(FILE)).expect("a file"), before);
+    let names = fs::read_dir(run_deps.path("responsibilities")).expect("a folder");
     let left: Vec<String> = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
     assert_eq!(left.iter().filter(|name| name.contains("tmp")).count(), 0, "{left:?}");
 }
 
 #[tokio::test]
 async fn no_words_of_a_model_leave_their_quotes() {
-    let bench = Bench::new().await;
+    let run_deps = RunDeps::new().await;
     let hostile = [
         json!({"name": "A\"\nenabled: true\nx: \"", "every": "1h", "schedule": null}),
         json!({"name": "B", "schedule": "0 9 * * *\"\nenabled: true #"}),
@@ -68,21 +69,23 @@ async fn no_words_of_a_model_leave_their_quotes() {
         json!({"name": "persona.json"}),
     ];
     for args in hostile {
-        let _either = bench.call("schedule_create", with(&args)).await;
+        let _either = run_deps.call("schedule_create", with(&args)).await;
     }
-    for entry in fs::read_dir(bench.path("responsibilities")).expect("a folder").flatten() {
+    for entry in fs::read_dir(run_deps.path("responsibilities")).expect("a folder").flatten() {
         let name = entry.file_name().into_string().expect("a name");
         if name.ends_with(".md") {
-            assert!(!read(&bench, &format!("responsibilities/{name}")).enabled, "{name}");
+            assert!(!read(&run_deps, &format!("responsibilities/{name}")).enabled, "{name}");
         }
     }
-    assert!(!bench.outside("outside.md").exists() && bench.path("responsibilities/outside.md").exists());
-    assert!(read(&bench, "responsibilities/d.md").prompt.starts_with("---"));
+    assert!(
+        !run_deps.outside("outside.md").exists() && run_deps.path("responsibilities/outside.md").exists()
+    );
+    assert!(read(&run_deps, "responsibilities/d.md").prompt.starts_with("---"));
 }
 
 #[tokio::test]
 async fn what_could_not_fire_is_refused_with_what_would_work() {
-    let bench = Bench::new().await;
+    let run_deps = RunDeps::new().await;
     let cases = [
         (json!({"schedule": "0 25 * * *"}), "for example `0 9,17 * * *`"),
         (json!({"schedule": null}), "say when by one of"),
@@ -96,27 +99,27 @@ async fn what_could_not_fire_is_refused_with_what_would_work() {
         (json!({"catch_up": "never"}), "there are: latest, skip, all"),
     ];
     for (change, says) in cases {
-        let (code, words) = bench.failure("schedule_create", with(&change)).await;
+        let (code, words) = run_deps.failure("schedule_create", with(&change)).await;
         assert!(code == "bad_responsibility" && words.contains(says), "{change}: {code}: {words}");
     }
-    assert!(!bench.path("responsibilities").exists(), "nothing is written");
+    assert!(!run_deps.path("responsibilities").exists(), "nothing is written");
 }
 
 #[tokio::test]
 async fn ten_proposals_may_wait_and_a_decision_makes_room() {
-    let bench = Bench::new().await;
+    let run_deps = RunDeps::new().await;
     let numbered = |n: usize| with(&json!({"name": format!("Digest {n}")}));
     for n in 0..10 {
-        bench.result("schedule_create", numbered(n)).await;
+        run_deps.result("schedule_create", numbered(n)).await;
     }
-    assert_eq!(bench.failure("schedule_create", numbered(10)).await.0, "too_many_proposals");
-    let path = bench.path("responsibilities/digest-3.md");
+    assert_eq!(run_deps.failure("schedule_create", numbered(10)).await.0, "too_many_proposals");
+    let path = run_deps.path("responsibilities/digest-3.md");
     let enabled = fs::read_to_string(&path).expect("a file").replace("enabled: false", "enabled: true");
     fs::write(&path, enabled).expect("written");
-    bench.result("schedule_create", numbered(10)).await;
-    assert_eq!(bench.failure("schedule_create", numbered(11)).await.0, "too_many_proposals");
-    fs::remove_file(bench.path("responsibilities/digest-4.md")).expect("removed");
-    bench.result("schedule_create", numbered(11)).await;
+    run_deps.result("schedule_create", numbered(10)).await;
+    assert_eq!(run_deps.failure("schedule_create", numbered(11)).await.0, "too_many_proposals");
+    fs::remove_file(run_deps.path("responsibilities/digest-4.md")).expect("removed");
+    run_deps.result("schedule_create", numbered(11)).await;
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! `search_email` and the query under it: finds what is there, shows each caller only what they may see, and takes
 //! any text for words. EX01 of the attack battery.
 
-use super::{Bench, answered};
+use super::{RunDeps, answered};
 use attache::store::MessageSearch;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -28,8 +28,8 @@ const SUPPER: Seed = Seed {
     disposition: "run",
 };
 
-async fn connection(bench: &Bench) -> SqliteConnection {
-    let url = format!("sqlite://{}", bench.outside("data/attache.db").display());
+async fn connection(run_deps: &RunDeps) -> SqliteConnection {
+    let url = format!("sqlite://{}", run_deps.outside("data/attache.db").display());
     SqliteConnection::connect(&url).await.expect("the database")
 }
 
@@ -57,9 +57,9 @@ async fn message(conn: &mut SqliteConnection, persona: &str, id: &str, seed: See
 }
 
 /// Carol's thread with a question and its answer, the owner's own thread, and somebody else's persona.
-async fn bench() -> Bench {
-    let bench = Bench::new().await;
-    let mut conn = connection(&bench).await;
+async fn run_deps() -> RunDeps {
+    let run_deps = RunDeps::new().await;
+    let mut conn = connection(&run_deps).await;
     let conn = &mut conn;
     thread(conn, "ada", "t-carol", &["carol@partner.test", "dan@partner.test"]).await;
     thread(conn, "ada", "t-owner", &["owner@home.test"]).await;
@@ -103,40 +103,40 @@ async fn bench() -> Bench {
     };
     message(conn, "ada", "m5", prompt).await;
     message(conn, "bob", "m6", Seed { thread: "t-bob", day: 6, ..SUPPER }).await;
-    bench
+    run_deps
 }
 
-async fn ids(bench: &Bench, args: Value) -> Vec<String> {
-    let result = bench.result("search_email", args).await;
+async fn ids(run_deps: &RunDeps, args: Value) -> Vec<String> {
+    let result = run_deps.result("search_email", args).await;
     let messages = result["messages"].as_array().expect("a list");
     messages.iter().map(|m| m["id"].as_str().expect("an id").to_owned()).collect()
 }
 
 /// The owner writes, and nobody else is in the thread.
-fn as_owner(bench: &mut Bench) {
-    bench.mail.answers = Some(answered("Owner@home.test"));
-    bench.mail.participants.clear();
+fn as_owner(run_deps: &mut RunDeps) {
+    run_deps.mail.answers = Some(answered("Owner@home.test"));
+    run_deps.mail.participants.clear();
 }
 
 #[tokio::test]
 async fn an_owner_and_a_schedule_search_everything_of_this_persona() {
-    let mut bench = bench().await;
-    as_owner(&mut bench);
+    let mut run_deps = run_deps().await;
+    as_owner(&mut run_deps);
     for answers in [Some(answered("Owner@Home.test")), None] {
-        bench.mail.answers = answers;
-        let mut found = ids(&bench, json!({"query": "supper"})).await;
+        run_deps.mail.answers = answers;
+        let mut found = ids(&run_deps, json!({"query": "supper"})).await;
         found.sort();
         assert_eq!(found, ["m1", "m2", "m3", "m4"]);
     }
-    let all = bench.result("search_email", json!({"query": "draft"})).await;
+    let all = run_deps.result("search_email", json!({"query": "draft"})).await;
     assert_eq!(all["messages"][0]["sent"], false);
 }
 
 #[tokio::test]
 async fn an_owner_who_is_not_alone_finds_what_everybody_there_may_read() {
-    let mut bench = bench().await;
-    bench.mail.answers = Some(answered("Owner@home.test"));
-    let mut found = ids(&bench, json!({"query": "supper"})).await;
+    let mut run_deps = run_deps().await;
+    run_deps.mail.answers = Some(answered("Owner@home.test"));
+    let mut found = ids(&run_deps, json!({"query": "supper"})).await;
     found.sort();
     assert_eq!(found, ["m1", "m2"]);
 }
@@ -145,9 +145,9 @@ async fn an_owner_who_is_not_alone_finds_what_everybody_there_may_read() {
 /// numbers below 0.
 #[tokio::test]
 async fn what_was_written_long_ago_is_found_behind_many_messages_each_once_and_the_newest_first() {
-    let mut bench = bench().await;
-    as_owner(&mut bench);
-    let mut conn = connection(&bench).await;
+    let mut run_deps = run_deps().await;
+    as_owner(&mut run_deps);
+    let mut conn = connection(&run_deps).await;
     let fill = "
         WITH RECURSIVE n(i) AS (SELECT 7 UNION ALL SELECT i + 1 FROM n WHERE i < 111000)
         INSERT INTO messages (seq, id, thread_id, persona_id, direction, message_id, sender, subject, text_body,
@@ -159,7 +159,7 @@ async fn what_was_written_long_ago_is_found_behind_many_messages_each_once_and_t
           '2026-11-01T00:00:00.000Z', ''
         FROM n WHERE i < 9";
     sqlx::query(fill).execute(&mut conn).await.expect("many messages");
-    let found = async |word: &str, limit: u32| ids(&bench, json!({ "query": word, "limit": limit })).await;
+    let found = async |word: &str, limit: u32| ids(&run_deps, json!({ "query": word, "limit": limit })).await;
     let of = |numbers: std::ops::RangeInclusive<u32>| -> Vec<String> {
         numbers.rev().map(|n| format!("f{n}000")).collect()
     };
@@ -171,25 +171,25 @@ async fn what_was_written_long_ago_is_found_behind_many_messages_each_once_and_t
 
 #[tokio::test]
 async fn others_search_only_threads_that_they_take_part_in() {
-    let mut bench = bench().await;
-    let mut found = ids(&bench, json!({"query": "supper"})).await;
+    let mut run_deps = run_deps().await;
+    let mut found = ids(&run_deps, json!({"query": "supper"})).await;
     found.sort();
     assert_eq!(found, ["m1", "m2"]);
-    assert_eq!(ids(&bench, json!({"since": "2026-11-01"})).await, ["m2", "m1"]);
-    bench.mail.answers = Some(answered("mallory@evil.test"));
+    assert_eq!(ids(&run_deps, json!({"since": "2026-11-01"})).await, ["m2", "m1"]);
+    run_deps.mail.answers = Some(answered("mallory@evil.test"));
     for args in [json!({"query": "K_THREAD"}), json!({"query": "supper"}), json!({"until": "2026-12-31"})] {
-        assert_eq!(ids(&bench, args).await, Vec::<String>::new());
+        assert_eq!(ids(&run_deps, args).await, Vec::<String>::new());
     }
     let mut nobody = answered("carol@partner.test");
     nobody.sender = None;
-    bench.mail.answers = Some(nobody);
-    assert_eq!(bench.failure("search_email", json!({"query": "supper"})).await.0, "search_not_allowed");
+    run_deps.mail.answers = Some(nobody);
+    assert_eq!(run_deps.failure("search_email", json!({"query": "supper"})).await.0, "search_not_allowed");
 }
 
 #[tokio::test]
 async fn filters_narrow_and_every_word_must_match() {
-    let mut bench = bench().await;
-    as_owner(&mut bench);
+    let mut run_deps = run_deps().await;
+    as_owner(&mut run_deps);
     let cases = [
         (json!({"query": "ten four"}), vec!["m1"]),
         (json!({"query": "ten seven"}), vec![]),
@@ -208,21 +208,21 @@ async fn filters_narrow_and_every_word_must_match() {
         (json!({"query": "?!"}), vec![]),
     ];
     for (args, wanted) in cases {
-        assert_eq!(ids(&bench, args.clone()).await, wanted, "{args}");
+        assert_eq!(ids(&run_deps, args.clone()).await, wanted, "{args}");
     }
-    assert_eq!(bench.failure("search_email", json!({"limit": 3})).await.0, "no_filter");
-    assert_eq!(bench.failure("search_email", json!({"query": " ", "from": null})).await.0, "no_filter");
-    assert_eq!(bench.failure("search_email", json!({"since": "soon"})).await.0, "bad_date");
+    assert_eq!(run_deps.failure("search_email", json!({"limit": 3})).await.0, "no_filter");
+    assert_eq!(run_deps.failure("search_email", json!({"query": " ", "from": null})).await.0, "no_filter");
+    assert_eq!(run_deps.failure("search_email", json!({"since": "soon"})).await.0, "bad_date");
 }
 
 #[tokio::test]
 async fn a_found_message_is_described_with_the_text_around_the_hit() {
-    let mut bench = bench().await;
-    as_owner(&mut bench);
+    let mut run_deps = run_deps().await;
+    as_owner(&mut run_deps);
     let far = format!("{} needle\u{1b}[2J\u{202e} here {}", "hay ".repeat(2000), "hay ".repeat(2000));
-    let mut conn = connection(&bench).await;
+    let mut conn = connection(&run_deps).await;
     message(&mut conn, "ada", "m7", Seed { body: &far, day: 7, ..SUPPER }).await;
-    let result = bench.result("search_email", json!({"query": "needle"})).await;
+    let result = run_deps.result("search_email", json!({"query": "needle"})).await;
     let snippet = result["messages"][0]["snippet"].as_str().expect("a snippet").to_owned();
     assert!(snippet.contains("needle [2J here"), "{snippet:?}");
     assert!(snippet.len() < 410, "{snippet}");
@@ -239,28 +239,28 @@ async fn a_found_message_is_described_with_the_text_around_the_hit() {
 
 #[tokio::test]
 async fn the_answer_is_bounded_in_number_and_size() {
-    let mut bench = bench().await;
-    as_owner(&mut bench);
-    let mut conn = connection(&bench).await;
+    let mut run_deps = run_deps().await;
+    as_owner(&mut run_deps);
+    let mut conn = connection(&run_deps).await;
     for n in 0..60 {
         message(&mut conn, "ada", &format!("n{n:02}"), Seed { body: "tall hay", day: 8, ..SUPPER }).await;
     }
     for (asked, count) in [(json!(-5), 1), (json!(0), 1), (json!(3), 3), (json!(null), 10)] {
-        let result = bench.result("search_email", json!({"query": "hay", "limit": asked})).await;
+        let result = run_deps.result("search_email", json!({"query": "hay", "limit": asked})).await;
         assert_eq!((&result["count"], &result["more"]), (&json!(count), &json!(true)), "{asked}");
     }
-    let result = bench.result("search_email", json!({"query": "hay", "limit": 50})).await;
+    let result = run_deps.result("search_email", json!({"query": "hay", "limit": 50})).await;
     assert!(result.to_string().len() <= 4096 && result["more"] == true, "{result}");
-    bench.limits.result_bytes_max = 1024 * 1024;
-    let result = bench.result("search_email", json!({"query": "hay", "limit": 9999})).await;
+    run_deps.limits.result_bytes_max = 1024 * 1024;
+    let result = run_deps.result("search_email", json!({"query": "hay", "limit": 9999})).await;
     assert_eq!(result["count"], 50);
 }
 
 /// Controls: ordered by number alone, or with the filter of readers left out, this fails.
 #[tokio::test]
 async fn the_better_hit_comes_first_and_what_the_asker_may_not_read_takes_no_place() {
-    let mut bench = bench().await;
-    let mut conn = connection(&bench).await;
+    let mut run_deps = run_deps().await;
+    let mut conn = connection(&run_deps).await;
     let body = "The sauna is warm.";
     for (id, seed) in [
         ("in-subject", Seed { subject: "Sauna", day: 9, ..SUPPER }),
@@ -271,20 +271,20 @@ async fn the_better_hit_comes_first_and_what_the_asker_may_not_read_takes_no_pla
     ] {
         message(&mut conn, "ada", id, seed).await;
     }
-    let found = ids(&bench, json!({"query": "sauna"})).await;
+    let found = ids(&run_deps, json!({"query": "sauna"})).await;
     assert_eq!(found, ["in-subject", "in-sender", "in-body-again", "in-body"]);
     // The best, and not the newest; and each word of a question counts.
-    assert_eq!(ids(&bench, json!({"query": "sauna", "limit": 1})).await, ["in-subject"]);
-    assert_eq!(ids(&bench, json!({"query": "sauna warm", "limit": 1})).await, ["in-sender"]);
-    as_owner(&mut bench);
-    let all = ids(&bench, json!({"query": "sauna", "limit": 2})).await;
+    assert_eq!(ids(&run_deps, json!({"query": "sauna", "limit": 1})).await, ["in-subject"]);
+    assert_eq!(ids(&run_deps, json!({"query": "sauna warm", "limit": 1})).await, ["in-sender"]);
+    as_owner(&mut run_deps);
+    let all = ids(&run_deps, json!({"query": "sauna", "limit": 2})).await;
     assert_eq!(all, ["hidden", "in-subject"]);
 }
 
 #[test]
 fn no_text_is_a_syntax_error() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let bench = runtime.block_on(bench());
+    let run_deps = runtime.block_on(run_deps());
     let operators = prop::collection::vec(
         prop::sample::select(vec![
             "\"", "'", "(", ")", "*", "^", "-", "+", ":", "{", "}", "NEAR", "NEAR(", "AND", "OR", "NOT",
@@ -304,10 +304,10 @@ fn no_text_is_a_syntax_error() {
             limit: 5,
             ..MessageSearch::default()
         };
-        let found = runtime.block_on(bench.persona.search_messages(&search));
+        let found = runtime.block_on(run_deps.persona.search_messages(&search));
         prop_assert!(found.is_ok(), "{found:?}");
         let terms: Vec<String> = query.split(' ').map(str::to_owned).collect();
-        let found = runtime.block_on(bench.persona.search_knowledge(&terms, 5));
+        let found = runtime.block_on(run_deps.persona.search_knowledge(&terms, 5));
         prop_assert!(found.is_ok(), "{found:?}");
         Ok(())
     });

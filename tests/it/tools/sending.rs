@@ -1,13 +1,13 @@
 //! `send_email`: who may be written to, what is a reply, what may be attached; EX04 to EX06 and FS12 of the attack
 //! battery.
 
-use super::{Bench, address, answered};
+use super::{RunDeps, address, answered};
 use attache::domain::Address;
 use attache::tools::{MailDraft, ToolError};
 use serde_json::{Value, json};
 
-async fn draft(bench: &Bench, args: Value) -> MailDraft {
-    let outcome = bench.call("send_email", args).await.expect("the call succeeds");
+async fn draft(run_deps: &RunDeps, args: Value) -> MailDraft {
+    let outcome = run_deps.call("send_email", args).await.expect("the call succeeds");
     assert_eq!(outcome.result["queued"], true);
     outcome.mail.expect("a draft")
 }
@@ -18,9 +18,9 @@ fn keys(list: &[Address]) -> Vec<String> {
 
 #[tokio::test]
 async fn a_mail_to_the_sender_is_a_reply_and_keeps_its_subject() {
-    let bench = Bench::new().await;
+    let run_deps = RunDeps::new().await;
     let args = json!({"to": "Carol@Partner.test", "subject": "ignored", "body": "Yes."});
-    let outcome = bench.call("send_email", args).await.expect("the call succeeds");
+    let outcome = run_deps.call("send_email", args).await.expect("the call succeeds");
     assert_eq!(outcome.result, json!({"queued": true, "reply": true, "to": ["Carol@partner.test"]}));
     let wanted = MailDraft {
         to: vec![address("Carol@partner.test")],
@@ -33,39 +33,39 @@ async fn a_mail_to_the_sender_is_a_reply_and_keeps_its_subject() {
 
 #[tokio::test]
 async fn a_mail_to_others_is_new_unless_it_is_asked_to_be_a_reply() {
-    let bench = Bench::new().await;
+    let run_deps = RunDeps::new().await;
     let new = json!({"to": "desk@hotel.example", "subject": " Tonight ", "body": "x"});
-    let mail = draft(&bench, new).await;
+    let mail = draft(&run_deps, new).await;
     assert_eq!((mail.is_reply, mail.subject.as_str()), (false, "Tonight"));
-    let mail = draft(&bench, json!({"to": "dan@partner.test", "reply": true, "body": "x"})).await;
+    let mail = draft(&run_deps, json!({"to": "dan@partner.test", "reply": true, "body": "x"})).await;
     assert_eq!((mail.is_reply, mail.subject.as_str()), (true, ""));
     let apart = json!({"to": "carol@partner.test", "reply": false, "subject": "Other", "body": "x"});
-    assert!(!draft(&bench, apart).await.is_reply);
+    assert!(!draft(&run_deps, apart).await.is_reply);
 }
 
 #[tokio::test]
 async fn reply_to_counts_only_when_it_is_allowed() {
-    let mut bench = Bench::new().await;
+    let mut run_deps = RunDeps::new().await;
     let mut letter = answered("carol@partner.test");
     letter.reply_to = Some(address("cook@kitchen.example"));
-    bench.mail.answers = Some(letter.clone());
-    assert!(draft(&bench, json!({"to": "cook@kitchen.example", "body": "x"})).await.is_reply);
+    run_deps.mail.answers = Some(letter.clone());
+    assert!(draft(&run_deps, json!({"to": "cook@kitchen.example", "body": "x"})).await.is_reply);
     letter.reply_to = Some(address("mallory@evil.test"));
-    bench.mail.answers = Some(letter);
-    let (code, _) = bench.failure("send_email", json!({"to": "mallory@evil.test", "body": "x"})).await;
+    run_deps.mail.answers = Some(letter);
+    let (code, _) = run_deps.failure("send_email", json!({"to": "mallory@evil.test", "body": "x"})).await;
     assert_eq!(code, "recipient_not_allowed");
 }
 
 #[tokio::test]
 async fn lists_are_read_as_models_write_them_and_nobody_stands_twice() {
-    let bench = Bench::new().await;
+    let run_deps = RunDeps::new().await;
     let args = json!({
         "to": ["carol@partner.test; dan@partner.test", "CAROL@partner.test"],
         "cc": "dan@partner.test, owner@home.test",
         "bcc": ["chef@kitchen.example", " "],
         "body": "x",
     });
-    let mail = draft(&bench, args).await;
+    let mail = draft(&run_deps, args).await;
     assert_eq!(keys(&mail.to), ["carol@partner.test", "dan@partner.test"]);
     assert_eq!(keys(&mail.cc), ["owner@home.test"]);
     assert_eq!(keys(&mail.bcc), ["chef@kitchen.example"]);
@@ -73,11 +73,11 @@ async fn lists_are_read_as_models_write_them_and_nobody_stands_twice() {
 
 #[tokio::test]
 async fn who_is_not_allowed_is_refused_in_every_field_without_naming_outsiders() {
-    let bench = Bench::new().await;
+    let run_deps = RunDeps::new().await;
     for field in ["to", "cc", "bcc"] {
         let mut args = json!({"to": "owner@home.test", "body": "x", "subject": "x"});
         args[field] = json!(["mallory@evil.test"]);
-        let (code, message) = bench.failure("send_email", args).await;
+        let (code, message) = run_deps.failure("send_email", args).await;
         assert_eq!(code, "recipient_not_allowed", "{field}");
         assert!(message.contains("`mallory@evil.test`"), "{message}");
         assert!(message.contains("(carol@partner.test, dan@partner.test)"), "{message}");
@@ -85,13 +85,13 @@ async fn who_is_not_allowed_is_refused_in_every_field_without_naming_outsiders()
             assert!(!message.contains(secret), "{message}");
         }
     }
-    let (code, _) = bench.failure("send_email", json!({"to": "ada+x@engine.test", "body": "x"})).await;
+    let (code, _) = run_deps.failure("send_email", json!({"to": "ada+x@engine.test", "body": "x"})).await;
     assert_eq!(code, "recipient_is_self");
 }
 
 #[tokio::test]
 async fn address_tricks_never_reach_an_allow_list() {
-    let bench = Bench::new().await;
+    let run_deps = RunDeps::new().await;
     let no_address = [
         "owner@home.test\r\nBcc: mallory@evil.test",
         "owner@home.test\nBcc: mallory@evil.test",
@@ -126,7 +126,7 @@ async fn address_tricks_never_reach_an_allow_list() {
     for text in no_address {
         for to in [json!(text), json!([text])] {
             let args = json!({"to": to, "subject": "x", "body": "x"});
-            let (code, message) = bench.failure("send_email", args).await;
+            let (code, message) = run_deps.failure("send_email", args).await;
             assert_eq!(code, "bad_address", "{text:?}: {message}");
             assert!(!message.chars().any(char::is_control), "{message:?}");
         }
@@ -143,64 +143,70 @@ async fn address_tricks_never_reach_an_allow_list() {
     ];
     for text in not_allowed {
         let (code, message) =
-            bench.failure("send_email", json!({"to": text, "subject": "x", "body": "x"})).await;
+            run_deps.failure("send_email", json!({"to": text, "subject": "x", "body": "x"})).await;
         assert_eq!(code, "recipient_not_allowed", "{text:?}: {message}");
     }
 }
 
 #[tokio::test]
 async fn subject_and_body_are_checked_before_anything_is_queued() {
-    let bench = Bench::new().await;
+    let run_deps = RunDeps::new().await;
     let mail =
         |subject: &str, body: &str| json!({"to": "dan@partner.test", "subject": subject, "body": body});
     for subject in ["a\r\nBcc: mallory@evil.test", "a\nb", "a\rb", "a\0b", "a\u{85}b", "a\u{7f}"] {
-        assert_eq!(bench.failure("send_email", mail(subject, "x")).await.0, "bad_subject", "{subject:?}");
+        assert_eq!(run_deps.failure("send_email", mail(subject, "x")).await.0, "bad_subject", "{subject:?}");
     }
-    assert_eq!(bench.failure("send_email", mail(&"x".repeat(301), "x")).await.0, "bad_subject");
-    assert_eq!(bench.failure("send_email", mail("  ", "x")).await.0, "subject_missing");
-    assert_eq!(bench.failure("send_email", mail("x", " \n ")).await.0, "body_missing");
-    assert_eq!(bench.failure("send_email", mail("x", "a\0b")).await.0, "bad_body");
-    assert_eq!(bench.failure("send_email", mail("x", &"x".repeat(256 * 1024 + 1))).await.0, "body_too_large");
-    assert_eq!(bench.failure("send_email", json!({"to": " , ", "body": "x"})).await.0, "recipient_missing");
+    assert_eq!(run_deps.failure("send_email", mail(&"x".repeat(301), "x")).await.0, "bad_subject");
+    assert_eq!(run_deps.failure("send_email", mail("  ", "x")).await.0, "subject_missing");
+    assert_eq!(run_deps.failure("send_email", mail("x", " \n ")).await.0, "body_missing");
+    assert_eq!(run_deps.failure("send_email", mail("x", "a\0b")).await.0, "bad_body");
+    assert_eq!(
+        run_deps.failure("send_email", mail("x", &"x".repeat(256 * 1024 + 1))).await.0,
+        "body_too_large"
+    );
+    assert_eq!(
+        run_deps.failure("send_email", json!({"to": " , ", "body": "x"})).await.0,
+        "recipient_missing"
+    );
     let crowd: Vec<String> = (0..51).map(|n| format!("cook{n}@kitchen.example")).collect();
     let to_crowd = json!({"to": crowd, "subject": "x", "body": "x"});
-    assert_eq!(bench.failure("send_email", to_crowd).await.0, "too_many_recipients");
+    assert_eq!(run_deps.failure("send_email", to_crowd).await.0, "too_many_recipients");
 }
 
 #[tokio::test]
 async fn a_run_sends_only_so_many_mails_and_none_without_a_transport() {
-    let mut bench = Bench::new().await;
+    let mut run_deps = RunDeps::new().await;
     let args = json!({"to": "carol@partner.test", "body": "x"});
-    bench.mail.mails_sent = 3;
-    let (code, message) = bench.failure("send_email", args.clone()).await;
+    run_deps.mail.mails_sent = 3;
+    let (code, message) = run_deps.failure("send_email", args.clone()).await;
     assert_eq!(code, "mail_limit_reached");
     assert!(message.contains("at most 3"), "{message}");
-    bench.mail.outbound_configured = false;
-    let outcome = bench.call("send_email", args).await;
+    run_deps.mail.outbound_configured = false;
+    let outcome = run_deps.call("send_email", args).await;
     assert!(matches!(outcome, Err(ToolError::OutboundNotConfigured)), "{outcome:?}");
 }
 
 #[tokio::test]
 async fn a_schedule_answers_nobody_but_may_write_to_its_owner() {
-    let mut bench = Bench::new().await;
-    bench.mail.answers = None;
-    bench.mail.participants.clear();
+    let mut run_deps = RunDeps::new().await;
+    run_deps.mail.answers = None;
+    run_deps.mail.participants.clear();
     let args = json!({"to": "owner@home.test", "body": "x", "reply": true});
-    assert_eq!(bench.failure("send_email", args).await.0, "nothing_to_answer");
-    let mail = draft(&bench, json!({"to": "owner@home.test", "subject": "Digest", "body": "x"})).await;
+    assert_eq!(run_deps.failure("send_email", args).await.0, "nothing_to_answer");
+    let mail = draft(&run_deps, json!({"to": "owner@home.test", "subject": "Digest", "body": "x"})).await;
     assert!(!mail.is_reply);
-    let (_, message) = bench.failure("send_email", json!({"to": "carol@partner.test", "body": "x"})).await;
+    let (_, message) = run_deps.failure("send_email", json!({"to": "carol@partner.test", "body": "x"})).await;
     assert!(message.contains("(nobody)"), "{message}");
 }
 
 #[tokio::test]
 async fn files_of_the_folder_are_attached_with_name_and_type() {
-    let bench = Bench::new().await;
-    bench.write("knowledge/menu.csv", "soup,7\n");
-    bench.write("plan.bin", [0, 1, 2]);
+    let run_deps = RunDeps::new().await;
+    run_deps.write("knowledge/menu.csv", "soup,7\n");
+    run_deps.write("plan.bin", [0, 1, 2]);
     let paths = json!(["knowledge/menu.csv", "plan.bin", "./knowledge/../plan.bin"]);
     let args = json!({"to": "carol@partner.test", "body": "x", "attachments": paths});
-    let outcome = bench.call("send_email", args).await.expect("the call succeeds");
+    let outcome = run_deps.call("send_email", args).await.expect("the call succeeds");
     let listed = json!([{"name": "menu.csv", "bytes": 7}, {"name": "plan.bin", "bytes": 3}]);
     assert_eq!(outcome.result["attachments"], listed);
     let attached = outcome.mail.expect("a draft").attachments;
@@ -215,18 +221,18 @@ async fn files_of_the_folder_are_attached_with_name_and_type() {
 
 #[tokio::test]
 async fn nothing_outside_the_folder_and_no_configuration_is_attached() {
-    let bench = Bench::new().await;
-    let outside = bench.outside("K_FILE");
+    let run_deps = RunDeps::new().await;
+    let outside = run_deps.outside("K_FILE");
     std::fs::write(&outside, "canary").expect("a file");
-    bench.write("persona.json", "{}");
-    bench.write(".secrets", "KEY=1");
-    bench.write(".memory/active-1.md", "old");
-    bench.write("large.bin", vec![0; 16 * 1024 + 1]);
-    bench.write("bad\nname.md", "x");
-    std::os::unix::fs::symlink(&outside, bench.path("link")).expect("a link");
-    std::os::unix::fs::symlink("persona.json", bench.path("innocent.json")).expect("a link");
-    std::os::unix::fs::symlink(".secrets", bench.path("innocent.txt")).expect("a link");
-    std::fs::hard_link(bench.path("persona.json"), bench.path("notes.json")).expect("a hard link");
+    run_deps.write("persona.json", "{}");
+    run_deps.write(".secrets", "KEY=1");
+    run_deps.write(".memory/active-1.md", "old");
+    run_deps.write("large.bin", vec![0; 16 * 1024 + 1]);
+    run_deps.write("bad\nname.md", "x");
+    std::os::unix::fs::symlink(&outside, run_deps.path("link")).expect("a link");
+    std::os::unix::fs::symlink("persona.json", run_deps.path("innocent.json")).expect("a link");
+    std::os::unix::fs::symlink(".secrets", run_deps.path("innocent.txt")).expect("a link");
+    std::fs::hard_link(run_deps.path("persona.json"), run_deps.path("notes.json")).expect("a hard link");
     let refused = [
         ("../../K_FILE", "path_not_allowed"),
         (outside.to_str().expect("UTF-8"), "path_not_allowed"),
@@ -248,7 +254,7 @@ async fn nothing_outside_the_folder_and_no_configuration_is_attached() {
     ];
     for (path, wanted) in refused {
         let args = json!({"to": "carol@partner.test", "body": "x", "attachments": [path]});
-        let (code, message) = bench.failure("send_email", args).await;
+        let (code, message) = run_deps.failure("send_email", args).await;
         assert_eq!(code, wanted, "{path:?}: {message}");
         assert!(!message.contains("canary"));
     }
@@ -256,14 +262,14 @@ async fn nothing_outside_the_folder_and_no_configuration_is_attached() {
 
 #[tokio::test]
 async fn attachments_are_bounded_together() {
-    let bench = Bench::new().await;
-    bench.write("a.bin", vec![0; 12 * 1024]);
-    bench.write("b.bin", vec![0; 12 * 1024]);
+    let run_deps = RunDeps::new().await;
+    run_deps.write("a.bin", vec![0; 12 * 1024]);
+    run_deps.write("b.bin", vec![0; 12 * 1024]);
     let mail = |paths: Value| json!({"to": "carol@partner.test", "body": "x", "attachments": paths});
-    assert_eq!(draft(&bench, mail(json!("a.bin"))).await.attachments.len(), 1);
-    let (code, message) = bench.failure("send_email", mail(json!(["a.bin", "b.bin"]))).await;
+    assert_eq!(draft(&run_deps, mail(json!("a.bin"))).await.attachments.len(), 1);
+    let (code, message) = run_deps.failure("send_email", mail(json!(["a.bin", "b.bin"]))).await;
     assert_eq!(code, "attachments_too_large");
     assert!(message.contains("20480"), "{message}");
     let many = json!(vec!["a.bin"; 21]);
-    assert_eq!(bench.failure("send_email", mail(many)).await.0, "too_many_attachments");
+    assert_eq!(run_deps.failure("send_email", mail(many)).await.0, "too_many_attachments");
 }

@@ -4,7 +4,7 @@ use super::{LAUNDRY, calling, mail_to, memory, recipients};
 use crate::app::{PROVEN, TestApp, letter, note};
 use crate::terms::{fire, ready};
 use attache::domain::{Address, Via};
-use attache::gateway::door::CopyOutcome;
+use attache::gateway::intake_contract::CopyOutcome;
 use serde_json::{Value, json};
 
 const CLOSED: [&str; 4] = [
@@ -28,7 +28,7 @@ pub async fn of_owner(app: &TestApp, id: &str, more: &str, body: &str) -> String
     let mut letter = letter(&eml);
     letter.envelope.via = Via::Smtp;
     letter.envelope.arrival.submitted_by = Some(Address::parse("olga@home.test").expect("an address"));
-    let accepted = app.engine.door().accept(letter).await.expect("taken");
+    let accepted = app.engine.intake().accept(letter).await.expect("taken");
     let CopyOutcome::Run(run) = accepted.copies[0].outcome.clone() else { panic!("{accepted:?}") };
     app.drain().await;
     run.to_string()

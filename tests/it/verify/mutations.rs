@@ -122,7 +122,7 @@ async fn a_result_of_a_tool_is_named_by_its_step() {
          WHERE run_id = $1 AND step_index = 1",
     )
     .await;
-    assert_eq!((found.turn, found.culprit.as_str()), (1, "step 1 (result of read_file)"), "{found}");
+    assert_eq!((found.turn, found.cause.as_str()), (1, "step 1 (result of read_file)"), "{found}");
     assert!(found.place.recorded.contains("seven") && found.place.replayed.contains("eight"), "{found}");
 }
 
@@ -133,7 +133,7 @@ async fn an_answer_is_named_by_its_turn() {
          WHERE run_id = $1 AND turn_index = 1",
     )
     .await;
-    assert_eq!((found.turn, found.culprit.as_str()), (2, "answer of turn 1"), "{found}");
+    assert_eq!((found.turn, found.cause.as_str()), (2, "answer of turn 1"), "{found}");
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn the_last_answer_is_held_against_the_mail() {
          WHERE run_id = $1 AND turn_index = 2",
     )
     .await;
-    assert_eq!(found.culprit, "answer of turn 2, as it is mailed", "{found}");
+    assert_eq!(found.cause, "answer of turn 2, as it is mailed", "{found}");
 }
 
 #[tokio::test]
@@ -154,7 +154,7 @@ async fn a_byte_of_memory_is_named_by_its_resolver() {
     )
     .await;
     assert_eq!((found.turn, found.attempt), (0, 1));
-    assert!(found.culprit.starts_with("resolver active-memory"), "{found}");
+    assert!(found.cause.starts_with("resolver active-memory"), "{found}");
 }
 
 #[tokio::test]
@@ -164,7 +164,7 @@ async fn a_request_that_was_changed_itself_is_no_evidence() {
          WHERE run_id = $1 AND turn_index = 1",
     )
     .await;
-    assert!(found.culprit.starts_with("record: "), "{found}");
+    assert!(found.cause.starts_with("record: "), "{found}");
 }
 
 #[tokio::test]
@@ -174,7 +174,7 @@ async fn arguments_of_a_call_are_named_by_their_step() {
          WHERE run_id = $1 AND step_index = 2",
     )
     .await;
-    assert_eq!(found.culprit, "step 2 (call of read_file)", "{found}");
+    assert_eq!(found.cause, "step 2 (call of read_file)", "{found}");
 }
 
 /// Runs of an engine that did not write down what decided beside the rows are not said to be identical.

@@ -5,7 +5,7 @@ use crate::app::{TestApp, Workspace, note};
 use crate::fallback;
 use crate::providers::server::Server;
 use attache::config::ProviderSettings;
-use attache::harness::providers::{PROVIDERS, build, wire};
+use attache::providers::{adapters, build, encoder};
 use attache::store::PowerCut;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -73,7 +73,7 @@ async fn a_store_that_is_open_to_read_cannot_write() {
 /// What only sending needs is not asked for: no key, no script, no program that is there.
 #[test]
 fn every_adapter_writes_requests_with_nothing_of_today() {
-    for adapter in PROVIDERS {
+    for adapter in adapters() {
         // Of the configuration of then; the others have an address of their own.
         let base_url = (adapter.id == "compat").then(|| "https://models.example/v1".to_owned());
         let settings = ProviderSettings {
@@ -81,7 +81,7 @@ fn every_adapter_writes_requests_with_nothing_of_today() {
             script: Some("/nowhere/script.json".into()),
             ..ProviderSettings::default()
         };
-        let wire = wire(adapter.id, &settings, Path::new("/nowhere/agent"));
+        let wire = encoder(adapter.id, &settings, Path::new("/nowhere/agent"));
         assert!(wire.is_ok(), "{}: {:?}", adapter.id, wire.err());
     }
     assert!(build("anthropic", &ProviderSettings::default()).is_err(), "the control: who sends needs a key");

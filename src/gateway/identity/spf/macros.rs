@@ -1,6 +1,6 @@
 //! Macro strings of SPF (RFC 7208 section 7). Pure.
 
-/// A macro string that was found to be well-formed.
+/// A well-formed macro string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MacroString(Vec<Piece>);
 
@@ -14,25 +14,25 @@ enum Piece {
 struct Macro {
     /// Lower case.
     letter: char,
-    /// Written in upper case: the value is URL-escaped.
+    /// `true`: written in upper case, so that the value is URL-escaped.
     escape: bool,
-    /// How many parts are kept, counted from the right; 0 is all.
+    /// Number of parts to keep, counted from the right; 0 keeps all.
     keep: usize,
     reverse: bool,
     delimiters: String,
 }
 
-/// What macro letters stand for.
+/// Values of the macro letters.
 pub struct Values<'a> {
     /// `s`: the sender.
     pub sender: &'a str,
     /// `d`: the domain whose record is evaluated.
     pub domain: &'a str,
-    /// `i`: the client's address in the form that names are made of.
+    /// `i`: the client's address in the format used in names.
     pub ip: &'a str,
     /// `v`: `in-addr` or `ip6`.
     pub family: &'a str,
-    /// `h`: what the client called itself.
+    /// `h`: the client's HELO name.
     pub helo: &'a str,
     /// `p`: the client's validated name, or `unknown`.
     pub validated: &'a str,
@@ -74,7 +74,8 @@ impl MacroString {
         Some(Self(pieces))
     }
 
-    /// A `domain-spec`: it ends in a macro or in a dot and a name that can be a top-level domain.
+    /// Parses a `domain-spec`: it ends in a macro or in a dot and a name that can be a top-level
+    /// domain.
     pub fn domain(text: &str) -> Option<Self> {
         let parsed = Self::parse(text)?;
         match parsed.0.last()? {
@@ -91,7 +92,8 @@ impl MacroString {
         self.0.iter().any(|piece| matches!(piece, Piece::Macro(Macro { letter: 'p', .. })))
     }
 
-    /// A name to look up: expanded, without a final dot, cut on the left to 253 octets (section 7.3).
+    /// Expands to a name to look up, without a final dot, truncated on the left to 253 octets
+    /// (section 7.3).
     pub fn name(&self, values: &Values<'_>) -> String {
         let mut name = String::new();
         for piece in &self.0 {
@@ -111,7 +113,8 @@ impl MacroString {
     }
 }
 
-/// `toplabel`: letters, digits and hyphens, not all digits, no hyphen at either end.
+/// Reports whether a label is a `toplabel`: letters, digits and hyphens, not all digits, no hyphen
+/// at either end.
 fn is_top_label(label: &str) -> bool {
     !label.is_empty()
         && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
@@ -124,7 +127,7 @@ impl Macro {
     fn parse(inside: &str) -> Option<Self> {
         let first = inside.chars().next()?;
         let letter = first.to_ascii_lowercase();
-        // `c`, `r` and `t` are for explanations, which nobody here reads.
+        // `c`, `r` and `t` are for explanations, which are not evaluated here.
         if !matches!(letter, 's' | 'l' | 'o' | 'd' | 'i' | 'p' | 'h' | 'v') {
             return None;
         }
@@ -133,7 +136,7 @@ impl Macro {
         let (count, rest) = rest.split_at(digits);
         let keep = match count {
             "" => 0,
-            // Nothing has more labels than that; what is larger keeps all.
+            // No name has more labels; a larger number keeps all.
             count => Some(count.parse::<usize>().unwrap_or(usize::MAX)).filter(|n| *n > 0)?,
         };
         let reverse = rest.starts_with(['r', 'R']);

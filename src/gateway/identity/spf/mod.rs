@@ -1,7 +1,7 @@
-//! SPF (RFC 7208): may this client send mail for that domain?
+//! SPF (RFC 7208): checks that a client may send mail for a domain.
 //!
-//! Ours, and not the library's: mail-auth 0.13.3 agrees with 148 of the 203 cases of the openspf suite. Absent on
-//! purpose: explanations (`exp`), which are words of strangers.
+//! Our own implementation: mail-auth 0.13.3 agrees with 148 of the 203 cases of the openspf suite.
+//! Absent on purpose: explanations (`exp`), which are untrusted text.
 
 mod macros;
 mod record;
@@ -11,14 +11,14 @@ use macros::{MacroString, Values};
 use record::{Mechanism, Prefixes, Qualifier, Record};
 use std::net::IpAddr;
 
-/// Terms that need a question (RFC 7208 section 4.6.4).
+/// Maximum terms that need a query (RFC 7208 section 4.6.4).
 const LOOKUPS_MAX: u32 = 10;
-/// Questions that may come back empty.
+/// Maximum queries without an answer (void lookups).
 const VOID_LOOKUPS_MAX: u32 = 2;
-/// Exchangers of one `mx`, and names of one address.
+/// Maximum exchangers of one `mx`, and names of one address.
 const NAMES_MAX: usize = 10;
 
-/// RFC 7208 section 2.6.
+/// Results of RFC 7208 section 2.6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpfResult {
     None,
@@ -31,7 +31,7 @@ pub enum SpfResult {
 }
 
 impl SpfResult {
-    /// The word of RFC 8601 section 2.7.2.
+    /// Result keyword of RFC 8601 section 2.7.2.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -45,7 +45,7 @@ impl SpfResult {
     }
 }
 
-/// Evaluates `check_host()`: `sender` is `local@domain`; the domain is the one that is asked about.
+/// Evaluates `check_host()`: `sender` is `local@domain`, and that domain is checked.
 pub async fn check(resolver: &Resolver, client: IpAddr, helo: &str, sender: &str) -> SpfResult {
     let (local, domain) = sender.rsplit_once('@').unwrap_or(("", sender));
     if !is_checkable(domain) {
@@ -56,7 +56,7 @@ pub async fn check(resolver: &Resolver, client: IpAddr, helo: &str, sender: &str
     let mut check = Check {
         resolver,
         client,
-        client_text: spelled(client),
+        client_text: formatted(client),
         helo,
         sender: &sender,
         lookups: 0,
@@ -70,7 +70,7 @@ pub async fn check(resolver: &Resolver, client: IpAddr, helo: &str, sender: &str
     }
 }
 
-/// A name of several labels, each of a legal length (section 4.3).
+/// Reports whether a name has several labels, each of a legal length (section 4.3).
 fn is_checkable(domain: &str) -> bool {
     let domain = domain.strip_suffix('.').unwrap_or(domain);
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
@@ -78,8 +78,8 @@ fn is_checkable(domain: &str) -> bool {
     domain.len() <= 253 && domain.contains('.') && domain.split('.').all(label_ok)
 }
 
-/// The address as names are made of it: dotted, for IPv6 one nibble per label (section 7.3).
-fn spelled(client: IpAddr) -> String {
+/// Formats an address for names: dotted, for IPv6 one nibble per label (section 7.3).
+fn formatted(client: IpAddr) -> String {
     match client {
         IpAddr::V4(ip) => ip.to_string(),
         IpAddr::V6(ip) => {
@@ -89,14 +89,14 @@ fn spelled(client: IpAddr) -> String {
     }
 }
 
-/// Why the evaluation ends at once.
+/// Reason that ends the evaluation at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
     Temporary,
     Permanent,
 }
 
-/// One evaluation with what it has used up.
+/// One evaluation and its counters.
 struct Check<'a> {
     resolver: &'a Resolver,
     client: IpAddr,
@@ -105,12 +105,13 @@ struct Check<'a> {
     sender: &'a str,
     lookups: u32,
     void_lookups: u32,
-    /// Names of the client that lead back to it, once somebody asked.
+    /// Names of the client that resolve back to it, once they have been queried.
     validated: Option<Vec<String>>,
 }
 
 impl Check<'_> {
-    /// Bounded in depth by the lookups that every `include` and `redirect` costs.
+    /// Evaluates the record of a domain. The lookups that every `include` and `redirect` costs
+    /// limit the depth.
     async fn host(&mut self, domain: &str) -> Result<SpfResult, Stop> {
         let Some(record) = self.record(domain).await? else {
             return Ok(SpfResult::None);
@@ -137,7 +138,7 @@ impl Check<'_> {
         }
     }
 
-    /// The one SPF record of a domain (sections 4.4 and 4.5).
+    /// The only SPF record of a domain (sections 4.4 and 4.5).
     async fn record(&self, domain: &str) -> Result<Option<Record>, Stop> {
         let texts = match self.resolver.txt(domain).await {
             Ok(texts) => texts,
@@ -214,7 +215,8 @@ impl Check<'_> {
         Ok(false)
     }
 
-    /// Names of the client that lead back to it (section 5.5). Errors make names fewer, never the check fail.
+    /// Names of the client that resolve back to it (section 5.5). DNS errors omit names and never
+    /// fail the check.
     async fn validated_names(&mut self) -> &[String] {
         if self.validated.is_none() {
             let mut validated = Vec::new();
@@ -252,7 +254,8 @@ impl Check<'_> {
         }))
     }
 
-    /// The macro `p`: the domain itself if it is among the validated names, else one inside it, else any.
+    /// The macro `p`: the domain itself if it is among the validated names, else a name below it,
+    /// else any of them.
     async fn validated_name(&mut self, domain: &str) -> Result<String, Stop> {
         self.count()?;
         let domain = domain.to_ascii_lowercase();
@@ -262,13 +265,13 @@ impl Check<'_> {
         Ok(best.map_or("unknown", String::as_str).to_owned())
     }
 
-    /// Counts a term that asks.
+    /// Counts a term that needs a query.
     fn count(&mut self) -> Result<(), Stop> {
         self.lookups += 1;
         if self.lookups > LOOKUPS_MAX { Err(Stop::Permanent) } else { Ok(()) }
     }
 
-    /// Counts an answer that is empty, which is no error until there are too many.
+    /// Counts an empty answer, which is an error only above the maximum.
     fn counting_void<T>(&mut self, answer: Result<Vec<T>, NoAnswer>) -> Result<Vec<T>, Stop> {
         match answer {
             Ok(found) => Ok(found),
@@ -281,7 +284,7 @@ impl Check<'_> {
     }
 }
 
-/// Whether two addresses are of one family and agree in their leading bits.
+/// Reports whether two addresses are of one family and agree in their leading bits.
 fn same_network(client: IpAddr, net: IpAddr, bits: u32) -> bool {
     match (client, net) {
         (IpAddr::V4(a), IpAddr::V4(b)) => {
@@ -294,7 +297,7 @@ fn same_network(client: IpAddr, net: IpAddr, bits: u32) -> bool {
     }
 }
 
-/// Whether a name is a domain or lies below it; both in lower case.
+/// Reports whether a name is a domain or below it; both in lower case.
 fn is_inside(name: &str, domain: &str) -> bool {
     name.strip_suffix(domain).is_some_and(|front| front.is_empty() || front.ends_with('.'))
 }

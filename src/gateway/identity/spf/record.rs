@@ -1,9 +1,10 @@
-//! The grammar of an SPF record (RFC 7208 section 12). Pure; any error anywhere makes the whole record an error.
+//! The grammar of an SPF record (RFC 7208 section 12). Pure; any error makes the whole record an
+//! error.
 
 use super::macros::MacroString;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Longest record that is read; the size that RFC 7208 section 3.4 recommends is 450.
+/// Maximum bytes of a record; RFC 7208 section 3.4 recommends at most 450.
 const RECORD_BYTES_MAX: usize = 8192;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -39,18 +40,18 @@ pub enum Mechanism {
     Exists(MacroString),
 }
 
-/// Bits of an address that must be equal.
+/// Number of leading address bits that must be equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prefixes {
     pub v4: u32,
     pub v6: u32,
 }
 
-/// The record breaks the grammar: `permerror`.
+/// Error of a record that breaks the grammar: `permerror`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BadRecord;
 
-/// Whether a TXT record is an SPF record (RFC 7208 section 4.5).
+/// Reports whether a TXT record is an SPF record (RFC 7208 section 4.5).
 pub fn is_spf(text: &[u8]) -> bool {
     const VERSION: &[u8] = b"v=spf1";
     text.get(..VERSION.len()).is_some_and(|start| start.eq_ignore_ascii_case(VERSION))
@@ -58,7 +59,7 @@ pub fn is_spf(text: &[u8]) -> bool {
 }
 
 impl Record {
-    /// Reads a record that [`is_spf`].
+    /// Parses a record for which [`is_spf`] is true.
     pub fn parse(text: &[u8]) -> Result<Self, BadRecord> {
         if text.len() > RECORD_BYTES_MAX || !text.iter().all(|byte| (0x20..0x7f).contains(byte)) {
             return Err(BadRecord);
@@ -87,7 +88,7 @@ impl Record {
     }
 }
 
-/// `name=value`, when the equals sign comes before anything that a directive has.
+/// Splits `name=value`, if the equals sign comes before any character of a directive.
 fn modifier(term: &str) -> Option<(&str, &str)> {
     let at = term.find([':', '/', '='])?;
     let (name, value) = (&term[..at], term[at..].strip_prefix('=')?);
@@ -112,7 +113,7 @@ impl Directive {
 }
 
 impl Mechanism {
-    /// `rest` is empty or begins with `:` or `/`.
+    /// Parses a mechanism; `rest` is empty or begins with `:` or `/`.
     fn parse(name: &str, rest: &str) -> Option<Self> {
         let target = rest.strip_prefix(':');
         Some(match name {
@@ -138,9 +139,9 @@ impl Mechanism {
     }
 }
 
-/// `[":" domain-spec] [dual-cidr-length]`
+/// Parses `[":" domain-spec] [dual-cidr-length]`.
 fn with_prefixes(rest: &str) -> Option<(Option<MacroString>, Prefixes)> {
-    // A slash may stand inside a macro; the lengths are the digits and slashes at the end.
+    // A slash may occur inside a macro; the lengths are the digits and slashes at the end.
     let tail = rest.trim_end_matches(|c: char| c.is_ascii_digit() || c == '/').len();
     let cut = rest[tail..].find('/').map_or(rest.len(), |at| tail + at);
     let (target, lengths) = rest.split_at(cut);
@@ -166,7 +167,7 @@ fn network(text: &str, width: u32) -> Option<(&str, u32)> {
     }
 }
 
-/// Decimal without leading zeros (RFC 7208 section 12, `ip4-cidr-length`).
+/// Parses a decimal without leading zeros (RFC 7208 section 12, `ip4-cidr-length`).
 fn length(digits: &str, max: u32) -> Option<u32> {
     let is_plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
     let has_zero = digits.len() > 1 && digits.starts_with('0');

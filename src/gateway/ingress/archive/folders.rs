@@ -1,4 +1,4 @@
-//! Maildirs and folders of `.eml` files: one file for each letter.
+//! Maildirs and folders of `.eml` files: one file per letter.
 
 use super::{Archive, Entry, Format, time_in_header};
 use crate::domain::Timestamp;
@@ -9,17 +9,18 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// Folders below folders that are looked into.
+/// Maximum depth of folders that are read.
 const DEPTH_MAX: usize = 16;
 
-/// The files are listed first: a listing is small beside the letters, and their order is by name.
+/// Opens a folder. Its files are listed first: the list is small compared with the letters, and it
+/// is sorted by name.
 pub(super) fn open(path: &Path, format: Format, letter_bytes_max: usize) -> io::Result<Archive> {
     let mut files = Vec::new();
     if format == Format::Maildir {
         for kind in ["cur", "new"] {
             list(&path.join(kind), 0, &is_maildir_letter, &mut files)?;
         }
-        // By the time of delivery, with which their names begin, whether somebody has seen them or not.
+        // By the time of delivery, with which their names begin, in `new` and in `cur` alike.
         files.sort_by_cached_key(|(file, _)| file.file_name().map(OsStr::to_owned));
     } else if path.is_dir() {
         list(path, DEPTH_MAX, &is_eml, &mut files)?;
@@ -32,7 +33,7 @@ pub(super) fn open(path: &Path, format: Format, letter_bytes_max: usize) -> io::
     Ok(Archive { letters: Box::new(letters), total_bytes })
 }
 
-/// Links are not followed: they may lead in a circle.
+/// Lists files; links are not followed, because they may form a cycle.
 fn list(
     folder: &Path,
     depth: usize,
@@ -41,17 +42,18 @@ fn list(
 ) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let facts = entry.metadata()?;
-        if facts.is_dir() && depth > 0 {
+        let metadata = entry.metadata()?;
+        if metadata.is_dir() && depth > 0 {
             list(&entry.path(), depth - 1, is_letter, files)?;
-        } else if facts.is_file() && is_letter(&entry.file_name()) {
-            files.push((entry.path(), facts.len()));
+        } else if metadata.is_file() && is_letter(&entry.file_name()) {
+            files.push((entry.path(), metadata.len()));
         }
     }
     Ok(())
 }
 
-/// Letters that somebody threw away (`T`) or never sent (`D`) are no history.
+/// Reports whether a file is part of the history: letters in the trash (`T`) and drafts (`D`) are
+/// not.
 fn is_maildir_letter(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     let flags = name.windows(3).rposition(|piece| piece == b":2,").map_or(&b""[..], |at| &name[at + 3..]);
@@ -79,7 +81,7 @@ fn read(file: &Path, archived_bytes: u64, format: Format, letter_bytes_max: usiz
     Ok(Entry { place: file.display().to_string(), bytes, received_at, archived_bytes })
 }
 
-/// Maildir names begin with the second of delivery.
+/// Time in the name of a Maildir file, which begins with the second of delivery.
 fn time_in_name(file: &Path) -> Option<Timestamp> {
     let name = file.file_name()?.to_string_lossy();
     let seconds: i64 = name.split('.').next()?.parse().ok()?;

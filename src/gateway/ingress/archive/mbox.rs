@@ -6,24 +6,24 @@ use crate::gateway::ingress::folder::{is_mbox_separator, with_crlf};
 use chrono::{FixedOffset, NaiveDate, NaiveTime, TimeZone};
 use std::io::{self, BufRead, Read};
 
-/// Longest piece of a line that is read at once; no separator is longer.
+/// Maximum bytes of a line that are read at once; separators are shorter.
 const PIECE_BYTES_MAX: u64 = 64 * 1024;
 
-/// The letters of an mbox, one after the other.
+/// Iterator over the letters of an mbox.
 pub(super) struct Letters<R> {
     reader: R,
     path: String,
     letter_bytes_max: usize,
-    /// The separator of the next letter, when it was read already.
+    /// The separator of the next letter, if it is already read.
     separator: Option<Piece>,
-    /// What was read to see whether a letter begins.
+    /// The piece read ahead to detect the beginning of a letter.
     ahead: Option<Piece>,
     is_at_line_start: bool,
     number: usize,
     read_bytes: u64,
 }
 
-/// A line with its end, or a piece of a line that is too long.
+/// A line with its line end, or a piece of a line that is too long.
 struct Piece {
     bytes: Vec<u8>,
     begins_line: bool,
@@ -68,7 +68,7 @@ impl<R: BufRead> Letters<R> {
         }))
     }
 
-    /// The separator of the next letter; what stands before the first one is stepped over.
+    /// Reads the separator of the next letter; text before the first separator is skipped.
     fn begin(&mut self) -> io::Result<Option<Piece>> {
         if let Some(separator) = self.separator.take() {
             return Ok(Some(separator));
@@ -81,14 +81,15 @@ impl<R: BufRead> Letters<R> {
         Ok(None)
     }
 
-    /// Whether the next line could begin a letter. Many programs leave `From` unquoted in texts, but few of those texts go
-    /// on with something like `Subject:`, and none has a whole date before anything else that may begin a letter.
+    /// Reports whether the next line may begin a letter. Many programs leave `From` unquoted in
+    /// texts, but few of those texts continue with a line like `Subject:`, and none has a full date
+    /// before another possible beginning of a letter.
     fn letter_follows(&mut self, separator: &Piece) -> io::Result<bool> {
         let Some(next) = self.piece()? else { return Ok(false) };
         let name = next.bytes.split(|byte| *byte == b':').next().unwrap_or_default();
         let is_field =
             name.len() < next.bytes.len() && !name.is_empty() && name.iter().all(u8::is_ascii_graphic);
-        // A separator of an archive inside the archive, or a letter without a header.
+        // A separator of an mbox inside this mbox, or a letter without a header.
         let is_unheaded = next.bytes.starts_with(b">From ") || next.bytes.trim_ascii().is_empty();
         let is_dated = date_of(&separator.bytes).is_some();
         self.ahead = Some(next);
@@ -121,7 +122,7 @@ impl Piece {
     }
 }
 
-/// A letter while it is put together.
+/// A letter that is being assembled.
 struct Gathered {
     bytes: Vec<u8>,
     bytes_max: usize,
@@ -129,8 +130,8 @@ struct Gathered {
 }
 
 impl Gathered {
-    /// `>From`, `>>From` and so on lose one `>`, as mboxrd has it; mboxo quotes only the first of them, and nobody can
-    /// tell the two apart.
+    /// Appends a piece. `>From`, `>>From` and so on lose one `>`, as in mboxrd; mboxo quotes only
+    /// `From`, and the two formats cannot be told apart.
     fn push(&mut self, piece: &Piece) {
         let quotes = piece.bytes.iter().take_while(|byte| **byte == b'>').count();
         let is_quoted = piece.begins_line && quotes > 0 && piece.bytes[quotes..].starts_with(b"From ");
@@ -141,7 +142,7 @@ impl Gathered {
         }
     }
 
-    /// Without the blank line that every letter of an mbox ends in.
+    /// The letter without the blank line that ends every letter of an mbox.
     fn finish(mut self) -> Option<Vec<u8>> {
         if self.is_too_large {
             return None;
@@ -156,8 +157,8 @@ impl Gathered {
     }
 }
 
-/// The time in a separator, by RFC 4155 in UTC: `From bob@guest.example Sat Jan  3 01:05:34 1996`. Some write the zone
-/// before or behind the year.
+/// The time in a separator, in UTC by RFC 4155: `From bob@guest.example Sat Jan  3 01:05:34 1996`.
+/// Some programs write a zone before or after the year.
 fn date_of(separator: &[u8]) -> Option<Timestamp> {
     let text = std::str::from_utf8(separator).ok()?;
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
@@ -184,7 +185,7 @@ fn month(word: &str) -> Option<u32> {
     u32::try_from(at + 1).ok()
 }
 
-/// Seconds east of Greenwich of `+0200`.
+/// Seconds east of Greenwich of a zone such as `+0200`.
 fn zone(word: &str) -> Option<i32> {
     let (sign, digits) = match word.split_at_checked(1)? {
         ("+", digits) => (1, digits),

@@ -1,7 +1,9 @@
-//! Archives of letters on disk, read one letter at a time: mbox files, Maildirs, folders of `.eml` files.
+//! Archives of letters on disk, read one letter at a time: mbox files, Maildirs, folders of `.eml`
+//! files.
 //!
-//! Memory is bounded by the largest letter that is taken, whatever the size of the archive. Absent on purpose: writing,
-//! locking (an archive that still changes is imported again), and every judgement about letters.
+//! Memory is bounded by the largest accepted letter, whatever the size of the archive. Absent on
+//! purpose: writing, locking (an archive that still changes is imported again), and every judgement
+//! about letters.
 
 mod folders;
 mod mbox;
@@ -12,14 +14,14 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-/// How the letters of an archive lie on disk.
+/// Format of an archive on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// One file; a line `From SENDER DATE` begins each letter (RFC 4155).
     Mbox,
     /// A folder with `cur` and `new`.
     Maildir,
-    /// A file with one letter, or a folder of such files, with its subfolders.
+    /// A file with one letter, or a folder of such files, including its subfolders.
     Eml,
 }
 
@@ -34,7 +36,7 @@ impl Format {
         }
     }
 
-    /// What lies at `path`, by its look.
+    /// Detects the format of the archive at `path`.
     pub fn guess(path: &Path) -> io::Result<Self> {
         if path.is_dir() {
             let has = |name: &str| path.join(name).is_dir();
@@ -49,25 +51,25 @@ impl Format {
 /// One letter of an archive.
 #[derive(Debug)]
 pub struct Entry {
-    /// Where it lies: a file, or a file and the number of the letter in it.
+    /// Position of the letter: a file, or a file and the letter's number in it.
     pub place: String,
-    /// `None`: it is larger than letters may be, and was stepped over.
+    /// `None`: the letter exceeds the size limit and was skipped.
     pub bytes: Option<Vec<u8>>,
-    /// When it came, as the archive says.
+    /// Arrival according to the archive.
     pub received_at: Option<Timestamp>,
-    /// Bytes of the archive that it took, for progress.
+    /// Bytes of the archive up to the next letter, for progress.
     pub archived_bytes: u64,
 }
 
 /// The letters of an archive, in its order.
 pub struct Archive {
     letters: Box<dyn Iterator<Item = io::Result<Entry>> + Send>,
-    /// Of all files together.
+    /// Bytes of all files together.
     pub total_bytes: u64,
 }
 
 impl Archive {
-    /// Opens an archive; letters larger than `letter_bytes_max` are stepped over.
+    /// Opens an archive; letters larger than `letter_bytes_max` are skipped.
     pub fn open(path: &Path, format: Format, letter_bytes_max: usize) -> io::Result<Self> {
         if format != Format::Mbox {
             return folders::open(path, format, letter_bytes_max);
@@ -88,7 +90,8 @@ impl Iterator for Archive {
     }
 }
 
-/// When a letter came by its own header: by what the last server wrote, else by what its sender wrote.
+/// Arrival of a letter by its own header: from the last server's `Received`, else from the sender's
+/// `Date`.
 fn time_in_header(bytes: &[u8]) -> Option<Timestamp> {
     let header = Header::read(bytes);
     header.arrival().or_else(|| header.date())

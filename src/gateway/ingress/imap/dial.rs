@@ -1,11 +1,11 @@
 //! From a host name to a logged-in session: TCP, TLS, greeting, login.
 
+use super::connection::{Connection, Stream};
 use super::error::{MailboxError, server_text};
-use super::patience::Patience;
+use super::formatting::quoted;
 use super::session::Session;
-use super::spelling::quoted;
+use super::timeouts::Timeouts;
 use super::token::Tokens;
-use super::wire::{Stream, Wire};
 use crate::config::{ImapMailbox, MailboxLogin, MailboxTls};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -21,17 +21,17 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// A logged-in session with capabilities known. `tokens` is there when the login is by OAuth.
+/// Opens a logged-in session with known capabilities. `tokens` is present for logins by OAuth.
 pub(super) async fn dial(
     mailbox: &ImapMailbox,
     letter_bytes_max: usize,
-    patience: &Patience,
+    timeouts: &Timeouts,
     tokens: Option<&mut Tokens>,
 ) -> Result<Session, MailboxError> {
-    let connecting = connect(mailbox, letter_bytes_max, patience);
+    let connecting = connect(mailbox, letter_bytes_max, timeouts);
     let mut session = connecting.await?;
     log_in(&mut session, mailbox, tokens).await?;
-    // What a server offers changes with the login.
+    // The capabilities change with the login.
     session.ask_capabilities().await?;
     Ok(session)
 }
@@ -39,17 +39,18 @@ pub(super) async fn dial(
 async fn connect(
     mailbox: &ImapMailbox,
     letter_bytes_max: usize,
-    patience: &Patience,
+    timeouts: &Timeouts,
 ) -> Result<Session, MailboxError> {
     let dialled = TcpStream::connect((mailbox.host.as_str(), mailbox.port));
-    let tcp = timeout(patience.connect_max, dialled).await.map_err(|_| MailboxError::Silent)?;
+    let tcp = timeout(timeouts.connect_max, dialled).await.map_err(|_| MailboxError::Silent)?;
     let tcp = tcp.map_err(MailboxError::Unreachable)?;
     let _best_effort = tcp.set_nodelay(true);
-    let wire = |stream: Box<dyn Stream>| Wire::new(stream, letter_bytes_max, patience.silence_max);
+    let connection =
+        |stream: Box<dyn Stream>| Connection::new(stream, letter_bytes_max, timeouts.silence_max);
     let stream: Box<dyn Stream> = match mailbox.tls {
-        MailboxTls::Implicit => secure(Box::new(tcp), mailbox, patience).await?,
+        MailboxTls::Implicit => secure(Box::new(tcp), mailbox, timeouts).await?,
         MailboxTls::StartTls => {
-            let mut clear = greeted(wire(Box::new(tcp)), patience).await?;
+            let mut clear = greeted(connection(Box::new(tcp)), timeouts).await?;
             match clear.run("STARTTLS", "STARTTLS", |_| ()).await {
                 Err(MailboxError::Refused { .. }) => {
                     return Err(MailboxError::Unusable(
@@ -58,23 +59,26 @@ async fn connect(
                 }
                 started => started?,
             }
-            let stream = secure(clear.into_wire().into_stream()?, mailbox, patience).await?;
+            let stream = secure(clear.into_wire().into_stream()?, mailbox, timeouts).await?;
             // No second greeting follows (RFC 9051 section 6.2.1).
-            let mut session = Session::new(wire(stream), patience);
+            let mut session = Session::new(connection(stream), timeouts);
             session.ask_capabilities().await?;
             return Ok(session);
         }
         MailboxTls::None => Box::new(tcp),
     };
-    let mut session = greeted(wire(stream), patience).await?;
+    let mut session = greeted(connection(stream), timeouts).await?;
     session.ask_capabilities().await?;
     Ok(session)
 }
 
-/// Reads the greeting. A server that lets us in without asking who we are (`PREAUTH`) is not the one that was meant,
-/// and before STARTTLS it would keep us from encrypting.
-async fn greeted(mut wire: Wire<Box<dyn Stream>>, patience: &Patience) -> Result<Session, MailboxError> {
-    let greeting = wire.receive(|response| match response {
+/// Reads the greeting. A server that accepts the session without a login (`PREAUTH`) is not the
+/// intended one, and before STARTTLS it would prevent encryption.
+async fn greeted(
+    mut connection: Connection<Box<dyn Stream>>,
+    timeouts: &Timeouts,
+) -> Result<Session, MailboxError> {
+    let greeting = connection.receive(|response| match response {
         Response::Data { status: Status::Ok, .. } => Ok(()),
         Response::Data { status: Status::Bye, outcome } => {
             Err(MailboxError::Bye(server_text(outcome.information.as_deref())))
@@ -85,23 +89,24 @@ async fn greeted(mut wire: Wire<Box<dyn Stream>>, patience: &Patience) -> Result
         _ => Err(MailboxError::Garbled),
     });
     greeting.await??;
-    Ok(Session::new(wire, patience))
+    Ok(Session::new(connection, timeouts))
 }
 
 async fn secure(
     stream: Box<dyn Stream>,
     mailbox: &ImapMailbox,
-    patience: &Patience,
+    timeouts: &Timeouts,
 ) -> Result<Box<dyn Stream>, MailboxError> {
     let tls = |error: io::Error| MailboxError::Tls(error);
     let name = ServerName::try_from(mailbox.host.clone()).map_err(|error| tls(io::Error::other(error)))?;
     let connector = TlsConnector::from(Arc::new(client_config(mailbox).map_err(tls)?));
     let shaking = connector.connect(name, stream);
-    let secured = timeout(patience.connect_max, shaking).await.map_err(|_| MailboxError::Silent)?;
+    let secured = timeout(timeouts.connect_max, shaking).await.map_err(|_| MailboxError::Silent)?;
     Ok(Box::new(secured.map_err(tls)?))
 }
 
-/// The system's certificate authorities, and the one of `ca_file`. Read for every connection: both may change.
+/// Builds a TLS configuration from the system's certificate authorities and that of `ca_file`. Read
+/// for every connection: both may change.
 fn client_config(mailbox: &ImapMailbox) -> io::Result<ClientConfig> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut extra = Vec::new();
@@ -131,7 +136,7 @@ async fn log_in(
     };
     let token = tokens.access().await?;
     match by_token(session, &mailbox.user, &token).await {
-        // It may have been revoked before its time: one fresh one decides.
+        // The token may have been revoked before its expiry: one retry with a new token decides.
         Err(MailboxError::LoginRefused(_)) => {
             tokens.forget();
             let token = tokens.access().await?;
@@ -145,7 +150,7 @@ async fn by_password(session: &mut Session, user: &str, password: &SecretString)
     let password = password.expose_secret();
     if session.can("AUTH=PLAIN") {
         let answer = STANDARD.encode(format!("\0{user}\0{password}"));
-        return judged(session.converse("AUTHENTICATE", "AUTHENTICATE PLAIN", &[answer], |_| ()).await);
+        return judged(session.serve("AUTHENTICATE", "AUTHENTICATE PLAIN", &[answer], |_| ()).await);
     }
     let is_plain_line = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
     if session.can("LOGINDISABLED") {
@@ -161,9 +166,9 @@ async fn by_password(session: &mut Session, user: &str, password: &SecretString)
 }
 
 async fn by_token(session: &mut Session, user: &str, token: &SecretString) -> Result<(), MailboxError> {
-    // Google's and Microsoft's mechanism; RFC 7628 has the same idea under another name.
+    // Google's and Microsoft's mechanism; RFC 7628 has an equivalent under another name.
     let answer = STANDARD.encode(format!("user={user}\x01auth=Bearer {}\x01\x01", token.expose_secret()));
-    judged(session.converse("AUTHENTICATE", "AUTHENTICATE XOAUTH2", &[answer], |_| ()).await)
+    judged(session.serve("AUTHENTICATE", "AUTHENTICATE XOAUTH2", &[answer], |_| ()).await)
 }
 
 fn judged(login: Result<(), MailboxError>) -> Result<(), MailboxError> {

@@ -1,8 +1,8 @@
-//! Why a mailbox cannot be attended to now, in words for its operator.
+//! Errors of a mailbox session, worded for its operator.
 
 use super::token::TokenError;
-use crate::gateway::vouching::why_no_tls;
-use crate::store::{StoreError, TroubleCause};
+use crate::gateway::authentication::why_no_tls;
+use crate::store::{FailureCause, StoreError};
 use std::io;
 
 #[derive(Debug, thiserror::Error)]
@@ -13,12 +13,12 @@ pub enum MailboxError {
     Tls(io::Error),
     #[error("the connection was lost")]
     Lost(#[source] Option<io::Error>),
-    /// A step took longer than it may.
+    /// A step exceeded its timeout.
     #[error("the server fell silent")]
     Silent,
     #[error("the server hung up: {0}")]
     Bye(String),
-    /// What it sent is not IMAP.
+    /// Received bytes are not IMAP.
     #[error("the server sends what cannot be read")]
     Garbled,
     #[error("an answer of the server is longer than any letter that is taken")]
@@ -29,7 +29,7 @@ pub enum MailboxError {
     LoginRefused(String),
     #[error("there is no access token")]
     Token(#[from] TokenError),
-    /// The server lacks something that we cannot do without.
+    /// The server lacks a feature that is required.
     #[error("{0}")]
     Unusable(&'static str),
     #[error("letters cannot be stored now")]
@@ -43,23 +43,24 @@ pub enum MailboxError {
 }
 
 impl MailboxError {
-    /// Nothing will change until a person acts, and servers lock accounts that knock too often.
+    /// Reports whether the login was refused. Retries are then spaced further, because only an
+    /// operator can change it and servers lock accounts after frequent failed logins.
     pub fn is_login_refused(&self) -> bool {
         matches!(self, Self::LoginRefused(_) | Self::Token(TokenError::Refused { .. }))
     }
 
-    /// Who can end it.
-    pub fn cause(&self) -> TroubleCause {
+    /// Party that can end the failure.
+    pub fn cause(&self) -> FailureCause {
         match self {
-            _ if self.is_login_refused() => TroubleCause::Login,
+            _ if self.is_login_refused() => FailureCause::Login,
             Self::NotStored(_) | Self::NoRoom | Self::Unverifiable | Self::OutOfService => {
-                TroubleCause::Ourselves
+                FailureCause::Ourselves
             }
-            _ => TroubleCause::Server,
+            _ => FailureCause::Server,
         }
     }
 
-    /// The whole chain on one line.
+    /// The whole error chain on one line.
     pub fn in_words(&self) -> String {
         let mut words = self.to_string();
         let mut cause = std::error::Error::source(self);
@@ -71,7 +72,7 @@ impl MailboxError {
     }
 }
 
-/// What a server says, as one short line: it goes to a terminal and into the log.
+/// A server's text as one short line: it goes to a terminal and into the log.
 pub(super) fn server_text(text: Option<&str>) -> String {
     const CHARS_MAX: usize = 200;
     let text = text.unwrap_or("(no reason given)").trim();

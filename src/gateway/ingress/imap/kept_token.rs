@@ -1,9 +1,12 @@
-//! The refresh token that a server gave instead of the configured one, kept over restarts.
+//! The newest refresh token that a server issued in place of the configured one, kept over
+//! restarts.
 //!
-//! Servers that rotate refresh tokens (RFC 6749 section 6, RFC 9700 section 4.14.2) take the old one no more, so a new one
-//! that is only in memory locks the mailbox at the next start. It is kept in a file that only the engine's user can read,
-//! beside the digest of the configured token that it descends from: whoever configures another token is believed.
-//! Absent on purpose: the database, because backups and exports of it travel, and secrets must not travel with them.
+//! Servers that rotate refresh tokens (RFC 6749 section 6, RFC 9700 section 4.14.2) refuse the old
+//! one, so that a new one that is only in memory would lock the mailbox at the next start. It is
+//! stored in a file that only the engine's user can read, with the digest of the configured token
+//! from which it descends: after an operator configures another token, the file is ignored. Absent
+//! on purpose: the database, because its backups and exports are copied elsewhere, and must not
+//! contain secrets.
 
 use crate::domain::sha256_hex;
 use secrecy::{ExposeSecret, SecretString};
@@ -12,17 +15,17 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Below the workspace.
+/// Path below the workspace.
 const FOLDER: &str = "data/tokens";
 
-/// Where the newest refresh token of one mailbox is kept.
+/// Storage of the newest refresh token of one mailbox.
 #[derive(Debug, Clone)]
 pub struct KeptToken {
-    /// `None`: nowhere.
+    /// `None`: nothing is stored.
     file: Option<PathBuf>,
 }
 
-/// What the file holds.
+/// Content of the file.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     /// SHA-256 of the configured refresh token, hexadecimal.
@@ -31,26 +34,27 @@ struct Kept {
 }
 
 impl KeptToken {
-    /// Keeps nothing.
+    /// Stores nothing.
     pub fn nowhere() -> Self {
         Self { file: None }
     }
 
-    /// Keeps the token of the mailbox that `source` tells from all others.
+    /// Stores the token of the mailbox that `source` identifies.
     pub fn of(workspace: &Path, source: &str) -> Self {
         let mut name = sha256_hex(&[source.as_bytes()]);
         name.truncate(16);
         Self { file: Some(workspace.join(FOLDER).join(name)) }
     }
 
-    /// The newest token that descends from the configured one, if one is kept. A file that cannot be read is none.
+    /// The newest token that descends from the configured one, if it was stored. An unreadable file
+    /// counts as none.
     pub fn load(&self, configured: &SecretString) -> Option<SecretString> {
         let kept: Kept = serde_json::from_slice(&std::fs::read(self.file.as_ref()?).ok()?).ok()?;
         let is_its_own = kept.configured_sha256 == digest(configured) && !kept.refresh_token.is_empty();
         is_its_own.then(|| SecretString::from(kept.refresh_token))
     }
 
-    /// Keeps a token, on the disk before this returns. Blocking.
+    /// Stores a token and syncs it to disk before returning. Blocking.
     pub fn keep(&self, configured: &SecretString, token: &SecretString) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         let folder = file.parent().unwrap_or(Path::new("."));

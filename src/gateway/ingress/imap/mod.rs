@@ -1,31 +1,32 @@
-//! IMAP mailboxes as a way in: one task per mailbox connects, sweeps, and waits with IDLE or a poll for more.
+//! IMAP mailboxes as a source of letters: one task per mailbox connects, sweeps, and waits for more
+//! letters with IDLE or a poll.
 //!
-//! `dial.rs` makes a session, `session.rs` has its commands, `sweep.rs` is the road of a letter. Whatever goes wrong ends
-//! the session; the next one begins after a pause. Absent on purpose: more than one connection per mailbox, and trust
-//! in the server's word about which letters are new: the cursor is ours.
+//! `dial.rs` opens a session, `session.rs` has its commands, `sweep.rs` takes the letters. Every
+//! error ends the session; the next one begins after a pause. Absent on purpose: more than one
+//! connection per mailbox, and trust in the server's flags for new letters: the cursor is ours.
 
 mod dial;
 mod error;
 mod kept_token;
 mod nesting;
-mod patience;
+mod timeouts;
 mod session;
-mod spelling;
+mod formatting;
 mod sweep;
 mod token;
-mod wire;
+mod connection;
 
 pub use error::MailboxError;
-pub use patience::Patience;
 pub use sweep::SweepReport;
+pub use timeouts::Timeouts;
 pub use token::TokenError;
 
 use crate::clock::Clock;
 use crate::config::{ImapMailbox, Limits, MailboxLogin};
 use crate::domain::Address;
-use crate::gateway::door::Door;
-use crate::gateway::ingress::doorstep::Doorstep;
-use crate::store::{MailboxTrouble, Store};
+use crate::gateway::ingress::in_flight::InFlightMarker;
+use crate::gateway::intake_contract::LetterIntake;
+use crate::store::{MailboxFailure, Store};
 use kept_token::KeptToken;
 use session::{Session, Woken};
 use std::path::Path;
@@ -35,29 +36,31 @@ use std::time::Duration;
 use token::Tokens;
 use tokio_util::sync::CancellationToken;
 
-/// Letters fetched at once.
+/// Maximum letters fetched at once.
 const BATCH_LETTERS_MAX: usize = 50;
-/// Times in a row that a server may tell of letters that are not there; then it is not believed until the next poll.
-const FALSE_NEWS_MAX: u32 = 3;
-/// Time for the sweep at hand to come to an end at shutdown.
+/// Maximum consecutive false announcements of letters; after more, the server's announcements are
+/// ignored until the next poll.
+const FALSE_WAKES_MAX: u32 = 3;
+/// Time for the current sweep to end at shutdown.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// One mailbox and what is needed to attend to it.
+/// One mailbox and the dependencies of its watch.
 pub struct MailboxWatch {
     mailbox: ImapMailbox,
-    /// Address of the persona who gets letters that name nobody.
+    /// Address of the persona that gets letters without a local recipient.
     fallback: Option<Address>,
-    door: Arc<dyn Door>,
+    intake: Arc<dyn LetterIntake>,
     store: Store,
     letter_bytes_max: usize,
-    patience: Patience,
-    /// An answer was too long, or an engine died: letters are fetched one by one, so that the one that it is about is known.
+    timeouts: Timeouts,
+    /// Set after a response that was too long or after an engine died: letters are then fetched one
+    /// by one, to find the one that caused it.
     one_by_one: AtomicBool,
-    doorstep: Option<Doorstep>,
+    in_flight: Option<InFlightMarker>,
     kept_token: KeptToken,
 }
 
-/// Attends to a mailbox until `stop`.
+/// Watches a mailbox until `stop`.
 pub async fn watch(watch: MailboxWatch, stop: CancellationToken) {
     let stopped = async {
         stop.cancelled().await;
@@ -65,7 +68,8 @@ pub async fn watch(watch: MailboxWatch, stop: CancellationToken) {
     };
     tokio::select! {
         () = watch.attend(&stop) => {}
-        // Safe at any point: what is committed is committed, and what is not marked is marked by the next engine.
+        // Safe at any point: committed letters stay committed, and the next engine marks letters
+        // that are not marked.
         () = stopped => {}
     }
 }
@@ -74,49 +78,49 @@ impl MailboxWatch {
     pub fn new(
         mailbox: ImapMailbox,
         fallback: Option<Address>,
-        door: Arc<dyn Door>,
+        intake: Arc<dyn LetterIntake>,
         store: Store,
         limits: &Limits,
     ) -> Self {
         let letter_bytes_max = limits.letter_bytes_max;
-        let (patience, one_by_one) = (Patience::default(), AtomicBool::new(false));
+        let (timeouts, one_by_one) = (Timeouts::default(), AtomicBool::new(false));
         let kept_token = KeptToken::nowhere();
         Self {
             mailbox,
             fallback,
-            door,
+            intake,
             store,
             letter_bytes_max,
-            patience,
+            timeouts,
             one_by_one,
-            doorstep: None,
+            in_flight: None,
             kept_token,
         }
     }
 
-    /// With a workspace in which to write down what must outlive the process: which letter is being taken, and the newest
-    /// refresh token.
+    /// Sets the workspace that keeps state over restarts: the marker of the letter in flight, and
+    /// the newest refresh token.
     #[must_use]
     pub fn in_workspace(mut self, workspace: &Path) -> Self {
         self.kept_token = KeptToken::of(workspace, &source(&self.mailbox));
-        let doorstep = Doorstep::open(self.store.clone(), workspace, &source(&self.mailbox));
-        self.one_by_one.store(doorstep.is_marked(), Ordering::Relaxed);
-        self.doorstep = Some(doorstep);
+        let in_flight = InFlightMarker::open(self.store.clone(), workspace, &source(&self.mailbox));
+        self.one_by_one.store(in_flight.is_marked(), Ordering::Relaxed);
+        self.in_flight = Some(in_flight);
         self
     }
 
-    /// With other time-outs.
+    /// Sets other timeouts.
     #[must_use]
-    pub fn with_patience(mut self, patience: Patience) -> Self {
-        self.patience = patience;
+    pub fn with_timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.timeouts = timeouts;
         self
     }
 
-    /// Sessions one after the other, each until it fails.
+    /// Runs one session after another, each until it fails.
     async fn attend(&self, stop: &CancellationToken) {
         let mut tokens = self.tokens();
         let mut failures = 0;
-        if !Doorstep::waited(self.doorstep.as_ref(), stop).await {
+        if !InFlightMarker::waited(self.in_flight.as_ref(), stop).await {
             return;
         }
         while let Err(error) = self.one_session(tokens.as_mut(), &mut failures, stop).await {
@@ -128,7 +132,7 @@ impl MailboxWatch {
             if matches!(error, MailboxError::TooMuch) {
                 self.one_by_one.store(true, Ordering::Relaxed);
             }
-            let pause = self.patience.pause(&self.mailbox.name, failures, error.is_login_refused());
+            let pause = self.timeouts.pause(&self.mailbox.name, failures, error.is_login_refused());
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(pause) => {}
@@ -136,7 +140,7 @@ impl MailboxWatch {
         }
     }
 
-    /// `Ok` when it was told to stop.
+    /// Runs a session; `Ok` when `stop` ended it.
     async fn one_session(
         &self,
         tokens: Option<&mut Tokens>,
@@ -144,18 +148,18 @@ impl MailboxWatch {
         stop: &CancellationToken,
     ) -> Result<(), MailboxError> {
         let mut session = self.dial(tokens).await?;
-        let mut false_news = 0;
+        let mut false_wakes = 0;
         loop {
             let swept = sweep::sweep(self, &mut session, stop).await?;
             *failures = 0;
             self.one_by_one.store(false, Ordering::Relaxed);
-            if let Some(doorstep) = &self.doorstep {
-                doorstep.clear();
+            if let Some(in_flight) = &self.in_flight {
+                in_flight.clear();
             }
             if swept == SweepReport::default() {
-                false_news += 1;
+                false_wakes += 1;
             } else {
-                false_news = 0;
+                false_wakes = 0;
                 let SweepReport { stored, duplicates, refused, left_alone } = swept;
                 let mailbox = &self.mailbox.name;
                 tracing::info!(
@@ -167,7 +171,7 @@ impl MailboxWatch {
                     "a mailbox was looked through"
                 );
             }
-            self.wait(&mut session, &mut false_news, stop).await?;
+            self.wait(&mut session, &mut false_wakes, stop).await?;
             if stop.is_cancelled() {
                 break;
             }
@@ -177,26 +181,26 @@ impl MailboxWatch {
     }
 
     async fn dial(&self, tokens: Option<&mut Tokens>) -> Result<Session, MailboxError> {
-        dial::dial(&self.mailbox, self.letter_bytes_max, &self.patience, tokens).await
+        dial::dial(&self.mailbox, self.letter_bytes_max, &self.timeouts, tokens).await
     }
 
-    /// Until the server tells of a letter, the poll is due, or `stop`.
+    /// Waits until the server announces a letter, the poll is due, or `stop`.
     async fn wait(
         &self,
         session: &mut Session,
-        false_news: &mut u32,
+        false_wakes: &mut u32,
         stop: &CancellationToken,
     ) -> Result<(), MailboxError> {
         let poll = self.mailbox.poll;
-        let believes = *false_news <= FALSE_NEWS_MAX;
-        if believes && session.has_news() {
+        let believes = *false_wakes <= FALSE_WAKES_MAX;
+        if believes && session.has_changes() {
             return Ok(());
         }
         if believes && session.can("IDLE") {
-            match session.idle(poll.min(self.patience.idle_max), stop).await? {
-                Woken::News => return Ok(()),
+            match session.idle(poll.min(self.timeouts.idle_max), stop).await? {
+                Woken::Changes => return Ok(()),
                 Woken::Due => {
-                    *false_news = 0;
+                    *false_wakes = 0;
                     return Ok(());
                 }
                 Woken::CannotIdle => {}
@@ -206,11 +210,11 @@ impl MailboxWatch {
             () = stop.cancelled() => {}
             () = tokio::time::sleep(poll) => {}
         }
-        *false_news = 0;
+        *false_wakes = 0;
         Ok(())
     }
 
-    /// One session with one sweep, for whoever does not want to wait.
+    /// Runs one session with one sweep, without waiting for letters.
     pub async fn sweep_once(&self) -> Result<SweepReport, MailboxError> {
         let mut tokens = self.tokens();
         let mut session = self.dial(tokens.as_mut()).await?;
@@ -227,29 +231,30 @@ impl MailboxWatch {
         if self.one_by_one.load(Ordering::Relaxed) { 1 } else { BATCH_LETTERS_MAX }
     }
 
-    /// Says what is wrong, in the log, where `attache mailboxes list` finds it, and to the owner if it lasts.
+    /// Records a failure in the log and in the database, for `attache mailboxes list` and, if it
+    /// lasts, for a notice to the owner.
     async fn complain(&self, error: &MailboxError) {
         let words = error.in_words();
         tracing::warn!(mailbox = self.mailbox.name, error = words, "a mailbox has to wait");
         let (mailbox, source) = (self.mailbox.name.clone(), source(&self.mailbox));
-        let trouble = MailboxTrouble { mailbox, source, error: words, cause: error.cause() };
-        if let Err(unnoted) = self.store.note_mailbox_trouble(trouble).await {
+        let failure = MailboxFailure { mailbox, source, error: words, cause: error.cause() };
+        if let Err(unnoted) = self.store.note_mailbox_failure(failure).await {
             tracing::warn!(error = %unnoted, "cannot note what is wrong with a mailbox");
         }
     }
 }
 
-/// What a server says of a mailbox, for `attache mailboxes check`.
+/// Properties of a mailbox on its server, for `attache mailboxes check`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// Upper case, in order.
+    /// Capabilities in upper case, sorted.
     pub capabilities: Vec<String>,
-    /// Letters in the folder.
+    /// Number of letters in the folder.
     pub letters: u32,
     pub uid_validity: u32,
 }
 
-/// What makes a mailbox another one, whatever it is called.
+/// Identity of a mailbox, independent of its name.
 fn source(ImapMailbox { user, host, folder, .. }: &ImapMailbox) -> String {
     format!("{user} at {}, {folder}", host.to_ascii_lowercase())
 }
@@ -261,8 +266,8 @@ fn tokens(mailbox: &ImapMailbox, clock: &Arc<dyn Clock>, kept: &KeptToken) -> Op
     }
 }
 
-/// Connects, logs in and looks at the folder; changes nothing there. A refresh token that the server gives for the one it
-/// was asked with is kept, as an engine keeps it.
+/// Connects, logs in and examines the folder; changes nothing there. A refresh token that the
+/// server issues in exchange is stored as an engine stores it.
 pub async fn probe(
     mailbox: &ImapMailbox,
     workspace: &Path,
@@ -271,7 +276,7 @@ pub async fn probe(
     let mut tokens = tokens(mailbox, &clock, &KeptToken::of(workspace, &source(mailbox)));
     let limits = Limits::default();
     let mut session =
-        dial::dial(mailbox, limits.letter_bytes_max, &Patience::default(), tokens.as_mut()).await?;
+        dial::dial(mailbox, limits.letter_bytes_max, &Timeouts::default(), tokens.as_mut()).await?;
     let selected = session.select(&mailbox.folder, true).await?;
     let capabilities = session.capabilities();
     session.log_out().await;

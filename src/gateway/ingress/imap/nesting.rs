@@ -1,16 +1,20 @@
-//! Keeps imap-proto's recursion small: `BODYSTRUCTURE`, which nobody here asks for, is read by a parser that calls
-//! itself once for each parenthesis, and a server that sends a hundred thousand of them would end the process.
+//! Bounds imap-proto's recursion: its parser of `BODYSTRUCTURE`, which is never requested, recurses
+//! once per parenthesis, and a server that sends a hundred thousand of them would crash the
+//! process.
 //!
 //! Delete this when imap-proto bounds its depth (0.17 does not).
 
-/// Parentheses that one `FETCH` response may open outside literals. What we ask for opens two.
+/// Maximum parentheses that one `FETCH` response may open outside literals. Our requests lead to
+/// two.
 const OPENED_MAX: usize = 30;
 
-/// Whether the first response in a buffer can be given to the parser. Only `FETCH` can nest.
+/// Reports whether the first response in a buffer can be given to the parser. Only `FETCH` can
+/// nest.
 ///
-/// A literal is stepped over only where the parser cannot take its head for anything else: behind a blank and in no
-/// parenthesis but that of the response itself. Everywhere else, what looks like a literal is counted like other bytes,
-/// because the parser drops attributes that it does not know up to the next `)`, line ends and heads of literals included.
+/// A literal is skipped only where the parser cannot take its head for anything else: after a blank
+/// and in no parenthesis but that of the response itself. Elsewhere a literal's head is counted
+/// like other bytes, because the parser drops unknown attributes up to the next `)`, including line
+/// ends and heads of literals.
 pub(super) fn is_bounded(buffer: &[u8]) -> bool {
     let Some(start) = fetched_from(buffer) else { return true };
     let (mut at, mut opened, mut is_inside) = (start, 0, false);
@@ -33,7 +37,7 @@ pub(super) fn is_bounded(buffer: &[u8]) -> bool {
     true
 }
 
-/// Where the parenthesis of `* 12 FETCH (` is.
+/// Offset of the parenthesis in `* 12 FETCH (`.
 fn fetched_from(buffer: &[u8]) -> Option<usize> {
     let number = buffer.strip_prefix(b"* ")?;
     let digits = number.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -41,7 +45,7 @@ fn fetched_from(buffer: &[u8]) -> Option<usize> {
     (digits > 0 && verb.eq_ignore_ascii_case(b" FETCH ")).then_some(2 + digits + 7)
 }
 
-/// Bytes of `{12}`, its line end and what it announces, but for the last one.
+/// Bytes of `{12}`, its line end and the literal, minus one.
 fn literal_bytes(bytes: &[u8]) -> Option<usize> {
     let digits = bytes[1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     let announced: u32 = std::str::from_utf8(&bytes[1..=digits]).ok()?.parse().ok()?;
@@ -54,7 +58,7 @@ mod tests {
     use super::*;
     use imap_proto::Response;
 
-    /// As the wire does: nothing is parsed that is not bounded.
+    /// As the connection does: unbounded responses are not parsed.
     fn parses(bytes: &[u8]) -> Option<bool> {
         is_bounded(bytes).then(|| Response::parse(bytes).is_ok())
     }
@@ -94,7 +98,7 @@ mod tests {
             "BODY[] {0}\r\n BODYSTRUCTURE ",
         ] {
             let bytes = format!("* 1 FETCH ({front}{deep}");
-            // Either it is refused, or the parser ends before it gets there.
+            // Either it is refused, or the parser stops before that point.
             let parsed = parses(bytes.as_bytes());
             assert!(matches!(parsed, None | Some(false)), "{front}");
         }

@@ -1,9 +1,10 @@
-//! One logged-in IMAP session: the few commands that attending to a mailbox takes, each checked for its own answer.
+//! One logged-in IMAP session: the few commands that a mailbox needs, each checked for its own
+//! answer.
 
+use super::connection::{Connection, Stream};
 use super::error::{MailboxError, server_text};
-use super::patience::Patience;
-use super::spelling::{folder, uid_set};
-use super::wire::{Stream, Wire};
+use super::formatting::{folder, uid_set};
+use super::timeouts::Timeouts;
 use crate::config::AfterStored;
 use crate::domain::Timestamp;
 use chrono::DateTime;
@@ -13,16 +14,16 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// How a selected mailbox presents itself.
+/// State of a selected mailbox.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Selected {
     pub exists: u32,
-    /// 0 when the server does not say.
+    /// 0 when the server does not send it.
     pub uid_validity: u32,
     pub uid_next: Option<u32>,
 }
 
-/// A letter as its server announces it.
+/// Properties of a letter before it is fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Announced {
     pub uid: u32,
@@ -30,41 +31,41 @@ pub(super) struct Announced {
     pub arrived_at: Option<Timestamp>,
 }
 
-/// Why waiting for letters ended.
+/// End of an IDLE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Woken {
-    /// The server told of a letter.
-    News,
-    /// Time is up.
+    /// The server announced a letter.
+    Changes,
+    /// The timeout passed.
     Due,
-    /// The server does not do it after all.
+    /// The server refused IDLE.
     CannotIdle,
 }
 
 pub(super) struct Session {
-    wire: Wire<Box<dyn Stream>>,
+    connection: Connection<Box<dyn Stream>>,
     /// Upper case.
     capabilities: BTreeSet<String>,
     command_max: Duration,
     silence_max: Duration,
     commands: u32,
-    /// Letters in the selected mailbox, as far as we were told.
+    /// Letters in the selected mailbox, by the last `EXISTS`.
     exists: u32,
-    /// More letters than there were when the mailbox was selected.
-    has_news: bool,
+    /// `true`: there are more letters than when the mailbox was selected.
+    has_changes: bool,
 }
 
 impl Session {
-    /// Over a connection whose greeting was read.
-    pub fn new(wire: Wire<Box<dyn Stream>>, patience: &Patience) -> Self {
+    /// Builds a session on a connection whose greeting has been read.
+    pub fn new(connection: Connection<Box<dyn Stream>>, timeouts: &Timeouts) -> Self {
         Self {
-            wire,
+            connection,
             capabilities: BTreeSet::new(),
-            command_max: patience.command_max,
-            silence_max: patience.silence_max,
+            command_max: timeouts.command_max,
+            silence_max: timeouts.silence_max,
             commands: 0,
             exists: 0,
-            has_news: false,
+            has_changes: false,
         }
     }
 
@@ -72,16 +73,16 @@ impl Session {
         self.capabilities.contains(capability)
     }
 
-    /// Upper case, in order.
+    /// Capabilities in upper case, sorted.
     pub fn capabilities(&self) -> Vec<String> {
         self.capabilities.iter().cloned().collect()
     }
 
-    pub fn into_wire(self) -> Wire<Box<dyn Stream>> {
-        self.wire
+    pub fn into_wire(self) -> Connection<Box<dyn Stream>> {
+        self.connection
     }
 
-    /// Sends one command and hands every untagged response to `each`. Errors: anything but `OK`.
+    /// Sends one command and passes every untagged response to `each`. Errors: any answer but `OK`.
     pub async fn run(
         &mut self,
         name: &'static str,
@@ -89,13 +90,13 @@ impl Session {
         each: impl FnMut(&Response<'_>),
     ) -> Result<(), MailboxError> {
         let command_max = self.command_max;
-        let running = self.converse(name, line, &[], each);
+        let running = self.serve(name, line, &[], each);
         timeout(command_max, running).await.unwrap_or(Err(MailboxError::Silent))
     }
 
-    /// As [`Self::run`], with the lines that answer the server's continuation requests; an empty one when they are used
-    /// up, by which XOAUTH2 asks for the reason of a refusal.
-    pub async fn converse(
+    /// As [`Self::run`], with the lines that answer the server's continuation requests; an empty
+    /// line when they are used up, with which XOAUTH2 asks for the reason of a refusal.
+    pub async fn serve(
         &mut self,
         name: &'static str,
         line: &str,
@@ -105,29 +106,29 @@ impl Session {
         let mut answers = answers.iter();
         self.commands = self.commands.wrapping_add(1);
         let ours = format!("A{}", self.commands);
-        self.wire.send(&format!("{ours} {line}")).await?;
+        self.connection.send(&format!("{ours} {line}")).await?;
         loop {
-            let heard = self.wire.receive(|response| {
+            let response = self.connection.receive(|response| {
                 each(response);
-                Heard::of(response, &ours, name)
+                Untagged::of(response, &ours, name)
             });
-            match heard.await? {
-                Heard::Done(done) => return done,
-                Heard::Continue => self.wire.send(answers.next().map_or("", String::as_str)).await?,
-                Heard::Bye(text) => return Err(MailboxError::Bye(text)),
-                heard => self.note(&heard),
+            match response.await? {
+                Untagged::Done(done) => return done,
+                Untagged::Continue => self.connection.send(answers.next().map_or("", String::as_str)).await?,
+                Untagged::Bye(text) => return Err(MailboxError::Bye(text)),
+                response => self.note(&response),
             }
         }
     }
 
-    /// Keeps in mind what the server tells beside its answers (RFC 9051 section 7.4).
-    fn note(&mut self, heard: &Heard) {
-        match heard {
-            Heard::Exists(now) => {
-                self.has_news |= *now > self.exists;
+    /// Records unsolicited responses of the server (RFC 9051 section 7.4).
+    fn note(&mut self, response: &Untagged) {
+        match response {
+            Untagged::Exists(now) => {
+                self.has_changes |= *now > self.exists;
                 self.exists = *now;
             }
-            Heard::Expunged => self.exists = self.exists.saturating_sub(1),
+            Untagged::Expunged => self.exists = self.exists.saturating_sub(1),
             _ => {}
         }
     }
@@ -148,7 +149,7 @@ impl Session {
         Ok(())
     }
 
-    /// `SELECT`, or `EXAMINE`, which changes nothing.
+    /// Sends `SELECT`, or `EXAMINE`, which changes nothing.
     pub async fn select(&mut self, name: &str, examine: bool) -> Result<Selected, MailboxError> {
         let verb = if examine { "EXAMINE" } else { "SELECT" };
         let mut selected = Selected::default();
@@ -163,7 +164,7 @@ impl Session {
         };
         self.exists = 0;
         self.run(verb, &format!("{verb} {}", folder(name)), read).await?;
-        (self.exists, self.has_news) = (selected.exists, false);
+        (self.exists, self.has_changes) = (selected.exists, false);
         if selected.uid_validity == 0 {
             return Err(MailboxError::Unusable("the server gives letters no lasting numbers (UIDVALIDITY)"));
         }
@@ -184,12 +185,13 @@ impl Session {
         Ok(newest)
     }
 
-    /// The UIDs between two, both included, in order.
+    /// The UIDs from `from` to `to`, both included, sorted.
     pub async fn uids(&mut self, from: u32, to: u32) -> Result<Vec<u32>, MailboxError> {
         let mut found = BTreeSet::new();
         let read = |response: &Response<'_>| {
             if let Response::MailboxData(MailboxDatum::Search(uids)) = response {
-                // A range whose lower end is beyond all letters means the last letter (RFC 9051 section 9, seq-range).
+                // A range whose lower end is above all UIDs means the last letter (RFC 9051 section
+                // 9, seq-range).
                 found.extend(uids.iter().copied().filter(|uid| (from..=to).contains(uid)));
             }
         };
@@ -197,7 +199,8 @@ impl Session {
         Ok(found.into_iter().collect())
     }
 
-    /// Size and time of arrival of letters, each once, in the order of the server. Letters that vanished are missing.
+    /// Size and arrival of letters, without duplicates, in the order of the server. Removed letters
+    /// are missing.
     pub async fn announced(&mut self, uids: &[u32]) -> Result<Vec<Announced>, MailboxError> {
         let mut found: Vec<Announced> = Vec::new();
         let read = |response: &Response<'_>| {
@@ -213,7 +216,8 @@ impl Session {
         Ok(found)
     }
 
-    /// The bytes of letters, each once, without setting `\Seen`. Letters that vanished are missing.
+    /// The bytes of letters, without duplicates and without setting `\Seen`. Removed letters are
+    /// missing.
     pub async fn letters(&mut self, uids: &[u32]) -> Result<Vec<(u32, Vec<u8>)>, MailboxError> {
         let mut found: Vec<(u32, Vec<u8>)> = Vec::new();
         let read = |response: &Response<'_>| {
@@ -229,7 +233,7 @@ impl Session {
         Ok(found)
     }
 
-    /// Flags letters or moves them away.
+    /// Flags letters or moves them.
     pub async fn mark(&mut self, uids: &[u32], after: &AfterStored) -> Result<(), MailboxError> {
         match after {
             AfterStored::Flag(flag) => {
@@ -246,8 +250,9 @@ impl Session {
         }
     }
 
-    /// `MOVE` (RFC 6851), or what its section 3.3 says that it is short for. Without UIDPLUS nothing is expunged: that
-    /// would remove what others marked, too.
+    /// Sends `MOVE` (RFC 6851), or the commands that its section 3.3 defines as equivalent. Without
+    /// UIDPLUS nothing is expunged, because that would also remove letters that other clients
+    /// marked.
     async fn put_away(&mut self, uids: &[u32], target: &str) -> Result<(), MailboxError> {
         let (set, target) = (uid_set(uids), folder(target));
         if self.can("MOVE") {
@@ -261,71 +266,74 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the server told of letters since the mailbox was selected.
-    pub fn has_news(&self) -> bool {
-        self.has_news
+    /// Reports whether the server announced letters since the mailbox was selected.
+    pub fn has_changes(&self) -> bool {
+        self.has_changes
     }
 
-    /// Waits with IDLE (RFC 2177) until the server tells of a letter, but no longer than `patience` or until `stop`.
-    /// Dropping this future leaves a session that can only be dropped, too.
+    /// Waits with IDLE (RFC 2177) until the server announces a letter, but no longer than
+    /// `timeouts` or until `stop`. After dropping this future the session can only be dropped, too.
     pub async fn idle(
         &mut self,
-        patience: Duration,
+        timeouts: Duration,
         stop: &CancellationToken,
     ) -> Result<Woken, MailboxError> {
         self.commands = self.commands.wrapping_add(1);
         let ours = format!("A{}", self.commands);
-        self.wire.send(&format!("{ours} IDLE")).await?;
+        self.connection.send(&format!("{ours} IDLE")).await?;
         let mut woken = Woken::Due;
         let listening = async {
             let mut is_idle = false;
-            while !(is_idle && self.has_news) {
-                let silence_max = if is_idle { patience } else { self.silence_max };
-                let heard =
-                    self.wire.receive_within(silence_max, |response| Heard::of(response, &ours, "IDLE"));
-                match heard.await? {
-                    Heard::Continue => is_idle = true,
-                    Heard::Bye(text) => return Err(MailboxError::Bye(text)),
-                    Heard::Done(Err(MailboxError::Refused { .. })) => return Ok(Woken::CannotIdle),
-                    // Nobody said DONE.
-                    Heard::Done(done) => return done.and(Err(MailboxError::Garbled)),
-                    heard => self.note(&heard),
+            while !(is_idle && self.has_changes) {
+                let silence_max = if is_idle { timeouts } else { self.silence_max };
+                let response = self
+                    .connection
+                    .receive_within(silence_max, |response| Untagged::of(response, &ours, "IDLE"));
+                match response.await? {
+                    Untagged::Continue => is_idle = true,
+                    Untagged::Bye(text) => return Err(MailboxError::Bye(text)),
+                    Untagged::Done(Err(MailboxError::Refused { .. })) => return Ok(Woken::CannotIdle),
+                    // DONE was not sent.
+                    Untagged::Done(done) => return done.and(Err(MailboxError::Garbled)),
+                    response => self.note(&response),
                 }
             }
-            Ok(Woken::News)
+            Ok(Woken::Changes)
         };
         let listened = tokio::select! {
             biased;
-            listened = timeout(patience, listening) => listened,
+            listened = timeout(timeouts, listening) => listened,
             () = stop.cancelled() => Ok(Ok(Woken::Due)),
         };
         match listened {
             Ok(Ok(Woken::CannotIdle)) => return Ok(Woken::CannotIdle),
             Ok(Ok(ended)) => woken = ended,
-            // The deadline of one read is the deadline of all.
+            // The timeout of one read ends the wait like the overall one.
             Ok(Err(MailboxError::Silent)) | Err(_) => {}
             Ok(Err(error)) => return Err(error),
         }
-        // A connection that died silently shows it here.
-        self.wire.send("DONE").await?;
+        // A dead connection fails here.
+        self.connection.send("DONE").await?;
         loop {
-            match self.wire.receive(|response| Heard::of(response, &ours, "IDLE")).await? {
-                Heard::Done(done) => return done.map(|()| if self.has_news { Woken::News } else { woken }),
-                Heard::Bye(text) => return Err(MailboxError::Bye(text)),
-                heard => self.note(&heard),
+            match self.connection.receive(|response| Untagged::of(response, &ours, "IDLE")).await? {
+                Untagged::Done(done) => {
+                    return done.map(|()| if self.has_changes { Woken::Changes } else { woken });
+                }
+                Untagged::Bye(text) => return Err(MailboxError::Bye(text)),
+                response => self.note(&response),
             }
         }
     }
 
-    /// Says goodbye; nobody waits long for the answer.
+    /// Sends `LOGOUT`, with a short timeout for the answer.
     pub async fn log_out(mut self) {
         let goodbye = self.run("LOGOUT", "LOGOUT", |_| ());
         let _whatever = timeout(Duration::from_secs(2), goodbye).await;
     }
 }
 
-/// What of a response matters to every command.
-enum Heard {
+/// Part of a response that concerns every command.
+enum Untagged {
     /// The tagged answer to our command.
     Done(Result<(), MailboxError>),
     Continue,
@@ -335,7 +343,7 @@ enum Heard {
     Other,
 }
 
-impl Heard {
+impl Untagged {
     fn of(response: &Response<'_>, ours: &str, name: &'static str) -> Self {
         let text = |outcome: &Outcome<'_>| server_text(outcome.information.as_deref());
         match response {
@@ -377,7 +385,7 @@ fn announced(response: &Response<'_>) -> Option<Announced> {
     Some(Announced { uid, size_bytes, arrived_at })
 }
 
-/// `17-Jul-1996 02:44:25 -0700`; the day may begin with a blank.
+/// Parses `17-Jul-1996 02:44:25 -0700`; the day may begin with a blank.
 fn instant(text: &str) -> Option<Timestamp> {
     let parsed = DateTime::parse_from_str(text.trim(), "%d-%b-%Y %H:%M:%S %z").ok()?;
     Some(Timestamp::from_millis(parsed.timestamp_millis()))

@@ -1,6 +1,7 @@
-//! One sweep of a mailbox: every new letter is fetched, offered at the door, and only after its commit flagged or moved.
+//! One sweep of a mailbox: every new letter is fetched, offered to the intake, and flagged or moved
+//! only after its commit.
 //!
-//! The order of the three is what makes a crash harmless: a letter's fate is on disk before its server hears of it, and
+//! This order makes a crash harmless: a letter's outcome is on disk before its server is told, and
 //! the cursor moves last.
 
 use super::MailboxWatch;
@@ -8,42 +9,43 @@ use super::error::MailboxError;
 use super::session::{Announced, Session};
 use crate::config::MailboxTls;
 use crate::domain::{Arrival, Letter, MailboxUid, Via, sha256_hex};
-use crate::gateway::door::{CopyOutcome, Refusal};
 use crate::gateway::ingress::folder::{envelope_for_file, with_crlf};
+use crate::gateway::intake_contract::{CopyOutcome, Refusal};
 use crate::mime::Header;
-use crate::store::{MailboxContact, MailboxCursor, SetAside};
+use crate::store::{MailboxContact, MailboxCursor, Quarantined};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// UIDs that one search looks through.
+/// Maximum UIDs in the range of one search.
 const SEARCH_UIDS_MAX: u32 = 1_000_000;
-/// Letters asked for their size at once.
+/// Maximum letters whose size is requested at once.
 const ANNOUNCED_MAX: usize = 500;
-/// Bytes of letters fetched at once; a larger letter is fetched alone.
+/// Maximum bytes of letters fetched at once; a larger letter is fetched alone.
 const BATCH_BYTES_MAX: u64 = 8 * 1024 * 1024;
-/// Letters whose flag or move is made up for at the beginning of a sweep.
+/// Maximum letters whose missing flag or move is retried at the beginning of a sweep.
 const MADE_UP_MAX: u32 = 1000;
-/// How long a letter may have been under way (RFC 5321 section 4.5.4.1: senders give up after some days).
+/// Maximum time that a letter may have been in transit (RFC 5321 section 4.5.4.1: senders give up
+/// after some days).
 const UNDER_WAY_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What several letters are called at the doorstep, which are fetched together.
+/// Key of several letters fetched together, in the in-flight marker.
 const BATCH: &str = "several";
 
-/// What one sweep did, in letters.
+/// Counts of one sweep, in letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SweepReport {
-    /// Stored now.
+    /// Letters stored by this sweep.
     pub stored: usize,
-    /// Stored before.
+    /// Letters stored before.
     pub duplicates: usize,
-    /// Refused for good, now.
+    /// Letters refused for good by this sweep.
     pub refused: usize,
-    /// Older than the first contact, in a mailbox whose letters got new numbers.
+    /// Letters older than the first connection, in a mailbox whose letters got new UIDs.
     pub left_alone: usize,
 }
 
-/// A selected mailbox while it is swept.
+/// A selected mailbox during a sweep.
 struct Round<'w> {
     watch: &'w MailboxWatch,
     uid_validity: u32,
@@ -51,9 +53,9 @@ struct Round<'w> {
     report: SweepReport,
 }
 
-/// Takes every letter that has no fate yet, in the order of their UIDs.
+/// Takes every letter without an outcome, sorted by UID.
 ///
-/// Errors: the connection, the server, or our own store; what has its fate by then keeps it.
+/// Errors: the connection, the server, or our own store; letters with an outcome by then keep it.
 pub(super) async fn sweep(
     watch: &MailboxWatch,
     session: &mut Session,
@@ -85,7 +87,7 @@ pub(super) async fn sweep(
             let backlog = uids.len().saturating_sub((index + 1) * ANNOUNCED_MAX);
             watch.store.note_mailbox_fetch(&mailbox.name, u32::try_from(backlog).unwrap_or(u32::MAX)).await?;
         }
-        round.settle(&[], to).await?;
+        round.finish(&[], to).await?;
         done_to = to;
     }
     watch.store.note_mailbox_fetch(&mailbox.name, 0).await?;
@@ -93,11 +95,13 @@ pub(super) async fn sweep(
 }
 
 impl Round<'_> {
-    /// Letters that were stored when a crash or a fault kept them from being flagged or moved.
+    /// Marks letters that were stored when a crash or an error prevented their flag or move.
     async fn make_up_for_marks(&self, session: &mut Session) -> Result<(), MailboxError> {
         let (name, cursor) = (&self.watch.mailbox.name, self.cursor.last_uid);
-        let fates = self.watch.store.mailbox_fates(name, self.uid_validity, cursor, MADE_UP_MAX).await?;
-        let unmarked: Vec<u32> = fates.iter().filter(|fate| !fate.marked).map(|fate| fate.uid).collect();
+        let outcomes =
+            self.watch.store.mailbox_outcomes(name, self.uid_validity, cursor, MADE_UP_MAX).await?;
+        let unmarked: Vec<u32> =
+            outcomes.iter().filter(|outcome| !outcome.marked).map(|outcome| outcome.uid).collect();
         self.mark(session, &unmarked, cursor).await
     }
 
@@ -105,9 +109,9 @@ impl Round<'_> {
         let (Some(first), Some(last)) = (uids.first(), uids.last()) else { return Ok(()) };
         let watch = self.watch;
         let many = u32::try_from(ANNOUNCED_MAX).unwrap_or(u32::MAX).saturating_add(MADE_UP_MAX);
-        let fates =
-            watch.store.mailbox_fates(&watch.mailbox.name, self.uid_validity, first - 1, many).await?;
-        let known: BTreeSet<u32> = fates.iter().map(|fate| fate.uid).collect();
+        let outcomes =
+            watch.store.mailbox_outcomes(&watch.mailbox.name, self.uid_validity, first - 1, many).await?;
+        let known: BTreeSet<u32> = outcomes.iter().map(|outcome| outcome.uid).collect();
         let unknown: Vec<u32> = uids.iter().copied().filter(|uid| !known.contains(uid)).collect();
         if !unknown.is_empty() {
             let announced = session.announced(&unknown).await?;
@@ -118,10 +122,11 @@ impl Round<'_> {
                 self.take_batch(session, &batch).await?;
             }
         }
-        self.settle(&[], *last).await
+        self.finish(&[], *last).await
     }
 
-    /// The letters to fetch, in order; those that are too large or history get their fate here.
+    /// The letters to fetch, sorted; letters that are too large, and history, get their outcome
+    /// here.
     async fn wanted(&mut self, mut announced: Vec<Announced>) -> Result<Vec<Announced>, MailboxError> {
         announced.sort_by_key(|letter| letter.uid);
         let max_bytes = self.watch.letter_bytes_max;
@@ -132,10 +137,11 @@ impl Round<'_> {
             if is_history {
                 self.report.left_alone += 1;
             } else if letter.size_bytes as usize > max_bytes {
-                // Never touched, whatever the configuration says of refused letters: somebody should find it as it was.
+                // Never marked, whatever the configuration says about refused letters: the
+                // mailbox's user should find it unchanged.
                 self.refuse(letter.uid, &Refusal::TooLarge { max_bytes }, true).await?;
-            } else if self.watch.doorstep.as_ref().is_some_and(|step| step.is_fatal(&self.key(letter.uid))) {
-                self.set_aside(letter.uid).await?;
+            } else if self.watch.in_flight.as_ref().is_some_and(|step| step.is_fatal(&self.key(letter.uid))) {
+                self.quarantined(letter.uid).await?;
             } else {
                 wanted.push(letter);
             }
@@ -143,21 +149,23 @@ impl Round<'_> {
         Ok(wanted)
     }
 
-    /// Only after the server gave all letters new numbers; otherwise the cursor stands behind all history.
+    /// Reports whether a UID may belong to history: only after the server gave all letters new
+    /// UIDs; otherwise the cursor is beyond all history.
     fn may_be_history(&self, uid: u32) -> bool {
         uid <= self.cursor.resync_uid
     }
 
     async fn take_batch(&mut self, session: &mut Session, batch: &[Announced]) -> Result<(), MailboxError> {
-        if !self.watch.door.has_room() {
+        if !self.watch.intake.has_room() {
             return Err(MailboxError::NoRoom);
         }
         let uids: Vec<u32> = batch.iter().map(|letter| letter.uid).collect();
         let key = if let [only] = batch { self.key(only.uid) } else { BATCH.to_owned() };
-        let standing = self.watch.doorstep.as_ref().map(|doorstep| doorstep.enter(&key));
+        let in_flight_letter = self.watch.in_flight.as_ref().map(|in_flight| in_flight.enter(&key));
         let fetched = session.letters(&uids).await;
-        // One alone stands there until its fate is known; of several each is written down in its turn.
-        let _one = standing.filter(|_| batch.len() == 1);
+        // A single letter stays in the marker until its outcome is known; of several letters each
+        // one is entered in turn.
+        let _one = in_flight_letter.filter(|_| batch.len() == 1);
         if let (Err(MailboxError::TooMuch), [only]) = (&fetched, batch) {
             let max_bytes = self.watch.letter_bytes_max;
             self.refuse(only.uid, &Refusal::TooLarge { max_bytes }, true).await?;
@@ -169,10 +177,11 @@ impl Round<'_> {
         let mut offered = Ok(());
         for (uid, bytes) in letters {
             let Some(announced) = arrivals.get(&uid) else { continue };
-            match self.offer(announced, bytes).await {
+            match self.submit(announced, bytes).await {
                 Ok(true) => to_mark.push(uid),
                 Ok(false) => {}
-                // It waits for its persona; letters for others that came with it do not.
+                // This letter waits for its persona; letters for other personas in the same batch
+                // do not.
                 Err(error @ MailboxError::OutOfService) => offered = Err(error),
                 Err(error) => {
                     offered = Err(error);
@@ -180,13 +189,13 @@ impl Round<'_> {
                 }
             }
         }
-        // What was stored before the fault is marked all the same; the cursor stays behind.
+        // Letters stored before the error are marked all the same; the cursor does not move.
         self.mark(session, &to_mark, 0).await?;
         offered
     }
 
-    /// Letters that were asked for and not found have vanished, which is their owner's right, or their server keeps them
-    /// back: those are refused, so that somebody learns of them.
+    /// Refuses letters that the server lists but does not send, so that the refusal is recorded.
+    /// Letters that are no longer listed were removed by the mailbox's user.
     async fn note_withheld(
         &mut self,
         session: &mut Session,
@@ -202,8 +211,9 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Offers one letter; resolves after its fate is committed, to whether it is to be marked on the server.
-    async fn offer(&mut self, announced: &Announced, bytes: Vec<u8>) -> Result<bool, MailboxError> {
+    /// Offers one letter; returns, after its outcome is committed, `true` if it must be marked on
+    /// the server.
+    async fn submit(&mut self, announced: &Announced, bytes: Vec<u8>) -> Result<bool, MailboxError> {
         let watch = self.watch;
         let bytes = with_crlf(bytes);
         if self.is_older_than_contact(announced, &bytes) {
@@ -215,8 +225,8 @@ impl Round<'_> {
             return Ok(true);
         }
         let (place, key) = (self.place(announced.uid), self.key(announced.uid));
-        let _standing = watch.doorstep.as_ref().map(|doorstep| doorstep.enter(&key));
-        let envelope = envelope_for_file(&bytes, watch.door.as_ref(), watch.fallback.as_ref(), Via::Imap);
+        let _in_flight_letter = watch.in_flight.as_ref().map(|in_flight| in_flight.enter(&key));
+        let envelope = envelope_for_file(&bytes, watch.intake.as_ref(), watch.fallback.as_ref(), Via::Imap);
         crate::crash::crash_point!("IM1");
         let answer = match envelope {
             None => Err(Refusal::NobodyAddressed),
@@ -228,7 +238,7 @@ impl Round<'_> {
                     authserv_id: watch.mailbox.authserv_id.clone(),
                     ..Arrival::default()
                 };
-                watch.door.accept(Letter { envelope, bytes }).await
+                watch.intake.accept(Letter { envelope, bytes }).await
             }
         };
         match answer {
@@ -250,8 +260,8 @@ impl Round<'_> {
         }
     }
 
-    /// A mailbox that was moved to another server may have lost its times of arrival as well; what was written long
-    /// before the first contact is history also then.
+    /// Reports whether a letter was written long before the first connection: a mailbox that was
+    /// moved to another server may have lost the arrival times as well.
     fn is_older_than_contact(&self, announced: &Announced, bytes: &[u8]) -> bool {
         let Some(until) = self.cursor.history_until.filter(|_| self.may_be_history(announced.uid)) else {
             return false;
@@ -266,27 +276,28 @@ impl Round<'_> {
         Ok(self.watch.store.refuse_mailbox_letter(self.place(uid), &reason, leave).await?)
     }
 
-    /// As a refusal that touches nothing, with a word to the owner.
-    async fn set_aside(&mut self, uid: u32) -> Result<(), MailboxError> {
-        let Some(doorstep) = &self.watch.doorstep else { return Ok(()) };
+    /// Quarantines a letter: a refusal that leaves it unchanged, with a notice to the owner.
+    async fn quarantined(&mut self, uid: u32) -> Result<(), MailboxError> {
+        let Some(in_flight) = &self.watch.in_flight else { return Ok(()) };
         tracing::error!(
             mailbox = self.watch.mailbox.name,
             uid,
-            reason = SetAside::REASON,
-            "a letter was set aside"
+            reason = Quarantined::REASON,
+            "a letter was quarantined"
         );
-        doorstep.set_aside(SetAside::InMailbox(self.place(uid))).await?;
-        doorstep.clear();
+        in_flight.quarantined(Quarantined::InMailbox(self.place(uid))).await?;
+        in_flight.clear();
         self.report.refused += 1;
         Ok(())
     }
 
-    /// What a letter is called at the doorstep.
+    /// Key of a letter in the in-flight marker.
     fn key(&self, uid: u32) -> String {
         format!("{}.{uid}", self.uid_validity)
     }
 
-    /// Flags or moves letters on the server, then notes it. A server that will not do it keeps nobody from reading on.
+    /// Flags or moves letters on the server, then records it. A server that refuses it does not
+    /// stop the sweep.
     async fn mark(&self, session: &mut Session, uids: &[u32], done_to: u32) -> Result<(), MailboxError> {
         if uids.is_empty() {
             return Ok(());
@@ -295,7 +306,7 @@ impl Round<'_> {
         match session.mark(uids, &self.watch.mailbox.after).await {
             Ok(()) => {
                 crate::crash::crash_point!("IM3");
-                self.settle(uids, done_to).await
+                self.finish(uids, done_to).await
             }
             Err(refused @ MailboxError::Refused { .. }) => {
                 self.watch.complain(&refused).await;
@@ -305,9 +316,9 @@ impl Round<'_> {
         }
     }
 
-    async fn settle(&self, marked: &[u32], done_to: u32) -> Result<(), MailboxError> {
+    async fn finish(&self, marked: &[u32], done_to: u32) -> Result<(), MailboxError> {
         let name = &self.watch.mailbox.name;
-        Ok(self.watch.store.settle_mailbox_letters(name, self.uid_validity, marked, done_to).await?)
+        Ok(self.watch.store.finish_mailbox_letters(name, self.uid_validity, marked, done_to).await?)
     }
 
     fn place(&self, uid: u32) -> MailboxUid {
@@ -315,7 +326,7 @@ impl Round<'_> {
     }
 }
 
-/// Cuts letters into batches by number and by bytes.
+/// Splits letters into batches by number and by bytes.
 fn batches(letters: Vec<Announced>, letters_max: usize) -> Vec<Vec<Announced>> {
     let mut batches: Vec<Vec<Announced>> = Vec::new();
     let mut bytes = 0;

@@ -1,4 +1,5 @@
-//! Access tokens for XOAUTH2: one POST to the token endpoint (RFC 6749 section 6), kept until shortly before they end.
+//! Access tokens for XOAUTH2: one POST to the token endpoint (RFC 6749 section 6); a token is
+//! cached until shortly before it expires.
 
 use super::kept_token::KeptToken;
 use crate::clock::Clock;
@@ -11,15 +12,15 @@ use std::time::Duration;
 
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// A token is renewed so long before its end.
+/// Time before the expiry at which a token is renewed.
 const MARGIN: Duration = Duration::from_secs(60);
-/// How long a token lasts whose server does not say so.
+/// Lifetime of a token when the server does not send it.
 const LIFETIME_DEFAULT: Duration = Duration::from_secs(3600);
 
-/// Why there is no access token. Never holds a secret.
+/// Error of requesting an access token. Never holds a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// The refresh token or the client is not accepted: a person has to act.
+    /// The refresh token or the client is refused: an operator has to act.
     #[error("the token endpoint refuses: {error}")]
     Refused { error: String },
     #[error("the token endpoint answers with status {status}")]
@@ -34,16 +35,16 @@ pub enum TokenError {
 pub(super) struct Tokens {
     settings: OAuth,
     clock: Arc<dyn Clock>,
-    /// Some servers give a new refresh token with each access token.
+    /// Some servers issue a new refresh token with each access token.
     refresh_token: SecretString,
-    /// Where the newest one outlives this process.
+    /// Storage of the newest refresh token.
     kept: KeptToken,
     access: Option<Access>,
 }
 
 struct Access {
     token: SecretString,
-    /// Monotonic.
+    /// Monotonic time.
     good_until: Duration,
 }
 
@@ -66,7 +67,7 @@ impl Tokens {
         Self { settings, clock, refresh_token, kept, access: None }
     }
 
-    /// A token that should be good now.
+    /// Returns a token that should be valid now.
     pub async fn access(&mut self) -> Result<SecretString, TokenError> {
         match &self.access {
             Some(access) if self.clock.monotonic() < access.good_until => Ok(access.token.clone()),
@@ -74,8 +75,9 @@ impl Tokens {
         }
     }
 
-    /// A new access token. A refresh token that is refused may not be the newest: another process was given a newer one
-    /// since (`attache mailboxes check`), or the folder with the kept one was restored from a copy.
+    /// Requests a new access token. A refused refresh token may not be the newest: another process
+    /// may have got a newer one since (`attache mailboxes check`), or the stored one was restored
+    /// from a copy.
     async fn renew(&mut self) -> Result<SecretString, TokenError> {
         let first = self.refresh().await;
         if !matches!(first, Err(TokenError::Refused { .. })) {
@@ -95,7 +97,7 @@ impl Tokens {
         first
     }
 
-    /// The server did not like the token.
+    /// Discards a token that the server refused.
     pub fn forget(&mut self) {
         self.access = None;
     }
@@ -134,7 +136,7 @@ impl Tokens {
         Ok(token)
     }
 
-    /// Brings the newest refresh token to the disk before anything is done with its access token.
+    /// Stores the newest refresh token on disk before its access token is used.
     async fn keep(&self) {
         let (kept, configured, token) =
             (self.kept.clone(), self.settings.refresh_token.clone(), self.refresh_token.clone());
@@ -144,7 +146,7 @@ impl Tokens {
         }
     }
 
-    /// The request's body. `Url` has the percent encoding of forms.
+    /// Body of the request. `Url` has the percent encoding of forms.
     fn form(&self) -> Result<String, TokenError> {
         let mut url = reqwest::Url::parse(&self.settings.token_url).map_err(|_| TokenError::Unreadable)?;
         let settings = &self.settings;
@@ -175,7 +177,8 @@ async fn read(answer: reqwest::Response) -> Result<Vec<u8>, TokenError> {
     Ok(body)
 }
 
-/// RFC 6749 section 5.2: 400 (401 for a client that failed to show who it is) with a word that says why.
+/// Builds the error of a refusal. RFC 6749 section 5.2: 400 (401 for a client that failed to
+/// authenticate) with an error code.
 fn refusal(status: u16, body: &[u8]) -> TokenError {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     match serde_json::from_slice::<Denied>(body) {

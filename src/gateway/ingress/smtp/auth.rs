@@ -1,4 +1,5 @@
-//! AUTH PLAIN and LOGIN (RFC 4616, draft-murchison-sasl-login): what a client says, and whether it is somebody. Pure.
+//! AUTH PLAIN and LOGIN (RFC 4616, draft-murchison-sasl-login): decodes a client's messages and
+//! looks up its credentials. Pure.
 
 use crate::config::Submitter;
 use crate::domain::Address;
@@ -8,7 +9,7 @@ use secrecy::ExposeSecret;
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 
-/// A user name and a password as a client gave them.
+/// A user name and a password from a client.
 pub struct Credentials {
     pub user: Vec<u8>,
     pub password: Vec<u8>,
@@ -19,7 +20,8 @@ pub fn decode(line: &[u8]) -> Option<Vec<u8>> {
     STANDARD.decode(line).ok()
 }
 
-/// Reads a PLAIN message, `authzid NUL authcid NUL password`. `None`: it is none, or asks to act as somebody else.
+/// Parses a PLAIN message, `authzid NUL authcid NUL password`. `None`: malformed, or with an
+/// authzid of another user.
 pub fn plain(message: &[u8]) -> Option<Credentials> {
     let mut parts = message.split(|byte| *byte == 0);
     let (acting_as, user, password) = (parts.next()?, parts.next()?, parts.next()?);
@@ -28,9 +30,9 @@ pub fn plain(message: &[u8]) -> Option<Credentials> {
     (is_whole && is_self).then(|| Credentials { user: user.to_vec(), password: password.to_vec() })
 }
 
-/// Everybody who may log in.
+/// All users that may log in.
 pub struct Submitters {
-    /// Digest of user and password, and the address that the two stand for.
+    /// Digest of user and password, and the address of the user.
     known: Vec<([u8; 32], Address)>,
 }
 
@@ -43,8 +45,8 @@ impl Submitters {
         Self { known: known.collect() }
     }
 
-    /// Whose credentials these are. Every entry is compared as a whole: the time tells neither a user's name nor how
-    /// much of a password was right.
+    /// Finds the address of credentials. Every entry is compared completely: the time reveals
+    /// neither a user's name nor the number of correct characters of a password.
     pub fn find(&self, credentials: &Credentials) -> Option<&Address> {
         let typed = digest(&credentials.user, &credentials.password);
         let mut found = None;
@@ -58,7 +60,8 @@ impl Submitters {
     }
 }
 
-/// One digest of both, with the length of the first in front, so that no two pairs have the same text.
+/// One digest of both, preceded by the length of the user name, so that no two pairs have the same
+/// text.
 fn digest(user: &[u8], password: &[u8]) -> [u8; 32] {
     let length = u64::try_from(user.len()).unwrap_or(u64::MAX).to_be_bytes();
     Sha256::new().chain_update(length).chain_update(user).chain_update(password).finalize().into()

@@ -1,7 +1,8 @@
 //! Command lines (RFC 5321 section 4.1.1 and the parameters of our extensions). Pure.
 //!
-//! `smtp-proto` is not used here: it gives `<>` and `<postmaster>` as the same empty address, lets an oversized
-//! `SIZE` wrap around to a small one, takes the quotes off local parts, and reads `DATA x` as `DATA`.
+//! `smtp-proto` is not used here: it parses `<>` and `<postmaster>` as the same empty address, lets
+//! an oversized `SIZE` wrap around to a small one, strips the quotes of local parts, and reads
+//! `DATA x` as `DATA`.
 
 use super::reply::{self, Reply};
 use crate::domain::Address;
@@ -23,9 +24,9 @@ pub enum Command {
     Quit,
     StartTls,
     Auth(Auth),
-    /// Known to SMTP, not offered by us.
+    /// An SMTP command that is not offered.
     NotOffered,
-    /// A browser, or a script that a browser runs, talks to the wrong port.
+    /// An HTTP request: a browser, or a script in a browser, that uses the wrong port.
     Http,
 }
 
@@ -33,7 +34,7 @@ pub enum Command {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Auth {
     pub mechanism: Option<Mechanism>,
-    /// Base64 as typed; `=` stands for an empty one.
+    /// Base64 as received; `=` stands for an empty response.
     pub initial: Option<String>,
 }
 
@@ -49,62 +50,64 @@ pub struct Mail {
     pub from: Option<Mailbox>,
     /// `SIZE=`, saturated.
     pub declared_bytes: Option<usize>,
-    /// `AUTH=` was there; what it says is believed of nobody (RFC 4954 section 5).
+    /// `true`: `AUTH=` was given; its value is not trusted (RFC 4954 section 5).
     pub has_auth: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recipient {
-    /// `<postmaster>`, the one recipient that needs no domain.
+    /// `<postmaster>`, the only recipient without a domain.
     Postmaster,
     Mailbox(Mailbox),
 }
 
-/// A mailbox as RFC 5321 section 4.1.2 allows it, which is more than an [`Address`]: quoted, literal, UTF-8.
+/// A mailbox by RFC 5321 section 4.1.2, which permits more than an [`Address`]: quoted, literal,
+/// UTF-8.
 ///
 /// A source route in front of it is dropped (appendix C: servers should ignore it).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mailbox {
-    /// Without quotes and their escapes.
+    /// Without quotes and escapes.
     local: String,
     domain: String,
 }
 
 impl Mailbox {
-    /// The address that can be routed and compared, when it is one.
+    /// The address that can be routed and compared, if the mailbox has one.
     pub fn address(&self) -> Option<Address> {
         if self.local.contains('@') {
-            return None; // quoted; `Address::parse` would refuse it too, this says why
+            return None; // quoted; `Address::parse` would refuse it too
         }
         Address::parse(&format!("{}@{}", self.local, self.domain)).ok()
     }
     pub fn is_ascii(&self) -> bool {
         self.local.is_ascii() && self.domain.is_ascii()
     }
-    /// Some legal address in the same domain, to ask whether the domain is ours.
+    /// An arbitrary legal address in the same domain, for checking that the domain is ours.
     pub fn neighbour(&self) -> Option<Address> {
         Address::parse(&format!("postmaster@{}", self.domain)).ok()
     }
-    /// The local part names another host: `user%host`, `host!user`, `"user@host"`. Old ways to ask for relaying.
+    /// Reports whether the local part names another host: `user%host`, `host!user`, `"user@host"`,
+    /// which are old requests for relaying.
     pub fn asks_for_relay(&self) -> bool {
         self.local.contains(['%', '!', '@', ':'])
     }
 }
 
 impl std::fmt::Display for Mailbox {
-    /// For people: control characters and all that is not ASCII are escaped.
+    /// Formats for display: control characters and non-ASCII characters are escaped.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}@{}", self.local.escape_default(), self.domain.escape_default())
     }
 }
 
-/// Longest path with its brackets (RFC 5321 section 4.5.3.1.3).
+/// Maximum bytes of a path with its brackets (RFC 5321 section 4.5.3.1.3).
 const PATH_BYTES_MAX: usize = 256;
 
 const HTTP_VERBS: &[&str] =
     &["GET", "POST", "HEAD", "PUT", "OPTIONS", "DELETE", "CONNECT", "PATCH", "TRACE", "PRI"];
 
-/// Reads one line, given without its CRLF. The error is the reply that the peer gets.
+/// Parses one line, given without its CRLF. The error is the reply to the peer.
 pub fn parse(line: &[u8]) -> Result<Command, Reply> {
     let text = std::str::from_utf8(line).map_err(|_| reply::BAD_BYTES)?;
     if text.chars().any(|c| c.is_control() && c != '\t') {
@@ -137,7 +140,8 @@ pub fn parse(line: &[u8]) -> Result<Command, Reply> {
     }
 }
 
-/// What a client calls itself. Anything printable will do, since real clients say anything; only one word is kept.
+/// Name in HELO or EHLO. Any printable word is accepted, because real clients send arbitrary names;
+/// only the first word is kept.
 fn host_name(rest: &str) -> Result<String, Reply> {
     match rest.split(' ').next() {
         Some(name) if !name.is_empty() && name.len() <= 255 => Ok(name.to_owned()),
@@ -175,7 +179,7 @@ fn mail(rest: &str) -> Result<Mail, Reply> {
         }
         match (key.as_str(), value) {
             ("SIZE", Some(digits)) => mail.declared_bytes = Some(size(digits)?),
-            // RFC 6152; a 7BIT letter with 8-bit bytes is stored as it is, like everywhere else.
+            // RFC 6152; a 7BIT letter with 8-bit bytes is stored unchanged, as everywhere else.
             ("BODY", Some(body)) if ["7BIT", "8BITMIME"].iter().any(|b| body.eq_ignore_ascii_case(b)) => {}
             ("AUTH", Some(value)) if is_xtext(value) => mail.has_auth = true,
             ("SIZE" | "BODY" | "AUTH", _) => return Err(reply::BAD_PARAMETER),
@@ -189,7 +193,8 @@ fn mail(rest: &str) -> Result<Mail, Reply> {
     Ok(mail)
 }
 
-/// RFC 3461 section 4: printable ASCII, where `+` begins two upper-case hexadecimal digits.
+/// Reports whether a text is xtext (RFC 3461 section 4): printable ASCII, where `+` begins two
+/// upper-case hexadecimal digits.
 fn is_xtext(text: &str) -> bool {
     let is_hex = |digit: Option<u8>| digit.is_some_and(|d| d.is_ascii_digit() || (b'A'..=b'F').contains(&d));
     let mut bytes = text.bytes();
@@ -205,7 +210,8 @@ fn is_xtext(text: &str) -> bool {
     !text.is_empty()
 }
 
-/// RFC 1870 allows 20 digits, which is more than 64 bits hold; what does not fit is too large in any case.
+/// Parses `SIZE`. RFC 1870 permits 20 digits, which may exceed 64 bits; a larger number is too
+/// large in any case.
 fn size(digits: &str) -> Result<usize, Reply> {
     if digits.is_empty() || digits.len() > 20 || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(reply::BAD_PARAMETER);
@@ -224,9 +230,10 @@ fn rcpt(rest: &str) -> Result<Recipient, Reply> {
     if parameters.is_empty() { Ok(recipient) } else { Err(reply::UNKNOWN_PARAMETER) }
 }
 
-/// Cuts `FROM:<path> parameters` into the path, without its brackets, and the parameters.
+/// Splits `FROM:<path> parameters` into the path, without its brackets, and the parameters.
 ///
-/// White space behind the colon is not in the grammar, but many clients send it and nothing else can be meant.
+/// White space after the colon is not in the grammar, but many clients send it and it is
+/// unambiguous.
 fn path_after<'a>(keyword: &str, rest: &'a str) -> Option<(&'a str, &'a str)> {
     let head = rest.get(..keyword.len())?;
     let rest = rest[keyword.len()..].trim_start_matches(' ');
@@ -258,7 +265,7 @@ fn mailbox(path: &str) -> Option<Mailbox> {
     (!local.is_empty() && legal_domain).then(|| Mailbox { local, domain: domain.to_owned() })
 }
 
-/// The first `wanted` that stands outside of a quoted string (RFC 5321 section 4.1.2, Quoted-string).
+/// Offset of the first `wanted` outside of a quoted string (RFC 5321 section 4.1.2, Quoted-string).
 fn find_outside_quotes(text: &str, wanted: char) -> Option<usize> {
     let (mut quoted, mut escaped) = (false, false);
     for (at, c) in text.char_indices() {

@@ -1,32 +1,33 @@
-//! Letter bytes after DATA: dot-unstuffing, the one true end, and the limits. Pure.
+//! Letter bytes after DATA: dot-unstuffing, the only valid end, and the limits. Pure.
 //!
-//! The letter ends at CRLF.CRLF and nowhere else (RFC 5321 section 4.1.1.4). A CR or LF that is not part of a CRLF
-//! pair, or a NUL, ends the session: what two servers could read differently is not stored (CVE-2023-51764, -5, -6).
+//! The letter ends at CRLF.CRLF and nowhere else (RFC 5321 section 4.1.1.4). A CR or LF that is not
+//! part of a CRLF pair, or a NUL, ends the session: bytes that two servers could parse differently
+//! are not stored (CVE-2023-51764, -5, -6).
 
 use super::memory::Reservation;
 
-/// Why a letter cannot be stored.
+/// Fault of a letter that cannot be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// Over `letter_bytes_max`.
     TooLarge,
     /// A line over `line_bytes_max`.
     LineTooLong,
-    /// All connections together hold too many bytes.
+    /// The memory for the letters of all connections is used up.
     NoMemory,
     /// A CR without its LF, or an LF without its CR.
     BareNewline,
     Nul,
 }
 
-/// How a letter ended.
+/// End of a letter.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
-    /// At CRLF.CRLF; the bytes behind it are commands again.
+    /// At CRLF.CRLF; the bytes after it are commands again.
     Whole(Vec<u8>),
-    /// There too, but it cannot be stored.
+    /// At CRLF.CRLF, but the letter cannot be stored.
     Unfit(Fault),
-    /// Nothing behind this point can be trusted, or the peer sends without end: answer and hang up.
+    /// The following bytes cannot be trusted, or the peer sends without end: reply and disconnect.
     Broken(Fault),
 }
 
@@ -38,11 +39,12 @@ enum State {
     Cr,
     /// After a dot that starts a line.
     Dot,
-    /// After that dot and a CR.
+    /// After a dot that starts a line and a CR.
     DotCr,
 }
 
-/// Reads one letter from pieces of any size; the result does not depend on where the pieces were cut.
+/// Reads one letter from pieces of any size; the result does not depend on the boundaries of the
+/// pieces.
 pub struct LetterReader {
     letter: Vec<u8>,
     state: State,
@@ -55,7 +57,7 @@ pub struct LetterReader {
     memory: Reservation,
 }
 
-/// A letter over the limit is read to its end, so that the peer understands the 552; but not for ever.
+/// Factor of the size limit up to which an oversized letter is read, so that the peer gets the 552.
 const OVERSIZE_FACTOR_MAX: usize = 4;
 
 impl LetterReader {
@@ -72,7 +74,8 @@ impl LetterReader {
         }
     }
 
-    /// Takes the next bytes off the wire; returns how many of them belong to the letter, and its end once it is there.
+    /// Takes the next received bytes; returns the number of them that belong to the letter, and its
+    /// end once it is reached.
     pub fn push(&mut self, input: &[u8]) -> (usize, Option<End>) {
         self.memory.came(input.len());
         let mut at = 0;
@@ -97,7 +100,8 @@ impl LetterReader {
                     }
                 }
                 (State::DotCr | State::Cr, _) => return (at, self.broken(Fault::BareNewline)),
-                // Any other line, the one whose stuffed dot was dropped included (RFC 5321 section 4.5.2).
+                // Any other line, including one whose stuffed dot was dropped (RFC 5321 section
+                // 4.5.2).
                 (State::LineStart | State::Dot | State::Text, _) => {
                     let rest = &input[at..];
                     let text = rest.iter().position(|b| matches!(b, 0 | b'\n' | b'\r')).unwrap_or(rest.len());
@@ -130,7 +134,8 @@ impl LetterReader {
         self.seen_bytes = self.seen_bytes.saturating_add(bytes.len());
         self.line_bytes = self.line_bytes.saturating_add(bytes.len());
         self.fault = match (self.fault, self.fault_after(bytes.len())) {
-            // Whatever else is wrong with it; so the answer does not depend on where the bytes were cut.
+            // Has priority over other faults, so that the reply does not depend on where the bytes
+            // were cut.
             (_, Some(Fault::TooLarge)) => Some(Fault::TooLarge),
             (first, second) => first.or(second),
         };
@@ -141,7 +146,7 @@ impl LetterReader {
         }
     }
 
-    /// The limit that is broken once `more` bytes are kept.
+    /// The limit that is exceeded once `more` bytes are kept.
     fn fault_after(&mut self, more: usize) -> Option<Fault> {
         if self.seen_bytes > self.letter_bytes_max {
             return Some(Fault::TooLarge);
@@ -152,12 +157,14 @@ impl LetterReader {
         let needed = self.letter.len() + more;
         if needed > self.letter.capacity() {
             let Some(reserved) = self.memory.up_to(needed) else { return Some(Fault::NoMemory) };
-            self.letter.reserve_exact(reserved - self.letter.len()); // and not twice as much, as it would by itself
+            // Exact, because the default growth would double it.
+            self.letter.reserve_exact(reserved - self.letter.len());
         }
         None
     }
 
-    /// The letter leaves; its memory stays reserved until the reader is dropped, which is after it was stored.
+    /// Ends the letter and returns it; its memory stays reserved until the reader is dropped, which
+    /// is after it was stored.
     fn end(&mut self) -> End {
         match self.fault {
             Some(fault) => End::Unfit(fault),
@@ -179,7 +186,7 @@ impl LetterReader {
         self.memory.release();
     }
 
-    /// Resolves when the letter was cut off to make room for others.
+    /// Resolves when the letter was cut to free memory for others.
     pub async fn cut(&self) {
         self.memory.cut().await;
     }
@@ -193,7 +200,7 @@ mod tests {
     use crate::domain::Timestamp;
     use std::sync::Arc;
 
-    /// What a letter of a few bytes holds.
+    /// Bytes reserved for a letter of a few bytes.
     const STEP_BYTES: usize = 64 * 1024;
 
     fn memory(bytes: usize) -> Arc<LetterMemory> {
@@ -227,11 +234,11 @@ mod tests {
             (b"a.\r\n .\r\n.\r\n", b"a.\r\n .\r\n"),
             (b". \r\n.\r\n", b" \r\n"),
         ];
-        for (wire, letter) in cases {
-            for step in 1..=wire.len() {
-                let with_next = [wire, b"QUIT\r\n"].concat();
+        for (connection, letter) in cases {
+            for step in 1..=connection.len() {
+                let with_next = [connection, b"QUIT\r\n"].concat();
                 let (used, end) = read(reader(100), &with_next, step);
-                assert_eq!((used, end), (wire.len(), Some(End::Whole(letter.to_vec()))), "step {step}");
+                assert_eq!((used, end), (connection.len(), Some(End::Whole(letter.to_vec()))), "step {step}");
             }
         }
     }
@@ -240,7 +247,9 @@ mod tests {
     fn limits_are_exact_and_give_their_memory_back() {
         let memory = memory(STEP_BYTES);
         let taken = || memory.taken_bytes();
-        let end = |wire: &[u8], max| read(LetterReader::new(max, 4, memory.for_letter_of(None)), wire, 3).1;
+        let end = |connection: &[u8], max| {
+            read(LetterReader::new(max, 4, memory.for_letter_of(None)), connection, 3).1
+        };
         assert_eq!(end(b"ab\r\n.\r\n", 4), Some(End::Whole(b"ab\r\n".to_vec())));
         assert_eq!(end(b"abc\r\n.\r\n", 4), Some(End::Unfit(Fault::TooLarge)));
         assert_eq!(end(b"abcd\r\n.\r\n", 99), Some(End::Whole(b"abcd\r\n".to_vec())));

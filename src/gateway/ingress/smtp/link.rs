@@ -1,4 +1,5 @@
-//! One connection's bytes, in the clear or under TLS, behind one type: STARTTLS changes it in the middle.
+//! The stream of one connection, plain or under TLS, as one type: STARTTLS changes it during the
+//! session.
 
 use std::io;
 use std::pin::Pin;

@@ -1,11 +1,12 @@
-//! Accepts connections and supervises their sessions: limits per address and over all, a bounded end.
+//! Accepts connections and supervises their sessions: limits per address and in total, a bounded
+//! shutdown.
 
-use super::lobby::{Full, Visit};
+use super::connection_limiter::{ConnectionPermit, Full};
 use super::proxy::{self, Origin};
 use super::reply;
-use super::session::{House, converse};
+use super::session::{ServerContext, serve_session};
 use super::socket::{Bound, Caller};
-use crate::gateway::door::{Door, Shortage};
+use crate::gateway::intake_contract::{LetterIntake, Shortage};
 use std::io::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,13 +17,13 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Pause after a failed accept: with all file descriptors in use, `accept` fails at once and for ever.
+/// Pause after a failed accept: with all file descriptors in use, every `accept` fails at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves until `shutdown`, then lets letters in flight finish within the patience of a drain.
-pub async fn serve(bound: Bound, door: Arc<dyn Door>, shutdown: CancellationToken) {
-    let house = House::new(door, bound.settings.clone(), shutdown.clone());
-    let patience = house.settings.limits.drain_patience();
+/// Serves until `shutdown`, then lets letters in flight finish within the grace period of a drain.
+pub async fn serve(bound: Bound, intake: Arc<dyn LetterIntake>, shutdown: CancellationToken) {
+    let server = ServerContext::new(intake, bound.settings.clone(), shutdown.clone());
+    let grace_period = server.settings.limits.drain_grace_period();
     let mut sessions = JoinSet::new();
     loop {
         tokio::select! {
@@ -30,12 +31,12 @@ pub async fn serve(bound: Bound, door: Arc<dyn Door>, shutdown: CancellationToke
             () = shutdown.cancelled() => break,
             Some(ended) = sessions.join_next() => report(ended),
             accepted = bound.accept() => match accepted {
-                Ok(Caller::Tcp(stream, peer)) => admit(stream, peer, &house, &mut sessions),
-                Ok(Caller::Unix(stream)) => match house.settings.lobby.visitors.enter() {
-                    Ok(visit) => {
-                        sessions.spawn(session(stream, house.clone(), visit));
+                Ok(Caller::Tcp(stream, peer)) => admit(stream, peer, &server, &mut sessions),
+                Ok(Caller::Unix(stream)) => match server.settings.connection_limiter.open_connections.enter() {
+                    Ok(permit) => {
+                        sessions.spawn(session(stream, server.clone(), permit));
                     }
-                    Err(full) => turn_away(stream.into_std(), &house, full),
+                    Err(full) => turn_away(stream.into_std(), &server, full),
                 },
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -50,24 +51,24 @@ pub async fn serve(bound: Bound, door: Arc<dyn Door>, shutdown: CancellationToke
             report(ended);
         }
     };
-    if tokio::time::timeout(patience, drained).await.is_err() {
+    if tokio::time::timeout(grace_period, drained).await.is_err() {
         tracing::warn!(sessions = sessions.len(), "SMTP sessions did not end in time and are cut");
         sessions.shutdown().await;
     }
 }
 
-fn admit(stream: TcpStream, peer: IpAddr, house: &House, sessions: &mut JoinSet<()>) {
+fn admit(stream: TcpStream, peer: IpAddr, server: &ServerContext, sessions: &mut JoinSet<()>) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "no TCP_NODELAY on a connection");
     }
-    let settings = &house.settings;
-    let place = settings.lobby.visitors.enter();
+    let settings = &server.settings;
+    let place = settings.connection_limiter.open_connections.enter();
     if settings.proxies.is_empty() {
-        match place.and_then(|visit| visit.by(peer)) {
-            Ok(visit) => {
-                sessions.spawn(session(stream, house.clone(), visit));
+        match place.and_then(|permit| permit.by(peer)) {
+            Ok(permit) => {
+                sessions.spawn(session(stream, server.clone(), permit));
             }
-            Err(full) => turn_away(stream.into_std(), house, full),
+            Err(full) => turn_away(stream.into_std(), server, full),
         }
         return;
     }
@@ -76,19 +77,20 @@ fn admit(stream: TcpStream, peer: IpAddr, house: &House, sessions: &mut JoinSet<
         return;
     }
     match place {
-        Ok(visit) => {
-            sessions.spawn(proxied(stream, peer, house.clone(), visit));
+        Ok(permit) => {
+            sessions.spawn(proxied(stream, peer, server.clone(), permit));
         }
-        Err(full) => turn_away(stream.into_std(), house, full),
+        Err(full) => turn_away(stream.into_std(), server, full),
     }
 }
 
-/// A connection that somebody stands behind: the header says who, and it is they who are counted.
-async fn proxied(mut stream: TcpStream, proxy: IpAddr, house: House, visit: Visit) {
+/// Serves a connection from a proxy: its header names the client, and the limits apply to that
+/// client.
+async fn proxied(mut stream: TcpStream, proxy: IpAddr, server: ServerContext, permit: ConnectionPermit) {
     let read = tokio::select! {
         biased;
-        () = house.stop.cancelled() => return,
-        read = timeout(house.settings.limits.handshake_max, proxy::read(&mut stream)) => read,
+        () = server.stop.cancelled() => return,
+        read = timeout(server.settings.limits.handshake_max, proxy::read(&mut stream)) => read,
     };
     let client = match read {
         Ok(Ok(Origin::Client(client))) => client,
@@ -96,15 +98,19 @@ async fn proxied(mut stream: TcpStream, proxy: IpAddr, house: House, visit: Visi
         Ok(Err(error)) => return tracing::info!(%proxy, %error, "a proxy did not say whom it speaks for"),
         Err(_) => return tracing::info!(%proxy, "a proxy took too long to say whom it speaks for"),
     };
-    match visit.by(client) {
-        Ok(visit) => session(stream, house, visit).await,
-        Err(full) => turn_away(stream.into_std(), &house, full),
+    match permit.by(client) {
+        Ok(permit) => session(stream, server, permit).await,
+        Err(full) => turn_away(stream.into_std(), &server, full),
     }
 }
 
-async fn session<S: AsyncRead + AsyncWrite + Unpin>(stream: S, house: House, visit: Visit) {
-    converse(stream, visit.address, &house).await;
-    drop(visit);
+async fn session<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    server: ServerContext,
+    permit: ConnectionPermit,
+) {
+    serve_session(stream, permit.address, &server).await;
+    drop(permit);
 }
 
 fn report(ended: Result<(), JoinError>) {
@@ -115,16 +121,17 @@ fn report(ended: Result<(), JoinError>) {
     }
 }
 
-/// Says why and closes. The send buffer of a fresh socket has room for one line, so nothing waits here.
-fn turn_away(socket: std::io::Result<impl Write>, house: &House, full: Full) {
+/// Sends the reason and closes. The send buffer of a new socket has room for one line, so this
+/// never blocks.
+fn turn_away(socket: std::io::Result<impl Write>, server: &ServerContext, full: Full) {
     if full == Full::Everywhere {
-        house.door.short_of(Shortage::Connections);
+        server.intake.short_of(Shortage::Connections);
     }
     let mut line = Vec::new();
-    // Where TLS comes first there is no way to say anything yet.
-    if !house.settings.tls.as_ref().is_some_and(|tls| tls.is_implicit) {
+    // With implicit TLS no plain-text reply is possible.
+    if !server.settings.tls.as_ref().is_some_and(|tls| tls.is_implicit) {
         reply::TOO_MANY_CONNECTIONS.write_to(&mut line);
     }
     let sent = socket.and_then(|mut socket| socket.write_all(&line));
-    tracing::info!(told = sent.is_ok(), "a connection over the limit was turned away");
+    tracing::info!(replied = sent.is_ok(), "a connection over the limit was turned away");
 }

@@ -1,7 +1,7 @@
-//! Memory for letters that are still coming in: one pool for all connections, of which nobody gets more than a share, and which
-//! a peer that sends no further cannot hold for long.
+//! Memory for unfinished letters: one pool for all connections, with a share per network, from
+//! which slow letters are cut.
 
-use super::lobby::network;
+use super::connection_limiter::network;
 use crate::clock::Clock;
 use crate::domain::Network;
 use std::collections::{BTreeMap, HashMap};
@@ -11,31 +11,33 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 const MIB: usize = 1024 * 1024;
-/// A letter up to this size may use what is kept for small ones, and is reserved for in small steps.
+/// Maximum bytes of a small letter, which may use the part reserved for small ones and grows in
+/// small steps.
 const SMALL_BYTES: usize = MIB;
-/// Kept for small letters, whatever the large ones hold.
+/// Bytes reserved for small letters, whatever the large ones use.
 const KEPT_FOR_SMALL_BYTES: usize = 4 * MIB;
 const SMALL_STEP_BYTES: usize = 64 * 1024;
 const LARGE_STEP_BYTES: usize = MIB;
-/// A letter that brings less than so much...
+/// A letter that receives fewer bytes than this...
 const PACE_BYTES: usize = 256 * 1024;
-/// ...in so long may be cut off when there is no room for another one.
+/// ...within this time may be cut when there is no room for another one.
 const PACE_SPAN: Duration = Duration::from_secs(10);
 
-/// How much memory there is, and who gets how much of it.
+/// Size of the pool and its shares.
 #[derive(Debug, Clone)]
 pub struct MemoryShares {
     pub bytes: usize,
-    /// The unfinished letters of one network.
+    /// Maximum bytes of the unfinished letters of one network.
     pub network_bytes_max: usize,
-    /// Of `bytes`, for letters of at most 1 MiB.
+    /// Part of `bytes` reserved for letters of at most 1 MiB.
     pub kept_for_small_bytes: usize,
-    /// Relays of ours, which bring everybody's mail: their share is all of it.
+    /// Networks of our relays, which forward mail of all senders: their share is the whole pool.
     pub relays: Vec<Network>,
 }
 
 impl MemoryShares {
-    /// Room for four of the largest letters, one of them for each network, and for small ones beside them.
+    /// Room for four of the largest letters, one of them per network, and for small ones in
+    /// addition.
     pub fn for_letters(letter_bytes_max: usize, relays: Vec<Network>) -> Self {
         let largest = letter_bytes_max.max(LARGE_STEP_BYTES).next_multiple_of(LARGE_STEP_BYTES);
         Self {
@@ -62,12 +64,13 @@ struct State {
     next_letter: u64,
 }
 
-/// What is known of a letter that holds memory.
+/// State of a letter that uses memory.
 struct Letter {
-    /// Whose share it is of; `None`: nobody's.
+    /// Network whose share it uses; `None`: no share.
     network: Option<IpAddr>,
     bytes: usize,
-    /// [`Clock::monotonic`] when it last had brought [`PACE_BYTES`]; `None`: it is whole, and nobody's to cut.
+    /// [`Clock::monotonic`] when [`PACE_BYTES`] had last arrived; `None`: it is complete and cannot
+    /// be cut.
     paced_at: Option<Duration>,
     cut: CancellationToken,
 }
@@ -77,7 +80,8 @@ impl LetterMemory {
         Arc::new(Self { shares, clock, state: Mutex::default() })
     }
 
-    /// For a letter of this peer; nothing is reserved yet. `None`: nobody's share, as for LMTP and a Unix socket.
+    /// Starts a reservation for a letter of this peer, without memory yet. `None`: no share, as for
+    /// LMTP and a Unix socket.
     pub fn for_letter_of(self: &Arc<Self>, peer: Option<IpAddr>) -> Reservation {
         let has_share = |peer: &IpAddr| !self.shares.relays.iter().any(|relay| relay.contains(*peer));
         let network = peer.filter(has_share).map(network);
@@ -95,7 +99,7 @@ impl LetterMemory {
 }
 
 impl State {
-    /// Reserves `more` for a letter that has `bytes`, if need be at the cost of letters that hardly come any further.
+    /// Reserves `more` for a letter of `bytes`, if necessary by cutting slow letters.
     fn take(
         &mut self,
         shares: &MemoryShares,
@@ -126,8 +130,8 @@ impl State {
         true
     }
 
-    /// Cuts off the letter that has gone without [`PACE_BYTES`] for the longest, of that network or of all. Its memory is
-    /// another's from now on, and free in a moment.
+    /// Cuts the letter that has gone longest without [`PACE_BYTES`], in that network or in all. Its
+    /// memory is assigned to another letter at once and freed a moment later.
     fn cut_slowest(&mut self, own: Option<u64>, network: Option<IpAddr>, now: Duration) -> bool {
         let others = self.letters.iter().filter(|(id, _)| Some(**id) != own);
         let others = others.filter(|(_, letter)| network.is_none() || letter.network == network);
@@ -154,19 +158,20 @@ impl State {
     }
 }
 
-/// What one letter holds of the pool; dropping it gives it back.
+/// Reservation of one letter in the pool; dropping it frees it.
 pub struct Reservation {
     memory: Arc<LetterMemory>,
     network: Option<IpAddr>,
-    /// Its number and the end that others may make of it; `None` before its first byte.
+    /// Id of the letter and the token that cuts it; `None` before its first byte.
     letter: Option<(u64, CancellationToken)>,
     bytes: usize,
-    /// Brought since the last time that it was noted.
+    /// Bytes received since `paced_at` was last set.
     unpaced_bytes: usize,
 }
 
 impl Reservation {
-    /// Reserves in steps until there are at least `bytes`; says how many there are, `None` when there is no room.
+    /// Reserves in steps until there are at least `bytes`; returns the number reserved, `None` when
+    /// there is no room.
     pub fn up_to(&mut self, bytes: usize) -> Option<usize> {
         if bytes <= self.bytes {
             return Some(self.bytes);
@@ -176,7 +181,7 @@ impl Reservation {
         let now = self.memory.clock.monotonic();
         let mut state = self.memory.lock();
         let own = self.letter.as_ref().map(|(id, _)| *id);
-        // A letter that was cut off has lost what it had.
+        // A letter that was cut has lost its memory.
         let is_cut = own.is_some_and(|id| !state.letters.contains_key(&id));
         if is_cut || !state.take(&self.memory.shares, (own, self.bytes), self.network, more, now) {
             return None;
@@ -200,7 +205,7 @@ impl Reservation {
         Some(self.bytes)
     }
 
-    /// Notes that the letter came on by so much.
+    /// Records the arrival of `bytes`.
     pub fn came(&mut self, bytes: usize) {
         self.unpaced_bytes = self.unpaced_bytes.saturating_add(bytes);
         if self.unpaced_bytes >= PACE_BYTES {
@@ -210,7 +215,7 @@ impl Reservation {
         }
     }
 
-    /// Notes that the letter is whole: from now on nobody waits for its peer.
+    /// Records that the letter is complete: it no longer depends on its peer.
     pub fn whole(&mut self) {
         self.with_letter(|letter| letter.paced_at = None);
     }
@@ -222,7 +227,7 @@ impl Reservation {
         }
     }
 
-    /// Resolves when the letter was cut off to make room for another one.
+    /// Resolves when the letter was cut to free memory for another one.
     pub async fn cut(&self) {
         match &self.letter {
             Some((_, cut)) => cut.cancelled().await,
@@ -230,7 +235,7 @@ impl Reservation {
         }
     }
 
-    /// Gives everything back.
+    /// Frees the whole reservation.
     pub fn release(&mut self) {
         self.bytes = 0;
         if let Some((id, _)) = self.letter.take() {
@@ -264,7 +269,7 @@ mod tests {
         memory.for_letter_of(peer.parse().ok())
     }
 
-    /// Letters of four networks that hold everything but what is kept for small ones.
+    /// Letters of four networks that use everything but the part reserved for small ones.
     fn hold_all(memory: &Arc<LetterMemory>) -> Vec<Reservation> {
         let peers = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"];
         let mut held: Vec<Reservation> = peers.iter().map(|peer| letter(memory, peer)).collect();

@@ -1,21 +1,22 @@
 //! The mail server: SMTP (RFC 5321) and LMTP (RFC 2033) with PIPELINING, SIZE, 8BITMIME,
 //! ENHANCEDSTATUSCODES, STARTTLS and AUTH.
 //!
-//! `listener` accepts connections on a `socket`; `proxy` tells whom they are from; `lobby` counts them; `memory` shares
-//! out what their letters need; `session` is the dialogue, with `transaction` and `login` as its parts; `wire` reads lines
-//! and batches replies over a `link`; `command`, `data` and `auth` are the grammars; `reply` is everything that a peer can
-//! ever read.
+//! `listener` accepts connections on a `socket`; `proxy` reads the client's address;
+//! `connection_limiter` counts connections; `memory` divides the memory for their letters;
+//! `session` is the dialogue, with `transaction` and `login` as its parts; `connection` reads lines
+//! and batches replies over a `link`; `command`, `data` and `auth` are the grammars; `reply` has
+//! every reply.
 //!
-//! Absent on purpose: CHUNKING (502), since a second way to end a letter is a second way to smuggle one; relaying, for
-//! anybody. No `Received` field is written in front of a letter: its bytes are stored as they came, the field beside
-//! them.
+//! Absent on purpose: CHUNKING (502), since a second way to end a letter is a second way to smuggle
+//! one; relaying, for any client. No `Received` field is written in front of a letter: its bytes
+//! are stored as they arrived, and the field is stored separately.
 
 mod auth;
 mod command;
 mod data;
 mod link;
 mod listener;
-mod lobby;
+mod connection_limiter;
 mod login;
 mod memory;
 mod proxy;
@@ -24,13 +25,13 @@ mod session;
 mod socket;
 mod tls;
 mod transaction;
-mod wire;
+mod connection;
 
 pub use auth::Submitters;
+pub use connection_limiter::ConnectionLimiter;
 pub use listener::serve;
-pub use lobby::Lobby;
 pub use memory::MemoryShares;
-pub use session::{House, converse};
+pub use session::{ServerContext, serve_session};
 pub use socket::Bound;
 pub use tls::{Certificates, Tls, TlsError};
 
@@ -39,28 +40,33 @@ use crate::config::{Gateway, Limits, ListenerKind, ListenerTls, SmtpListener, Tr
 use crate::domain::Network;
 use std::sync::Arc;
 
-/// What a listener's sessions are told.
+/// Settings of a listener's sessions.
 #[derive(Clone)]
 pub struct SmtpSettings {
     pub kind: ListenerKind,
-    /// Our name in the greeting and in the answer to EHLO.
+    /// Host name in the greeting and in the reply to EHLO.
     pub host_name: String,
-    /// Where `RCPT TO:<postmaster>`, the one address without a domain, is at home (RFC 5321 section 4.1.1.3).
+    /// Domain of `RCPT TO:<postmaster>`, the only recipient without one (RFC 5321 section 4.1.1.3).
     pub mail_domain: String,
     pub limits: Limits,
     /// `None`: TLS is not offered.
     pub tls: Option<Tls>,
     /// `None`: AUTH is not offered.
     pub submitters: Option<Arc<Submitters>>,
-    /// Who may connect, with a PROXY header; empty: everybody, without one.
+    /// Proxies that may connect, with a PROXY header; empty: any client may connect, without one.
     pub proxies: Vec<Network>,
     /// Shared by all listeners.
-    pub lobby: Arc<Lobby>,
+    pub connection_limiter: Arc<ConnectionLimiter>,
 }
 
 impl SmtpSettings {
-    /// SMTP in the clear, without AUTH and without a proxy.
-    pub fn plain(host_name: &str, mail_domain: &str, limits: Limits, lobby: Arc<Lobby>) -> Self {
+    /// SMTP in plain text, without AUTH and without a proxy.
+    pub fn plain(
+        host_name: &str,
+        mail_domain: &str,
+        limits: Limits,
+        connection_limiter: Arc<ConnectionLimiter>,
+    ) -> Self {
         Self {
             kind: ListenerKind::Smtp,
             host_name: host_name.to_owned(),
@@ -69,20 +75,21 @@ impl SmtpSettings {
             tls: None,
             submitters: None,
             proxies: Vec::new(),
-            lobby,
+            connection_limiter,
         }
     }
 }
 
-/// What all listeners have in common.
-pub struct Reception {
+/// Settings that all listeners share.
+pub struct ListenerFactory {
     plain: SmtpSettings,
     certificates: Option<Arc<Certificates>>,
     submitters: Arc<Submitters>,
 }
 
-impl Reception {
-    /// `relays`: who brings the mail of others, whatever its amount. Errors: the certificate cannot be used.
+impl ListenerFactory {
+    /// Builds the factory. `relays`: networks that forward mail of all senders in any amount.
+    /// Errors: the certificate cannot be used.
     pub fn open(
         gateway: &Gateway,
         limits: &Limits,
@@ -91,8 +98,9 @@ impl Reception {
     ) -> Result<Self, TlsError> {
         let relays = relays.iter().flat_map(|relay| relay.peers.iter().copied()).collect();
         let shares = MemoryShares::for_letters(limits.letter_bytes_max, relays);
-        let lobby = Lobby::new(limits, shares, clock.clone());
-        let plain = SmtpSettings::plain(&gateway.host_name, &gateway.mail_domain, limits.clone(), lobby);
+        let connection_limiter = ConnectionLimiter::new(limits, shares, clock.clone());
+        let plain =
+            SmtpSettings::plain(&gateway.host_name, &gateway.mail_domain, limits.clone(), connection_limiter);
         let load = |files| Certificates::load(files, clock.clone());
         let certificates = gateway.tls.clone().map(load).transpose()?;
         Ok(Self { plain, certificates, submitters: Arc::new(Submitters::new(&gateway.submission)) })

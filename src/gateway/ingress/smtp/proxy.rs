@@ -1,4 +1,5 @@
-//! The PROXY protocol, version 2, in front of a connection (haproxy's `proxy-protocol.txt`, section 2.2).
+//! The PROXY protocol, version 2, in front of a connection (haproxy's `proxy-protocol.txt`, section
+//! 2.2).
 //!
 //! Absent on purpose: version 1, which is text of unknown length; UDP; Unix addresses; every TLV.
 
@@ -8,18 +9,19 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 const HEAD_BYTES: usize = 16;
-/// Addresses and TLVs; haproxy's own, with certificate details, stay below a tenth of it.
+/// Maximum bytes of addresses and TLVs; haproxy's own, with certificate details, stay below a tenth
+/// of it.
 const BODY_BYTES_MAX: usize = 4096;
 
-/// Who stands behind a connection.
+/// Client of a proxied connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// The proxy itself, for example to see whether we are alive.
+    /// The proxy itself, for example for a health check.
     Proxy,
     Client(IpAddr),
 }
 
-/// Why a connection does not begin as it must.
+/// Error of a connection without a valid header.
 #[derive(Debug, thiserror::Error)]
 pub enum BadHeader {
     #[error("no PROXY protocol v2 header")]
@@ -29,13 +31,14 @@ pub enum BadHeader {
     #[error("a PROXY header for something other than TCP over IP")]
     NotTcp,
     #[error("the connection ended inside the PROXY header")]
-    Cut(#[from] io::Error),
+    Disconnect(#[from] io::Error),
 }
 
-/// Reads exactly the header, and nothing of what follows it.
+/// Reads exactly the header and no byte after it.
 pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<Origin, BadHeader> {
     let mut head = [0; HEAD_BYTES];
-    // Byte for byte at first: whoever is no proxy may wait for our greeting with less than a head sent.
+    // Byte by byte at first: a client that is no proxy may wait for our greeting after fewer bytes
+    // than a header.
     for at in 0..SIGNATURE.len() {
         head[at] = stream.read_u8().await?;
         if head[at] != SIGNATURE[at] {
@@ -55,7 +58,7 @@ pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<Origin, BadHe
 
 fn origin(version_command: u8, family: u8, body: &[u8]) -> Result<Origin, BadHeader> {
     match (version_command, family) {
-        (0x20, _) => Ok(Origin::Proxy), // LOCAL: whatever the addresses say
+        (0x20, _) => Ok(Origin::Proxy), // LOCAL: the addresses are ignored
         (0x21, 0x11) => {
             let source: [u8; 4] = *body.get(..12).and_then(<[u8]>::first_chunk).ok_or(BadHeader::NotOne)?;
             Ok(Origin::Client(Ipv4Addr::from(source).into()))
@@ -64,7 +67,7 @@ fn origin(version_command: u8, family: u8, body: &[u8]) -> Result<Origin, BadHea
             let source: [u8; 16] = *body.get(..36).and_then(<[u8]>::first_chunk).ok_or(BadHeader::NotOne)?;
             Ok(Origin::Client(Ipv6Addr::from(source).to_canonical()))
         }
-        // An unknown client would be taken for the proxy, which others may trust more.
+        // An unknown client would be taken for the proxy, which may have more trust.
         (0x21, _) => Err(BadHeader::NotTcp),
         _ => Err(BadHeader::NotOne),
     }

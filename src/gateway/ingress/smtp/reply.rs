@@ -1,7 +1,8 @@
-//! Every code and sentence that a peer can ever read.
+//! Every code and sentence that a peer can receive.
 //!
-//! The texts are `&'static str`, so no value of ours can leak into one. The only values a peer sees are our own
-//! host name and the SIZE limit, in the greeting and in the answer to EHLO.
+//! The texts are `&'static str`, so that no value of ours can leak into one. The only values that a
+//! peer receives are our own host name and the SIZE limit, in the greeting and in the reply to
+//! EHLO.
 
 use crate::config::ListenerKind;
 
@@ -18,11 +19,12 @@ impl Reply {
     const fn new(code: u16, status: &'static str, text: &'static str) -> Self {
         Self { code, status, text }
     }
-    /// A 5yz reply: the peer did something wrong, which counts towards the error limit of its session.
+    /// Reports whether this is a 5yz reply: an error of the peer, which counts towards the error
+    /// limit of its session.
     pub fn is_permanent_failure(self) -> bool {
         self.code >= 500
     }
-    /// Appends the line, CRLF included.
+    /// Appends the line including its CRLF.
     pub fn write_to(self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.code.to_string().as_bytes());
         out.push(b' ');
@@ -35,7 +37,7 @@ impl Reply {
     }
 }
 
-/// The greeting; it carries no status code (RFC 2034 section 4).
+/// Writes the greeting; it has no status code (RFC 2034 section 4).
 pub fn write_greeting(host_name: &str, kind: ListenerKind, out: &mut Vec<u8>) {
     let protocol = match kind {
         ListenerKind::Smtp => "ESMTP",
@@ -44,29 +46,30 @@ pub fn write_greeting(host_name: &str, kind: ListenerKind, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("220 {host_name} {protocol}\r\n").as_bytes());
 }
 
-/// The answer to HELO.
+/// Writes the reply to HELO.
 pub fn write_helo(host_name: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("250 {host_name}\r\n").as_bytes());
 }
 
-/// What the answer to EHLO or LHLO offers besides what is always there.
+/// Extensions in the reply to EHLO or LHLO that depend on the listener.
 #[derive(Debug, Clone, Copy)]
-pub struct Offer {
+pub struct Extensions {
     /// The largest letter in bytes (RFC 1870).
     pub letter_bytes_max: usize,
     pub starttls: bool,
     pub auth: bool,
 }
 
-/// The answer to EHLO or LHLO. CHUNKING is not in it: a letter has one way to end. Nor is SMTPUTF8, because no address
-/// beyond ASCII is served (decision D-51); a client then tells its sender at once (RFC 6531 section 3.5).
-pub fn write_ehlo(host_name: &str, offer: Offer, out: &mut Vec<u8>) {
+/// Writes the reply to EHLO or LHLO. CHUNKING is missing: a letter has one way to end. So is
+/// SMTPUTF8, because no address beyond ASCII is served (decision D-51); a client then reports it to
+/// its sender at once (RFC 6531 section 3.5).
+pub fn write_ehlo(host_name: &str, extensions: Extensions, out: &mut Vec<u8>) {
     let lines = format!(
         "250-{host_name}\r\n250-PIPELINING\r\n250-SIZE {}\r\n250-8BITMIME\r\n{}{}\
          250 ENHANCEDSTATUSCODES\r\n",
-        offer.letter_bytes_max,
-        if offer.starttls { "250-STARTTLS\r\n" } else { "" },
-        if offer.auth { "250-AUTH PLAIN LOGIN\r\n" } else { "" },
+        extensions.letter_bytes_max,
+        if extensions.starttls { "250-STARTTLS\r\n" } else { "" },
+        if extensions.auth { "250-AUTH PLAIN LOGIN\r\n" } else { "" },
     );
     out.extend_from_slice(lines.as_bytes());
 }
@@ -88,11 +91,13 @@ replies! {
     OK = 250 "2.0.0" "ok";
     SENDER_OK = 250 "2.1.0" "sender ok";
     RECIPIENT_OK = 250 "2.1.5" "recipient ok";
-    /// After the commit, never before. The same for a letter that was stored before: the peer may forget it.
+    /// Sent after the commit, never before. Also for a letter that was stored before: the peer may
+    /// forget it.
     STORED = 250 "2.0.0" "stored";
     /// RFC 5321 section 3.5.3: neither confirm nor deny.
     CANNOT_VERIFY = 252 "2.5.0" "cannot verify, send and see";
-    /// Base64 of `Username:` and `Password:`, as every client of LOGIN expects it; PLAIN has nothing to ask.
+    /// Base64 of `Username:` and `Password:`, as every client of LOGIN expects it; PLAIN has no
+    /// prompt.
     ASK_PLAIN = 334 "" "";
     ASK_USER = 334 "" "VXNlcm5hbWU6";
     ASK_PASSWORD = 334 "" "UGFzc3dvcmQ6";
@@ -150,7 +155,8 @@ replies! {
     HOSTILE = 554 "5.6.0" "letter not acceptable";
     LETTER_LINE_TOO_LONG = 554 "5.6.0" "the letter has a line that is too long";
     NUL_IN_LETTER = 554 "5.6.0" "the letter has a NUL byte, closing";
-    /// Postfix and chasquid use the same status; the connection ends, so nothing behind it is read as a command.
+    /// Postfix and chasquid use this status too; the connection ends, so that no following byte is
+    /// read as a command.
     BARE_NEWLINE = 554 "5.5.2" "the letter has a bare <CR> or <LF>, closing";
     UNKNOWN_PARAMETER = 555 "5.5.4" "parameter not recognised";
 }

@@ -1,12 +1,13 @@
-//! The dialogue with one peer: a state machine over any byte stream, so that it can be tested without sockets.
+//! The dialogue with one peer: a state machine over any byte stream, so that it can be tested
+//! without sockets.
 
 use super::SmtpSettings;
 use super::command::Command;
-use super::reply::{self, Offer, Reply};
-use super::wire::{Cut, Wire};
+use super::connection::{Connection, Disconnect};
+use super::reply::{self, Extensions, Reply};
 use crate::config::ListenerKind;
 use crate::domain::Address;
-use crate::gateway::door::{Accepted, Door};
+use crate::gateway::intake_contract::{Accepted, LetterIntake};
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -14,34 +15,40 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-/// While hardly a place is left, who brings no letter may stay for so much of `session_duration_max`.
+/// Divisor of `session_duration_max` for a peer without a letter while few permits are free.
 const STRESSED_PART: u32 = 60;
 
-/// What the sessions of one listener share.
+/// Context of the sessions of one listener.
 #[derive(Clone)]
-pub struct House {
-    pub door: Arc<dyn Door>,
+pub struct ServerContext {
+    pub intake: Arc<dyn LetterIntake>,
     pub settings: Arc<SmtpSettings>,
     /// Cancelled when the engine stops.
     pub stop: CancellationToken,
 }
 
-impl House {
-    pub fn new(door: Arc<dyn Door>, settings: SmtpSettings, stop: CancellationToken) -> Self {
-        Self { door, settings: Arc::new(settings), stop }
+impl ServerContext {
+    pub fn new(intake: Arc<dyn LetterIntake>, settings: SmtpSettings, stop: CancellationToken) -> Self {
+        Self { intake, settings: Arc::new(settings), stop }
     }
 }
 
-/// Talks to one peer until either side ends it. `peer` is `None` when the stream has no address.
-pub async fn converse<S>(stream: S, peer: Option<IpAddr>, house: &House)
+/// Serves one peer until either side ends the session. `peer` is `None` when the stream has no
+/// address.
+pub async fn serve_session<S>(stream: S, peer: Option<IpAddr>, server: &ServerContext)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let lobby = &house.settings.lobby;
-    let wire = Wire::new(stream, &house.settings.limits, lobby.visitors.clone(), &house.stop);
+    let connection_limiter = &server.settings.connection_limiter;
+    let connection = Connection::new(
+        stream,
+        &server.settings.limits,
+        connection_limiter.open_connections.clone(),
+        &server.stop,
+    );
     let mut session = Session {
-        wire,
-        house,
+        connection,
+        server,
         peer,
         helo: None,
         is_extended: false,
@@ -50,87 +57,88 @@ where
         errors: 0,
         failed_logins: 0,
         stored: 0,
-        brought_at: lobby.clock.monotonic(),
+        brought_at: connection_limiter.clock.monotonic(),
         unconfirmed: None,
     };
-    let cut = session.talk().await;
-    session.settle().await;
+    let cut = session.run().await;
+    session.finish().await;
     if let Some(last_word) = last_word(cut) {
-        session.wire.reply(last_word);
+        session.connection.reply(last_word);
     }
     tracing::debug!(?cut, stored = session.stored, errors = session.errors, "an SMTP session ended");
-    session.wire.close().await;
+    session.connection.close().await;
 }
 
-/// What a peer reads before we hang up on it.
-fn last_word(cut: Option<Cut>) -> Option<Reply> {
+/// Last reply before a disconnect.
+fn last_word(cut: Option<Disconnect>) -> Option<Reply> {
     match cut? {
-        Cut::Gone => None,
-        Cut::Idle => Some(reply::IDLE_TOO_LONG),
-        Cut::Slow => Some(reply::TOO_SLOW),
-        Cut::Expired => Some(reply::SESSION_TOO_LONG),
-        Cut::Stopping => Some(reply::SHUTTING_DOWN),
-        Cut::BareNewline => Some(reply::BARE_NEWLINE_IN_COMMAND),
-        Cut::EndlessLine => Some(reply::LINE_TOO_LONG),
-        Cut::NotSmtp | Cut::NoTls => None,
+        Disconnect::Gone => None,
+        Disconnect::Idle => Some(reply::IDLE_TOO_LONG),
+        Disconnect::Slow => Some(reply::TOO_SLOW),
+        Disconnect::Expired => Some(reply::SESSION_TOO_LONG),
+        Disconnect::Stopping => Some(reply::SHUTTING_DOWN),
+        Disconnect::BareNewline => Some(reply::BARE_NEWLINE_IN_COMMAND),
+        Disconnect::EndlessLine => Some(reply::LINE_TOO_LONG),
+        Disconnect::NotSmtp | Disconnect::NoTls => None,
     }
 }
 
 pub(super) struct Session<'a, S> {
-    pub(super) wire: Wire<S>,
-    pub(super) house: &'a House,
+    pub(super) connection: Connection<S>,
+    pub(super) server: &'a ServerContext,
     pub(super) peer: Option<IpAddr>,
-    /// What the peer called itself, once it did.
+    /// Name in the peer's HELO, EHLO or LHLO, once received.
     pub(super) helo: Option<String>,
-    /// It said EHLO or LHLO.
+    /// `true` after EHLO or LHLO.
     pub(super) is_extended: bool,
-    /// The owner who logged in.
+    /// The owner that logged in.
     pub(super) submitter: Option<Address>,
     pub(super) transaction: Option<Transaction>,
     /// Permanent failures since the last stored letter.
     pub(super) errors: usize,
     pub(super) failed_logins: usize,
-    /// Letters stored, for the log.
+    /// Number of letters stored, for the log.
     pub(super) stored: usize,
-    /// When it began, or brought its last letter ([`crate::clock::Clock::monotonic`]).
+    /// Instant of the session's start or of its last letter ([`crate::clock::Clock::monotonic`]).
     pub(super) brought_at: Duration,
-    /// A letter whose 250 the peer may not have seen yet, and the number of reads when it was queued.
+    /// A letter whose 250 the peer may not have read yet, and the number of reads when it was
+    /// queued.
     pub(super) unconfirmed: Option<(Accepted, u64)>,
 }
 
-/// One letter's envelope in the making.
+/// The envelope of one letter during its transaction.
 pub(super) struct Transaction {
     pub(super) mail_from: Option<Address>,
     pub(super) rcpt_to: Vec<Address>,
-    /// Recipients that count towards the limit: each once, under LMTP each mention.
+    /// Recipients that count towards the limit: distinct ones, under LMTP each mention.
     pub(super) accepted: usize,
 }
 
-/// `Break` hangs up after the queued replies were sent.
+/// `Break` disconnects after the queued replies are sent.
 pub(super) type Next = ControlFlow<()>;
 pub(super) const GO_ON: Next = ControlFlow::Continue(());
 pub(super) const HANG_UP: Next = ControlFlow::Break(());
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
-    /// `None`: the session ended by its own rules and everything is said.
-    async fn talk(&mut self) -> Option<Cut> {
+    /// Runs the session. `None`: it ended regularly and every reply is sent.
+    async fn run(&mut self) -> Option<Disconnect> {
         match self.receive().await {
             Ok(ControlFlow::Continue(())) => {}
             Ok(ControlFlow::Break(())) => return None,
             Err(cut) => return Some(cut),
         }
         loop {
-            let command = match self.wire.command().await {
+            let command = match self.connection.command().await {
                 Ok(command) => command,
                 Err(cut) => return Some(cut),
             };
             crate::crash::crash_point!("I5", self.stored > 0);
-            self.settle().await;
+            self.finish().await;
             if self.overstays() {
-                return Some(Cut::Expired);
+                return Some(Disconnect::Expired);
             }
             let next = match command {
-                Ok(command) => self.obey(command).await,
+                Ok(command) => self.handle(command).await,
                 Err(complaint) => Ok(self.answer(complaint)),
             };
             match next {
@@ -138,50 +146,52 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 Ok(ControlFlow::Break(())) => return None,
                 Err(cut) => return Some(cut),
             }
-            if let Err(cut) = self.wire.flush_if_large().await {
+            if let Err(cut) = self.connection.flush_if_large().await {
                 return Some(cut);
             }
         }
     }
 
-    /// Whether hardly a place is left and this peer has only talked for a while: a minute of the hour that it may.
+    /// Reports whether few permits are free and this peer has sent no letter for a while: a minute
+    /// of its permitted hour.
     fn overstays(&self) -> bool {
-        let settings = &self.house.settings;
-        let talked = settings.lobby.clock.monotonic().saturating_sub(self.brought_at);
+        let settings = &self.server.settings;
+        let talked = settings.connection_limiter.clock.monotonic().saturating_sub(self.brought_at);
         talked > settings.limits.session_duration_max / STRESSED_PART
-            && settings.lobby.visitors.are_stressed()
+            && settings.connection_limiter.open_connections.are_stressed()
     }
 
-    /// TLS where it comes first, then the greeting, which a peer has to wait for (RFC 5321 section 3.1).
-    async fn receive(&mut self) -> Result<Next, Cut> {
-        let settings = &self.house.settings;
+    /// Makes the handshake of implicit TLS, then sends the greeting, for which a peer must wait
+    /// (RFC 5321 section 3.1).
+    async fn receive(&mut self) -> Result<Next, Disconnect> {
+        let settings = &self.server.settings;
         if let Some(tls) = settings.tls.as_ref().filter(|tls| tls.is_implicit) {
-            self.wire.secure(tls.certificates.acceptor()).await?;
+            self.connection.secure(tls.certificates.acceptor()).await?;
         }
-        // What sends without reading, as programs that only want to get rid of their mail do, speaks too early. Our
-        // own machine is not kept waiting.
+        // Programs that send without reading, such as spam bots, send before the greeting. Loopback
+        // peers are not delayed.
         let is_stranger = self.peer.is_some_and(|peer| !peer.is_loopback());
         if is_stranger && settings.kind == ListenerKind::Smtp {
             let delay =
-                if self.wire.is_encrypted() { Duration::ZERO } else { settings.limits.greeting_delay };
-            if self.wire.hears_within(delay).await? {
-                self.wire.reply(reply::SPOKE_FIRST);
+                if self.connection.is_encrypted() { Duration::ZERO } else { settings.limits.greeting_delay };
+            if self.connection.hears_within(delay).await? {
+                self.connection.reply(reply::SPOKE_FIRST);
                 return Ok(HANG_UP);
             }
         }
-        self.wire.reply_with(|out| reply::write_greeting(&settings.host_name, settings.kind, out));
+        self.connection.reply_with(|out| reply::write_greeting(&settings.host_name, settings.kind, out));
         Ok(GO_ON)
     }
 
-    /// The peer spoke after our 250, so it knows of it.
-    async fn settle(&mut self) {
-        if let Some((accepted, _)) = self.unconfirmed.take_if(|(_, reads)| self.wire.reads > *reads) {
-            self.house.door.confirm(&accepted).await;
+    /// Confirms the stored letter: the peer has sent bytes after our 250, so it has read it.
+    async fn finish(&mut self) {
+        if let Some((accepted, _)) = self.unconfirmed.take_if(|(_, reads)| self.connection.reads > *reads) {
+            self.server.intake.confirm(&accepted).await;
         }
     }
 
-    async fn obey(&mut self, command: Command) -> Result<Next, Cut> {
-        let settings = &self.house.settings;
+    async fn handle(&mut self, command: Command) -> Result<Next, Disconnect> {
+        let settings = &self.server.settings;
         let next = match command {
             Command::Helo(_) | Command::Ehlo(_) if settings.kind == ListenerKind::Lmtp => {
                 self.answer(reply::LHLO_ONLY)
@@ -189,17 +199,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             Command::Lhlo(_) if settings.kind == ListenerKind::Smtp => self.answer(reply::NOT_OFFERED),
             Command::Helo(name) => {
                 self.begin(name, false);
-                self.wire.reply_with(|out| reply::write_helo(&settings.host_name, out));
+                self.connection.reply_with(|out| reply::write_helo(&settings.host_name, out));
                 GO_ON
             }
             Command::Ehlo(name) | Command::Lhlo(name) => {
                 self.begin(name, true);
-                let offer = Offer {
+                let extensions = Extensions {
                     letter_bytes_max: settings.limits.letter_bytes_max,
-                    starttls: settings.tls.is_some() && !self.wire.is_encrypted(),
-                    auth: settings.submitters.is_some() && self.wire.is_encrypted(),
+                    starttls: settings.tls.is_some() && !self.connection.is_encrypted(),
+                    auth: settings.submitters.is_some() && self.connection.is_encrypted(),
                 };
-                self.wire.reply_with(|out| reply::write_ehlo(&settings.host_name, offer, out));
+                self.connection.reply_with(|out| reply::write_ehlo(&settings.host_name, extensions, out));
                 GO_ON
             }
             Command::StartTls => return self.start_tls().await,
@@ -221,12 +231,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             Command::Vrfy => self.answer(reply::CANNOT_VERIFY),
             Command::NotOffered => self.answer(reply::NOT_OFFERED),
             Command::Quit => {
-                self.wire.reply(reply::BYE);
+                self.connection.reply(reply::BYE);
                 HANG_UP
             }
-            // A page in a browser can make it post a mail to us (cross-protocol attack); nothing of it is obeyed.
+            // A web page can make a browser post a mail to us (cross-protocol attack); none of it
+            // is executed.
             Command::Http => {
-                self.wire.reply(reply::NOT_HTTP);
+                self.connection.reply(reply::NOT_HTTP);
                 HANG_UP
             }
             Command::Data => return self.data().await,
@@ -234,30 +245,30 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         Ok(next)
     }
 
-    /// Queues a reply; a peer that does nothing but err is shown the door.
+    /// Queues a reply; a peer with too many errors is disconnected.
     pub(super) fn answer(&mut self, reply: Reply) -> Next {
-        self.wire.reply(reply);
+        self.connection.reply(reply);
         if !reply.is_permanent_failure() {
             return GO_ON;
         }
         self.errors += 1;
-        if self.errors < self.house.settings.limits.session_errors_max {
+        if self.errors < self.server.settings.limits.session_errors_max {
             return GO_ON;
         }
-        self.wire.reply(reply::TOO_MANY_ERRORS);
+        self.connection.reply(reply::TOO_MANY_ERRORS);
         HANG_UP
     }
 
-    /// EHLO and HELO also end a transaction (RFC 5321 section 4.1.4).
+    /// Records EHLO or HELO, which also end a transaction (RFC 5321 section 4.1.4).
     fn begin(&mut self, name: String, is_extended: bool) {
         self.helo = Some(name);
         self.is_extended = is_extended;
         self.transaction = None;
     }
 
-    /// What to say to somebody who has not introduced themselves.
+    /// Reply to a client that has not sent HELO, EHLO or LHLO.
     pub(super) fn hello_first(&self) -> Reply {
-        match self.house.settings.kind {
+        match self.server.settings.kind {
             ListenerKind::Smtp => reply::HELLO_FIRST,
             ListenerKind::Lmtp => reply::LHLO_FIRST,
         }

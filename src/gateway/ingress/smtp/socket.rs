@@ -1,4 +1,4 @@
-//! Sockets that listeners stand on: TCP, or a file in the workspace.
+//! Sockets of listeners: TCP, or a file in the workspace.
 
 use super::SmtpSettings;
 use crate::config::ListenAddress;
@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-/// A listener whose socket is open, and what its sessions are told.
+/// A listener with an open socket, and the settings of its sessions.
 pub struct Bound {
     socket: Socket,
     pub(super) settings: SmtpSettings,
@@ -20,7 +20,7 @@ enum Socket {
     Unix(UnixListener, SocketFile),
 }
 
-/// A peer at the door.
+/// An accepted connection.
 pub(super) enum Caller {
     Tcp(TcpStream, IpAddr),
     Unix(UnixStream),
@@ -38,7 +38,7 @@ impl Bound {
         Ok(Self { socket, settings })
     }
 
-    /// The address that is really listened on, as people write it.
+    /// The address that is bound, in the configuration's syntax.
     pub fn address(&self) -> String {
         match &self.socket {
             Socket::Tcp(listener) => listener.local_addr().map(|a| a.to_string()).unwrap_or_default(),
@@ -46,7 +46,7 @@ impl Bound {
         }
     }
 
-    /// The same for TCP.
+    /// The bound TCP address; `None` for a Unix socket.
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         match &self.socket {
             Socket::Tcp(listener) => listener.local_addr().ok(),
@@ -65,7 +65,7 @@ impl Bound {
     }
 }
 
-/// The file of a socket; it goes with its listener.
+/// The file of a Unix socket, removed with its listener.
 struct SocketFile {
     path: PathBuf,
 }
@@ -78,7 +78,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Takes the place of a socket that nobody listens on any more, but of nothing else.
+/// Binds a Unix socket. Replaces the file of a socket without a listener, but no other file.
 async fn bind_file(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
     match std::fs::symlink_metadata(path).map(|file| file.file_type()) {
         Ok(kind) if FileType::is_socket(&kind) => match UnixStream::connect(path).await {
@@ -92,7 +92,8 @@ async fn bind_file(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFi
         }
         Err(error) => return Err(error),
     }
-    // Under another name until its mode is right, so that nobody gets in before; the rename replaces a stale one.
+    // Under a temporary name until its mode is set, so that no program connects before; the rename
+    // replaces a stale socket.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut file = SocketFile { path: path.with_file_name(format!(".{name}.new")) };
     match std::fs::remove_file(&file.path) {

@@ -1,7 +1,7 @@
-//! Our certificate: read at start, read again when its files change, shown to whoever asks for TLS.
+//! Our certificate: read at start, read again when its files change, sent in TLS handshakes.
 //!
-//! Absent on purpose: certificates of clients, several certificates by server name, renewal. What renews the files is
-//! another program's work; a new one counts from the next handshake on.
+//! Absent on purpose: certificates of clients, several certificates by server name, renewal.
+//! Another program renews the files; a new certificate applies from the next handshake on.
 
 use crate::clock::Clock;
 use crate::config::TlsFiles;
@@ -17,13 +17,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio_rustls::TlsAcceptor;
 
-/// However many handshakes there are, the files are looked at no more often than this.
+/// Minimum time between two checks of the files, with any number of handshakes.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Longest file that is read; a chain has some kilobytes.
+/// Maximum bytes of a file; a chain has some kilobytes.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Why a certificate cannot be used.
+/// Error of a certificate that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("cannot read `{}`", path.display())]
@@ -32,20 +32,20 @@ pub enum TlsError {
     NoPemFile(PathBuf),
     #[error("`{}` holds no certificate", .0.display())]
     NoCertificate(PathBuf),
-    /// The key belongs to another certificate, or is of a kind that nobody speaks.
+    /// The key belongs to another certificate, or its kind is not supported.
     #[error("certificate and key cannot be used")]
     Unusable(#[from] rustls::Error),
 }
 
-/// How TLS is come by on a listener.
+/// TLS of a listener.
 #[derive(Clone)]
 pub struct Tls {
     pub certificates: Arc<Certificates>,
-    /// From the first byte, without STARTTLS.
+    /// `true`: implicit TLS from the first byte, without STARTTLS.
     pub is_implicit: bool,
 }
 
-/// The certificate in use, and how its files looked when it was read.
+/// The certificate in use, and the state of its files when it was read.
 pub struct Certificates {
     files: TlsFiles,
     clock: Arc<dyn Clock>,
@@ -55,23 +55,24 @@ pub struct Certificates {
 struct State {
     config: Arc<ServerConfig>,
     seen: Seen,
-    /// [`Clock::monotonic`] of the last look.
+    /// [`Clock::monotonic`] of the last check.
     looked_at: Duration,
 }
 
-/// What changes when a file is written or replaced: of the certificate, then of the key.
+/// Properties that change when a file is written or replaced: of the certificate, then of the key.
 type Seen = [Option<(Option<SystemTime>, u64, u64)>; 2];
 
 impl Certificates {
     pub fn load(files: TlsFiles, clock: Arc<dyn Clock>) -> Result<Arc<Self>, TlsError> {
-        // Looked at before it is read: a change in between is noticed later instead of never.
+        // Checked before it is read: a change in between is noticed later instead of never.
         let seen = look(&files);
         let config = read(&files)?;
         let state = Mutex::new(State { config, seen, looked_at: clock.monotonic() });
         Ok(Arc::new(Self { files, clock, state }))
     }
 
-    /// For the next handshake. New files that cannot be used are complained of once, and the old ones stay in use.
+    /// Returns an acceptor for the next handshake. New files that cannot be used are logged once,
+    /// and the old certificate stays in use.
     pub fn acceptor(&self) -> TlsAcceptor {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.monotonic();
@@ -113,7 +114,7 @@ fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
         move |source| TlsError::Unreadable { path, source }
     };
     for path in [&files.certificate, &files.key] {
-        // A pipe would be waited for, and every handshake with it.
+        // Opening a pipe would block, and every handshake with it.
         let kind = std::fs::metadata(path).map_err(pem::Error::Io).map_err(unreadable(path))?;
         if !kind.is_file() || kind.len() > FILE_BYTES_MAX {
             return Err(TlsError::NoPemFile(path.clone()));
@@ -131,7 +132,8 @@ fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
     Ok(Arc::new(builder.with_no_client_auth().with_single_cert(chain, key)?))
 }
 
-/// Whether a handshake failed for want of a peer, which is nobody's fault.
+/// Reports whether a handshake failed because the peer closed the connection, which is not an
+/// error.
 pub fn is_gone(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(

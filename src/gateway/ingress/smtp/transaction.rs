@@ -1,29 +1,29 @@
 //! One letter's envelope and its data: MAIL, RCPT, DATA.
 
 use super::command::{Mail, Mailbox, Recipient};
+use super::connection::Disconnect;
 use super::data::{End, Fault, LetterReader};
 use super::reply::{self, Reply};
-use super::session::{GO_ON, HANG_UP, House, Next, Session, Transaction};
-use super::wire::Cut;
+use super::session::{GO_ON, HANG_UP, Next, ServerContext, Session, Transaction};
 use crate::config::ListenerKind;
 use crate::domain::{Address, Arrival, Envelope, Letter, Via};
-use crate::gateway::door::{RecipientVerdict, Refusal, SenderVerdict, Shortage};
+use crate::gateway::intake_contract::{RecipientVerdict, Refusal, SenderVerdict, Shortage};
 use std::net::IpAddr;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     pub(super) fn mail(&mut self, mail: Mail) -> Reply {
-        let door = &self.house.door;
+        let intake = &self.server.intake;
         if self.helo.is_none() {
             return self.hello_first();
         }
-        if mail.has_auth && self.house.settings.submitters.is_none() {
+        if mail.has_auth && self.server.settings.submitters.is_none() {
             return reply::UNKNOWN_PARAMETER;
         }
         if self.transaction.is_some() {
             return reply::MAIL_AGAIN;
         }
-        if mail.declared_bytes.is_some_and(|bytes| bytes > self.house.settings.limits.letter_bytes_max) {
+        if mail.declared_bytes.is_some_and(|bytes| bytes > self.server.settings.limits.letter_bytes_max) {
             return reply::TOO_LARGE;
         }
         let mail_from = match mail.from {
@@ -34,13 +34,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 None => return reply::NOT_ASCII,
             },
         };
-        if door.sender(mail_from.as_ref()) == SenderVerdict::Denied {
+        if intake.sender(mail_from.as_ref()) == SenderVerdict::Denied {
             let from = mail_from.as_ref().map(Address::to_string);
             let (remedy, peer) = (Refusal::Denied.remedy(), self.peer.map(|peer| peer.to_string()));
             tracing::info!(from, reply = reply::SENDER_DENIED.code, remedy, peer, "a sender is refused");
             return reply::SENDER_DENIED;
         }
-        if !door.has_room() {
+        if !intake.has_room() {
             return reply::NO_ROOM;
         }
         self.transaction = Some(Transaction { mail_from, rcpt_to: Vec::new(), accepted: 0 });
@@ -51,18 +51,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         crate::crash::crash_point!("I0");
         let first = if self.helo.is_none() { self.hello_first() } else { reply::MAIL_FIRST };
         let Some(transaction) = &mut self.transaction else { return first };
-        let settings = &self.house.settings;
-        let address = match self.house.judge(recipient) {
+        let settings = &self.server.settings;
+        let address = match self.server.judge(recipient) {
             Ok(address) => address,
             Err(refusal) => {
                 log_refused_recipient(recipient, transaction.mail_from.as_ref(), self.peer, refusal);
                 return refusal;
             }
         };
-        // A recipient named twice gets the letter once (RFC 5321 section 4.1.1.3 leaves it to us).
+        // A recipient named twice gets the letter once (RFC 5321 section 4.1.1.3 leaves it to the
+        // server).
         let key = address.key();
         let is_known = transaction.rcpt_to.iter().any(|known| known.key() == key);
-        // Under LMTP each mention is answered again after the data, so each takes a place.
+        // Under LMTP each mention gets its own reply after the data, so each counts.
         let is_counted = !is_known || settings.kind == ListenerKind::Lmtp;
         if is_counted && transaction.accepted >= settings.limits.recipients_max {
             return reply::TOO_MANY_RECIPIENTS;
@@ -74,7 +75,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         reply::RECIPIENT_OK
     }
 
-    pub(super) async fn data(&mut self) -> Result<Next, Cut> {
+    pub(super) async fn data(&mut self) -> Result<Next, Disconnect> {
         let transaction = match self.transaction.take() {
             Some(transaction) if !transaction.rcpt_to.is_empty() => transaction,
             Some(transaction) => {
@@ -87,33 +88,35 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             }
             None => return Ok(self.answer(reply::MAIL_FIRST)),
         };
-        self.wire.reply(reply::SEND_LETTER);
-        let limits = &self.house.settings.limits;
-        // LMTP is for a mail server of ours (RFC 2033 section 3), which brings everybody's mail, as a relay does.
-        let sharing = self.peer.filter(|_| self.house.settings.kind == ListenerKind::Smtp);
-        let memory = self.house.settings.lobby.memory.for_letter_of(sharing);
+        self.connection.reply(reply::SEND_LETTER);
+        let limits = &self.server.settings.limits;
+        // LMTP is for a mail server of ours (RFC 2033 section 3), which forwards mail of all
+        // senders like a relay.
+        let sharing = self.peer.filter(|_| self.server.settings.kind == ListenerKind::Smtp);
+        let memory = self.server.settings.connection_limiter.memory.for_letter_of(sharing);
         let mut reader = LetterReader::new(limits.letter_bytes_max, limits.line_bytes_max, memory);
-        let replies = match self.house.settings.kind {
+        let replies = match self.server.settings.kind {
             ListenerKind::Smtp => 1,
-            // One for each accepted RCPT (RFC 2033 section 4.2). All copies are one commit, so all are the same.
+            // One for each accepted RCPT (RFC 2033 section 4.2). All copies are stored in one
+            // commit, so all replies are equal.
             ListenerKind::Lmtp => transaction.accepted,
         };
-        let (verdict, next) = match self.wire.letter(&mut reader).await? {
+        let (verdict, next) = match self.connection.letter(&mut reader).await? {
             End::Whole(bytes) => (self.store(transaction, bytes).await, GO_ON),
             End::Unfit(fault) => (self.unfit(&transaction, fault), GO_ON),
             End::Broken(fault) => (self.unfit(&transaction, fault), HANG_UP),
         };
         for _ in 1..replies {
-            self.wire.reply(verdict);
+            self.connection.reply(verdict);
         }
         let answered = self.answer(verdict);
         Ok(if answered == HANG_UP { HANG_UP } else { next })
     }
 
-    /// The reply to data that is no letter; nobody else hears of it.
+    /// The reply to data that is no letter; it does not reach the intake.
     fn unfit(&self, transaction: &Transaction, fault: Fault) -> Reply {
         if matches!(fault, Fault::NoMemory) {
-            self.house.door.short_of(Shortage::LetterMemory);
+            self.server.intake.short_of(Shortage::LetterMemory);
         }
         let refusal = fault_reply(fault);
         let from = transaction.mail_from.as_ref().map(Address::to_string);
@@ -123,32 +126,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         refusal
     }
 
-    /// Knocks at the door. The bytes go in exactly as they came.
+    /// Passes the letter to the intake, with its bytes unchanged.
     async fn store(&mut self, transaction: Transaction, bytes: Vec<u8>) -> Reply {
         let envelope = Envelope {
             mail_from: transaction.mail_from,
             rcpt_to: transaction.rcpt_to,
             helo: self.helo.clone().unwrap_or_default(),
             peer: self.peer,
-            via: match self.house.settings.kind {
+            via: match self.server.settings.kind {
                 ListenerKind::Smtp => Via::Smtp,
                 ListenerKind::Lmtp => Via::Lmtp,
             },
             arrival: Arrival {
                 submitted_by: self.submitter.clone(),
-                encrypted: self.wire.is_encrypted(),
+                encrypted: self.connection.is_encrypted(),
                 extended: self.is_extended,
                 ..Arrival::default()
             },
         };
-        match self.house.door.accept(Letter { envelope, bytes }).await {
+        match self.server.intake.accept(Letter { envelope, bytes }).await {
             Ok(accepted) => {
                 self.errors = 0;
                 self.stored += 1;
-                self.brought_at = self.house.settings.lobby.clock.monotonic();
-                self.house.settings.lobby.visitors.remember(self.peer);
+                self.brought_at = self.server.settings.connection_limiter.clock.monotonic();
+                self.server.settings.connection_limiter.open_connections.remember(self.peer);
                 if accepted.needs_confirmation {
-                    self.unconfirmed = Some((accepted, self.wire.reads));
+                    self.unconfirmed = Some((accepted, self.connection.reads));
                 }
                 reply::STORED
             }
@@ -157,8 +160,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     }
 }
 
-impl House {
-    /// The address that a recipient is stored under, or the refusal.
+impl ServerContext {
+    /// The address under which a recipient is stored, or the refusal.
     fn judge(&self, recipient: &Recipient) -> Result<Address, Reply> {
         let address = match recipient {
             Recipient::Postmaster => {
@@ -166,11 +169,11 @@ impl House {
             }
             Recipient::Mailbox(mailbox) => mailbox.address(),
         };
-        let relay = |mailbox: &Mailbox| match mailbox.neighbour().map(|n| self.door.recipient(&n)) {
+        let relay = |mailbox: &Mailbox| match mailbox.neighbour().map(|n| self.intake.recipient(&n)) {
             None | Some(RecipientVerdict::NotOurs) => true,
             Some(_) => mailbox.asks_for_relay(),
         };
-        match (address.as_ref().map(|address| self.door.recipient(address)), recipient) {
+        match (address.as_ref().map(|address| self.intake.recipient(address)), recipient) {
             (Some(RecipientVerdict::Persona(_)), _) => address.ok_or(reply::NOBODY_HERE),
             (_, Recipient::Mailbox(mailbox)) if relay(mailbox) => Err(reply::NO_RELAY),
             (Some(RecipientVerdict::OutOfService), _) => Err(reply::OUT_OF_SERVICE),
@@ -179,7 +182,7 @@ impl House {
     }
 }
 
-/// The sender of a letter that nobody gets has no other line in the log.
+/// Logs a refused recipient: a letter without any recipient has no other line in the log.
 fn log_refused_recipient(
     recipient: &Recipient,
     mail_from: Option<&Address>,

@@ -1,13 +1,15 @@
-//! One connection to the smarthost: the phases of RFC 5321 over lettre's connection, each with a time-out of its own.
+//! One connection to the smarthost: the phases of RFC 5321 over lettre's connection, each with its
+//! own timeout.
 //!
-//! lettre brings the codec, the reply parser and AUTH; TLS lies below it (see [`super::stream`]). Its `send` is not used: it has no per-phase time-outs,
-//! gives one answer for all recipients, and cannot tell a loss before the final dot from one after it. Absent on
-//! purpose: what a fault means for a mail ([`super`] decides), retries, pipelining.
+//! lettre provides the codec, the reply parser and AUTH; TLS is below it (see [`super::stream`]).
+//! Its `send` is not used: it has no timeouts per phase, returns one result for all recipients, and
+//! cannot tell a loss before the final dot from one after it. Absent on purpose: the effect of a
+//! fault on a mail ([`super`] decides), retries, pipelining.
 
 use super::super::Phase;
-use super::stream::Wire;
+use super::stream::SharedStream;
 use crate::config::settings::SmarthostTls;
-use crate::gateway::vouching::why_no_tls;
+use crate::gateway::authentication::why_no_tls;
 use crate::store::{ClaimedDelivery, DeliveryKind};
 use futures_util::FutureExt;
 use lettre::transport::smtp::Error as SmtpError;
@@ -32,10 +34,11 @@ use tokio_rustls::client::TlsStream;
 /// Bytes of the mail that [`Timeouts::data_block`] covers.
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// Longest waits. The defaults are RFC 5321 section 4.5.3.2's, which end false alarms of slow but sane servers.
+/// Timeouts. The defaults are those of RFC 5321 section 4.5.3.2, with which slow but correct
+/// servers cause no false alarms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Name lookup and TCP connect; the RFC leaves it open, Postfix waits as long.
+    /// Name lookup and TCP connect; not in the RFC, Postfix's default.
     pub connect: Duration,
     /// Greeting and EHLO together (lettre offers them as one step), and the TLS handshake.
     pub greeting: Duration,
@@ -45,9 +48,9 @@ pub struct Timeouts {
     pub data: Duration,
     /// Each block of the mail.
     pub data_block: Duration,
-    /// Final dot until the reply. Shorter ones make duplicates (RFC 1047).
+    /// Final dot until the reply. A shorter timeout causes duplicates (RFC 1047).
     pub data_done: Duration,
-    /// QUIT; nothing depends on its reply.
+    /// QUIT; its reply does not matter.
     pub quit: Duration,
 }
 
@@ -66,13 +69,13 @@ impl Default for Timeouts {
     }
 }
 
-/// Whose certificate is believed, and for which name.
+/// TLS connector and the name that the certificate must have.
 pub(super) struct TlsSetup {
     pub connector: TlsConnector,
     pub server: ServerName<'static>,
 }
 
-/// Whom to connect to and how.
+/// Address of the smarthost and parameters of the connection.
 pub(super) struct Peer {
     pub host: String,
     pub port: u16,
@@ -84,7 +87,7 @@ pub(super) struct Peer {
     pub timeouts: Timeouts,
 }
 
-/// What the server said, or what we say when it said nothing.
+/// Reply of the server, or our text without a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reply {
     pub code: Option<u16>,
@@ -100,16 +103,16 @@ impl fmt::Display for Reply {
     }
 }
 
-/// Why a phase did not end with the reply that lets the conversation go on.
+/// Error of a phase that did not end with the expected reply.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// 4xx or 5xx to this command; the connection is still good.
+    /// 4xx or 5xx to this command; the connection stays usable.
     Refused(Reply),
     /// No service: no connection, no TLS, no greeting, 421.
     Unavailable(Reply),
-    /// The server wants other credentials than ours.
+    /// The server refuses our credentials.
     Credentials(Reply),
-    /// Connection lost, no reply in time, or none that can be parsed.
+    /// Connection lost, timeout of a reply, or a reply that cannot be parsed.
     Broken(Reply),
 }
 
@@ -125,7 +128,7 @@ impl Fault {
     fn broken(text: impl Into<String>) -> Self {
         Self::Broken(Reply { code: None, text: text.into() })
     }
-    /// Before the first mail every fault is the service's, whatever the code.
+    /// Turns a fault before the first mail into one of the service, whatever its code.
     fn into_unavailable(self) -> Self {
         match self {
             Self::Refused(reply) | Self::Broken(reply) => Self::Unavailable(reply),
@@ -141,7 +144,7 @@ impl From<SmtpError> for Fault {
         let reply = Reply { code: Some(code), text };
         match code {
             421 => Self::Unavailable(reply),
-            // RFC 4954 section 6: both are about who we are, whatever the command was.
+            // RFC 4954 section 6: both concern our authentication, after any command.
             530 | 535 => Self::Credentials(reply),
             _ => Self::Refused(reply),
         }
@@ -155,20 +158,21 @@ impl From<Response> for Reply {
     }
 }
 
-/// Extensions that lettre reads over.
+/// Extensions that lettre does not parse.
 #[derive(Debug, Clone, Copy)]
-struct Offers {
+struct Extensions {
     /// RFC 1870.
     size: bool,
     /// RFC 3461.
     dsn: bool,
 }
 
-impl Offers {
-    /// From the lines of the reply to EHLO, with their codes.
+impl Extensions {
+    /// Parses the lines of the reply to EHLO, with their codes.
     fn of(reply: &[String]) -> Self {
-        let keyword =
-            |line: &String| line.get(4..).and_then(|offer| offer.split(' ').next()).map(str::to_uppercase);
+        let keyword = |line: &String| {
+            line.get(4..).and_then(|extensions| extensions.split(' ').next()).map(str::to_uppercase)
+        };
         let has = |wanted: &str| reply.iter().skip(1).any(|line| keyword(line).as_deref() == Some(wanted));
         Self { size: has("SIZE"), dsn: has("DSN") }
     }
@@ -177,22 +181,24 @@ impl Offers {
 pub(super) struct Connection {
     smtp: AsyncSmtpConnection,
     timeouts: Timeouts,
-    offers: Offers,
-    /// Mails that were tried over it.
+    offers: Extensions,
+    /// Number of mails that were tried over it.
     pub mails: u32,
-    /// Monotonic.
+    /// Monotonic time.
     pub idle_since: Duration,
 }
 
 impl Connection {
-    /// Connects, secures, greets and authenticates. Every fault but refused credentials is [`Fault::Unavailable`].
+    /// Connects, starts TLS, sends EHLO and authenticates. Every fault but refused credentials is
+    /// [`Fault::Unavailable`].
     pub async fn open(peer: &Peer) -> Result<Self, Fault> {
         Self::open_noting(peer, &mut Phase::Connect).await
     }
 
-    /// As [`Self::open`]; `phase` is left where it ended.
+    /// As [`Self::open`]; `phase` is left at the phase that was reached.
     pub async fn open_noting(peer: &Peer, phase: &mut Phase) -> Result<Self, Fault> {
-        // lettre's EHLO parser panics on a line of blanks; a server must not be able to end our task with that.
+        // lettre's EHLO parser panics on a line of blanks; a server must not be able to crash our
+        // task.
         let opening = AssertUnwindSafe(Self::open_phases(peer, phase)).catch_unwind();
         opening
             .await
@@ -203,24 +209,24 @@ impl Connection {
     async fn open_phases(peer: &Peer, phase: &mut Phase) -> Result<Self, Fault> {
         let limits = peer.timeouts;
         let tcp = tcp(peer).await?;
-        let wire = match (peer.tls, &peer.tls_setup) {
-            (SmarthostTls::None, _) => Wire::plain(tcp),
+        let stream = match (peer.tls, &peer.tls_setup) {
+            (SmarthostTls::None, _) => SharedStream::plain(tcp),
             (SmarthostTls::StartTls, Some(setup)) => {
                 let tcp = start_tls(peer, tcp, phase).await?;
-                Wire::tls_after_greeting(handshake(setup, tcp, limits.greeting).await?)
+                SharedStream::tls_after_greeting(handshake(setup, tcp, limits.greeting).await?)
             }
             (SmarthostTls::Implicit, Some(setup)) => {
                 *phase = Phase::Tls;
-                Wire::tls(handshake(setup, tcp, limits.greeting).await?)
+                SharedStream::tls(handshake(setup, tcp, limits.greeting).await?)
             }
             (_, None) => return Err(Fault::broken("TLS is wanted and not set up")),
         };
         *phase = Phase::Greeting;
-        let (mut smtp, wire) = greet(peer, wire).await?;
-        if peer.tls != SmarthostTls::None && !wire.is_tls() {
+        let (mut smtp, stream) = greet(peer, stream).await?;
+        if peer.tls != SmarthostTls::None && !stream.is_tls() {
             return Err(Fault::broken("the connection is not encrypted"));
         }
-        let offers = Offers::of(&wire.reply());
+        let offers = Extensions::of(&stream.reply());
         if let Some(credentials) = &peer.credentials {
             *phase = Phase::Login;
             authenticate(&mut smtp, credentials, limits.command).await?;
@@ -228,24 +234,24 @@ impl Connection {
         Ok(Self { smtp, timeouts: limits, offers, mails: 0, idle_since: Duration::ZERO })
     }
 
-    /// Whether 8-bit bytes may be sent.
+    /// Reports whether the server accepts 8-bit bytes.
     pub fn takes_eight_bit(&self) -> bool {
         self.smtp.server_info().supports_feature(Extension::EightBitMime)
     }
 
-    /// Says who sends what, with the parameters that the server offered. The mail's envelope is checked.
+    /// Sends MAIL with the parameters that the server offers. The mail's envelope is checked.
     pub async fn mail(&mut self, mail: &ClaimedDelivery) -> Result<Reply, Fault> {
         let sender = &mail.envelope_from;
         let size = if self.offers.size { format!(" SIZE={}", mail.bytes.len()) } else { String::new() };
         let body = if self.takes_eight_bit() && !mail.bytes.is_ascii() { " BODY=8BITMIME" } else { "" };
-        // RFC 3461 sections 4.3 and 4.4: a report need not bring the whole mail back, and it names the delivery. Our ids
-        // have no character that xtext would have to encode.
+        // RFC 3461 sections 4.3 and 4.4: a report need not return the whole mail, and it names the
+        // delivery. Our ids have no character that xtext would have to encode.
         let report = if self.offers.dsn { format!(" RET=HDRS ENVID={}", mail.id) } else { String::new() };
         let limit = self.timeouts.command;
         self.command(limit, 2, format!("MAIL FROM:<{sender}>{size}{body}{report}\r\n")).await
     }
 
-    /// Asks whether mail from a checked address would be taken, and takes it back.
+    /// Sends MAIL for a checked address and resets the transaction.
     pub async fn ask_sender(&mut self, sender: &str) -> Result<(), Fault> {
         let limit = self.timeouts.command;
         self.command(limit, 2, format!("MAIL FROM:<{sender}>\r\n")).await?;
@@ -253,9 +259,10 @@ impl Connection {
         Ok(())
     }
 
-    /// `recipient` is a checked address of this mail.
+    /// Sends RCPT; `recipient` is a checked address of this mail.
     pub async fn rcpt(&mut self, mail: &ClaimedDelivery, recipient: &str) -> Result<Reply, Fault> {
-        // RFC 3461 section 4.1. Nobody waits for a report about a notice, and without a sender nobody could get one.
+        // RFC 3461 section 4.1. A report about a notice has no use, and without a sender it could
+        // not be delivered.
         let unheard = mail.kind == DeliveryKind::Notice || mail.envelope_from.is_empty();
         let notify = match (self.offers.dsn, unheard) {
             (false, _) => "",
@@ -274,21 +281,23 @@ impl Connection {
         self.command(self.timeouts.command, 2, Rset).await
     }
 
-    /// Says goodbye. Nothing depends on it: what was accepted is accepted.
+    /// Sends QUIT. The result does not matter: accepted mail stays accepted.
     pub async fn quit(mut self) {
         let _unheard = self.command(self.timeouts.quit, 2, Quit).await;
     }
 
-    /// Sends the mail, dot-stuffed, and the final dot. The flag of an error says whether the final dot may have been
-    /// sent.
+    /// Sends the mail, dot-stuffed, and the final dot. The flag of an error is `true` if the final
+    /// dot may have been sent.
     pub async fn message(&mut self, bytes: &[u8]) -> Result<Reply, (Fault, bool)> {
         let (block_limit, done_limit) = (self.timeouts.data_block, self.timeouts.data_done);
         let progress = Notify::new();
         let dot_sent = AtomicBool::new(false);
-        // lettre ends the data with CRLF of its own; without this the mail would grow by an empty line.
+        // lettre ends the data with its own CRLF; without this the mail would grow by an empty
+        // line.
         let mut blocks = bytes.strip_suffix(b"\r\n").unwrap_or(bytes).chunks(BLOCK_BYTES);
         let observed = std::iter::from_fn(|| {
-            // lettre asks for a block when the one before is written, and sends the dot when there is none left.
+            // lettre requests a block when the previous one is written, and sends the dot when none
+            // is left.
             progress.notify_one();
             let block = blocks.next();
             if block.is_none() {
@@ -315,7 +324,7 @@ impl Connection {
         Err((fault, dot_sent.load(Ordering::SeqCst)))
     }
 
-    /// Sends one command; a positive reply of another class than `class` is no reply that we understand.
+    /// Sends one command; a positive reply of another class than `class` counts as unparseable.
     async fn command(
         &mut self,
         limit: Duration,
@@ -352,22 +361,23 @@ async fn tcp(peer: &Peer) -> Result<TcpStream, Fault> {
     let connected = timeout(peer.timeouts.connect, connecting).await;
     let connected = connected.map_err(|_elapsed| too_slow(peer.timeouts.connect))?;
     let stream = connected.map_err(|error| Fault::broken(format!("cannot connect: {error}")))?;
-    // The mail and its final dot are two writes: Nagle's algorithm would hold the dot back for an acknowledgement that
-    // the server delays by 40 ms.
+    // The mail and its final dot are two writes: Nagle's algorithm would delay the dot until an
+    // acknowledgement that the server delays by 40 ms.
     stream.set_nodelay(true).map_err(|error| Fault::broken(format!("cannot connect: {error}")))?;
     Ok(stream)
 }
 
-/// Reads the greeting and says EHLO.
-async fn greet(peer: &Peer, wire: Wire) -> Result<(AsyncSmtpConnection, Wire), Fault> {
-    let greeting = AsyncSmtpConnection::connect_with_transport(Box::new(wire.clone()), &peer.hello);
-    Ok((bounded(peer.timeouts.greeting, greeting).await?, wire))
+/// Reads the greeting and sends EHLO.
+async fn greet(peer: &Peer, stream: SharedStream) -> Result<(AsyncSmtpConnection, SharedStream), Fault> {
+    let greeting = AsyncSmtpConnection::connect_with_transport(Box::new(stream.clone()), &peer.hello);
+    Ok((bounded(peer.timeouts.greeting, greeting).await?, stream))
 }
 
-/// The clear-text part of a connection. What the server offered there counts for nothing afterwards.
+/// Goes through the plain-text phases before STARTTLS. Extensions offered there do not count
+/// afterwards.
 async fn start_tls(peer: &Peer, tcp: TcpStream, phase: &mut Phase) -> Result<TcpStream, Fault> {
     *phase = Phase::Greeting;
-    let (mut smtp, wire) = greet(peer, Wire::plain(tcp)).await?;
+    let (mut smtp, stream) = greet(peer, SharedStream::plain(tcp)).await?;
     *phase = Phase::Tls;
     if !smtp.can_starttls() {
         return Err(Fault::broken(
@@ -376,7 +386,9 @@ async fn start_tls(peer: &Peer, tcp: TcpStream, phase: &mut Phase) -> Result<Tcp
     }
     bounded(peer.timeouts.command, smtp.command(Starttls)).await?;
     drop(smtp);
-    wire.into_plain().ok_or_else(|| Fault::broken("something was said in clear after the reply to STARTTLS"))
+    stream
+        .into_plain()
+        .ok_or_else(|| Fault::broken("something was said in clear after the reply to STARTTLS"))
 }
 
 async fn handshake(setup: &TlsSetup, tcp: TcpStream, limit: Duration) -> Result<TlsStream<TcpStream>, Fault> {
@@ -396,7 +408,8 @@ async fn authenticate(
     else {
         return Ok(());
     };
-    // 454 passes; every other no, and a server without a mechanism of ours, needs a person.
+    // 454 is transient; every other refusal, and a server without a mechanism of ours, needs an
+    // operator.
     let needs_a_person = error.is_permanent() || error.is_client();
     Err(match Fault::from(error) {
         Fault::Refused(reply) | Fault::Broken(reply) if needs_a_person => Fault::Credentials(reply),

@@ -1,9 +1,9 @@
-//! The stream below lettre: TCP or TLS, and a server's replies made fit to read.
+//! The stream below lettre: TCP or TLS, with sanitized server replies.
 //!
-//! lettre reads a whole line before it looks at its length, takes no byte that is not UTF-8, and looks for CRLF only. A
-//! server, or somebody who pretends to be one, could fill our memory or make a delivered mail look lost. So replies pass
-//! through here first, above TLS: bounded in lines and bytes, each line ASCII and ended by CRLF. Absent on purpose: what
-//! a reply means.
+//! lettre reads a whole line before it checks its length, accepts only UTF-8, and looks only for
+//! CRLF. A server, or an attacker in its place, could exhaust our memory or make a delivered mail
+//! look lost. So replies pass through here first, above TLS: bounded in lines and bytes, each line
+//! ASCII and ended by CRLF. Absent on purpose: the interpretation of replies.
 
 use lettre::transport::smtp::client::AsyncTokioStream;
 use std::fmt;
@@ -16,11 +16,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// A longer line ends the connection.
+/// Maximum bytes of a line; a longer one ends the connection.
 const LINE_BYTES_MAX: usize = 2048;
-/// What lettre gets to see of a line; it gives up on lines of 1,000 bytes.
+/// Maximum bytes of a line that lettre receives; it fails on lines of 1,000 bytes.
 const LINE_BYTES_KEPT: usize = 900;
-/// Lines of one reply; more end the connection.
+/// Maximum lines of one reply; more end the connection.
 const LINES_MAX: usize = 100;
 
 enum Socket {
@@ -28,36 +28,36 @@ enum Socket {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// A connection's stream, of which lettre has one handle and we keep another.
+/// A connection's stream with two handles: lettre's and ours.
 #[derive(Clone)]
-pub(super) struct Wire(Arc<Mutex<State>>);
+pub(super) struct SharedStream(Arc<Mutex<State>>);
 
 struct State {
     socket: Socket,
-    /// Read from the socket, not looked at yet.
+    /// Bytes read from the socket that are not processed yet.
     raw: Vec<u8>,
-    /// The line that is not complete yet, as far as it is kept, and how long it really is.
+    /// The stored part of an incomplete line, and its full length.
     line: Vec<u8>,
     line_bytes: usize,
-    /// A complete line on its way to lettre, and how much of it lettre has.
+    /// A complete line for lettre, and the number of bytes that lettre has read of it.
     ready: Vec<u8>,
     given: usize,
-    /// The lines since the last command.
+    /// Lines since the last command.
     reply: Vec<String>,
 }
 
-impl Wire {
+impl SharedStream {
     pub fn plain(tcp: TcpStream) -> Self {
         Self::over(Socket::Plain(tcp), Vec::new())
     }
 
-    /// TLS from the first byte.
+    /// Implicit TLS from the first byte.
     pub fn tls(stream: TlsStream<TcpStream>) -> Self {
         Self::over(Socket::Tls(Box::new(stream)), Vec::new())
     }
 
-    /// TLS after STARTTLS. lettre starts with reading a greeting, which the server has given already and will not
-    /// repeat (RFC 3207 section 4.2), so it gets one from us.
+    /// TLS after STARTTLS. lettre begins by reading a greeting, which the server has already sent
+    /// and will not repeat (RFC 3207 section 4.2), so this stream supplies one.
     pub fn tls_after_greeting(stream: TlsStream<TcpStream>) -> Self {
         Self::over(Socket::Tls(Box::new(stream)), b"220 TLS\r\n".to_vec())
     }
@@ -80,9 +80,9 @@ impl Wire {
         matches!(self.state().socket, Socket::Tls(_))
     }
 
-    /// Takes the socket back for the TLS handshake. `None` when the server said more than the reply that was read, which
-    /// somebody in the middle may have appended (RFC 3207 section 4.2, CVE-2011-0411), or when lettre's handle is still
-    /// there.
+    /// Returns the socket for the TLS handshake. `None` when the server sent more than the reply
+    /// that was read, which an attacker on the path may have appended (RFC 3207 section 4.2,
+    /// CVE-2011-0411), or when lettre's handle still exists.
     pub fn into_plain(self) -> Option<TcpStream> {
         let state = Arc::into_inner(self.0)?.into_inner().unwrap_or_else(PoisonError::into_inner);
         let is_drained = state.raw.is_empty() && state.line.is_empty() && state.given == state.ready.len();
@@ -94,7 +94,7 @@ impl Wire {
 }
 
 impl State {
-    /// Moves bytes from `raw` into `line` until a line is complete; then it is `ready`.
+    /// Moves bytes from `raw` into `line` until a line is complete and `ready`.
     fn take_line(&mut self) -> io::Result<bool> {
         let end = self.raw.iter().position(|byte| *byte == b'\n');
         let taken: Vec<u8> = self.raw.drain(..end.map_or(self.raw.len(), |end| end + 1)).collect();
@@ -112,7 +112,7 @@ impl State {
         }
         let mut line = String::from_utf8_lossy(&std::mem::take(&mut self.line)).into_owned();
         if line.len() == 3 {
-            // A code alone is a reply (RFC 5321 section 4.2).
+            // A code alone is a valid reply (RFC 5321 section 4.2).
             line.push(' ');
         }
         self.line_bytes = 0;
@@ -123,7 +123,7 @@ impl State {
     }
 }
 
-/// A byte that is text for everybody.
+/// Replaces a byte that is not printable text for every reader.
 fn fit(byte: &u8) -> u8 {
     if byte.is_ascii() && *byte != 0 { *byte } else { b'?' }
 }
@@ -132,7 +132,7 @@ fn nonsense(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-impl AsyncTokioStream for Wire {
+impl AsyncTokioStream for SharedStream {
     fn peer_addr(&self) -> io::Result<SocketAddr> {
         match &self.state().socket {
             Socket::Plain(tcp) => tcp.peer_addr(),
@@ -141,8 +141,8 @@ impl AsyncTokioStream for Wire {
     }
 }
 
-impl AsyncRead for Wire {
-    /// Gives one line at most, so that what follows a reply stays here.
+impl AsyncRead for SharedStream {
+    /// Returns at most one line, so that bytes after a reply stay here.
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let state = &mut *self.state();
         while state.given == state.ready.len() {
@@ -151,7 +151,7 @@ impl AsyncRead for Wire {
                 let mut read = ReadBuf::new(&mut block);
                 ready!(state.socket.pin().poll_read(cx, &mut read))?;
                 if read.filled().is_empty() {
-                    // The end; half a line is none.
+                    // End of stream; an incomplete line is discarded.
                     return Poll::Ready(Ok(()));
                 }
                 state.raw.extend_from_slice(read.filled());
@@ -166,7 +166,7 @@ impl AsyncRead for Wire {
     }
 }
 
-impl AsyncWrite for Wire {
+impl AsyncWrite for SharedStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let state = &mut *self.state();
         state.reply.clear();
@@ -180,7 +180,7 @@ impl AsyncWrite for Wire {
     }
 }
 
-/// Either socket as one.
+/// Either socket as one type.
 trait Duplex: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
 
@@ -193,8 +193,8 @@ impl Socket {
     }
 }
 
-impl fmt::Debug for Wire {
+impl fmt::Debug for SharedStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wire").field("is_tls", &self.is_tls()).finish_non_exhaustive()
+        f.debug_struct("SharedStream").field("is_tls", &self.is_tls()).finish_non_exhaustive()
     }
 }

@@ -1,0 +1,18 @@
+//! The names that configuration files may use, collected from the modules that define them.
+
+use crate::config::NameCatalog;
+use crate::context::resolvers::RESOLVERS;
+use crate::providers::adapters;
+use crate::tools::TOOLS;
+
+/// Returns the names of every provider, resolver and tool of this binary.
+pub fn name_catalog() -> NameCatalog {
+    let keys = adapters().filter_map(|adapter| adapter.key_variable.map(|key| (adapter.id, key)));
+    NameCatalog {
+        providers: adapters().map(|adapter| adapter.id).collect(),
+        resolvers: RESOLVERS.iter().map(|resolver| (resolver.name(), resolver.arguments())).collect(),
+        tools: TOOLS.iter().map(|tool| tool.name()).collect(),
+        key_variables: keys.collect(),
+        settings: adapters().map(|adapter| (adapter.id, adapter.settings.concat())).collect(),
+    }
+}

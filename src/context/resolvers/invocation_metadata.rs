@@ -1,0 +1,95 @@
+//! `invocation-metadata`: subject, date, people, attachments, persona and thread, at the head of
+//! the input.
+//!
+//! The sender controls these fields, so they stand in the user's message and never in the system
+//! text.
+
+use super::{Contribution, Piece, ResolveError, Resolver, ResolverCall};
+use crate::store::StoredMessage;
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::Value;
+use std::fmt::Write;
+
+/// Number of attachments listed by name; the others are counted.
+const ATTACHMENTS_LISTED_MAX: usize = 50;
+/// Longest value in characters; a longer header is cut: a subject is a line, not a letter.
+const VALUE_CHARS_MAX: usize = 1000;
+
+pub struct InvocationMetadata;
+
+/// Shape of `messages.recipients_json`.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Recipients {
+    to: Vec<String>,
+    cc: Vec<String>,
+    reply_to: Vec<String>,
+}
+
+impl Resolver for InvocationMetadata {
+    fn name(&self) -> &'static str {
+        "invocation-metadata"
+    }
+
+    fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
+        Box::pin(async move {
+            let source = call.subject.message.id.to_string();
+            Ok(Contribution::one(source, Piece::Metadata(describe(&call))))
+        })
+    }
+}
+
+/// Describes how the sender was authenticated; empty for messages without a sender, and for letters
+/// from before it was recorded which of their fields are authenticated.
+fn trust_line(message: &StoredMessage) -> String {
+    let metadata: Value = serde_json::from_str(&message.metadata_json).unwrap_or_default();
+    let identity = &metadata["identity"];
+    let (Some(basis), Some(covered)) = (identity["basis"].as_str(), identity["covers"].as_array()) else {
+        return String::new();
+    };
+    let is_covered = |field: &str| covered.iter().any(|name| name == field);
+    let open: Vec<&str> = ["to", "cc", "reply-to"].into_iter().filter(|field| !is_covered(field)).collect();
+    let unproven = match message.trust.as_str() {
+        // No field of such a letter is authenticated, so none is listed.
+        "unauthenticated" => return format!("unauthenticated, anybody can write that name: {basis}"),
+        _ if open.is_empty() => String::new(),
+        _ => format!("; not proven: {}", open.join(", ")),
+    };
+    format!("{}, {basis}{unproven}", message.trust)
+}
+
+fn describe(call: &ResolverCall<'_>) -> String {
+    let message = &call.subject.message;
+    let people: Recipients = serde_json::from_str(&message.recipients_json).unwrap_or_default();
+    let local = message.received_at.to_utc().with_timezone(&call.persona.timezone);
+    let mut text = String::new();
+    let mut line = |name: &str, value: &str| {
+        let one_line: String = value.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let value: String = one_line.chars().take(VALUE_CHARS_MAX).collect();
+        if !value.trim().is_empty() {
+            // Writing to a String cannot fail.
+            let _infallible = writeln!(text, "{name}: {}", value.trim());
+        }
+    };
+    line("trigger", call.subject.trigger.as_str());
+    line("subject", &message.subject);
+    line("date", &local.format("%a, %d %b %Y %H:%M %z").to_string());
+    line("from", &message.sender);
+    line("sender", &trust_line(message));
+    line("to", &people.to.join(", "));
+    line("cc", &people.cc.join(", "));
+    line("reply-to", &people.reply_to.join(", "));
+    for attachment in call.subject.attachments.iter().take(ATTACHMENTS_LISTED_MAX) {
+        let described =
+            format!("{} ({}, {} bytes)", attachment.filename, attachment.content_type, attachment.size_bytes);
+        line("attachment", &described);
+    }
+    let unlisted = call.subject.attachments.len().saturating_sub(ATTACHMENTS_LISTED_MAX);
+    if unlisted > 0 {
+        line("attachment", &format!("and {unlisted} more"));
+    }
+    line("persona", &format!("{} <{}>", call.persona.name, call.persona.address));
+    line("thread", message.thread.as_str());
+    text
+}

@@ -1,0 +1,85 @@
+//! Live reads: folders and rows as they are now, each recorded as it is read.
+
+use super::reads::{Files, Folders, Place, ReadError, Reading, Reads};
+use super::record::Seen;
+use crate::domain::{MessageId, ThreadId};
+use crate::store::{KnowledgeHit, PastMessage, PastStep, PersonaStore};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Sources of a live run; one value for each context that is assembled.
+pub struct Live<'a> {
+    folders: Folders<'a>,
+    store: &'a PersonaStore,
+    /// Files of knowledge that are in no index, with the reason.
+    left_out: Vec<(String, String)>,
+    seen: Mutex<Seen>,
+}
+
+impl<'a> Live<'a> {
+    pub fn new(folders: Folders<'a>, store: &'a PersonaStore) -> Self {
+        Self { folders, store, left_out: Vec::new(), seen: Mutex::default() }
+    }
+
+    /// Adds files of knowledge that could not be indexed, with the reason.
+    #[must_use]
+    pub fn without(self, left_out: Vec<(String, String)>) -> Self {
+        Self { left_out, ..self }
+    }
+
+    /// Returns the record of the reads.
+    pub fn into_seen(self) -> Seen {
+        self.seen.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Files for Live<'_> {
+    fn text(&self, place: Place, path: &str, bytes_max: u64) -> Result<Option<Arc<str>>, ReadError> {
+        if let Some(known) = self.seen().known_file(place, path) {
+            return Ok(known);
+        }
+        let text = self.folders.text(place, path, bytes_max)?;
+        self.seen().file(place, path, text.as_ref());
+        Ok(text)
+    }
+}
+
+impl Reads for Live<'_> {
+    fn knowledge<'a>(&'a self, terms: &'a [String], limit: u32) -> Reading<'a, Vec<KnowledgeHit>> {
+        Box::pin(async move {
+            let hits = self.store.search_knowledge(terms, limit).await?;
+            self.seen().knowledge(terms, limit, &hits);
+            Ok(hits)
+        })
+    }
+
+    fn knowledge_left_out(&self) -> Vec<(String, String)> {
+        self.seen().knowledge_left_out(&self.left_out);
+        self.left_out.clone()
+    }
+
+    fn past_messages<'a>(
+        &'a self,
+        thread: &'a ThreadId,
+        window: (i64, u32),
+        chars_max: u32,
+        readers: &'a [String],
+    ) -> Reading<'a, Vec<PastMessage>> {
+        Box::pin(async move {
+            let past = self.store.past_messages(thread, window, chars_max, readers).await?;
+            self.seen().past_messages((thread.as_str(), window.0), (window.1, chars_max), &past);
+            Ok(past)
+        })
+    }
+
+    fn past_steps<'a>(&'a self, messages: &'a [&'a MessageId], chars_max: u32) -> Reading<'a, Vec<PastStep>> {
+        Box::pin(async move {
+            let steps = self.store.past_steps(messages, chars_max).await?;
+            self.seen().past_steps(chars_max, &steps);
+            Ok(steps)
+        })
+    }
+}

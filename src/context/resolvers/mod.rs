@@ -1,0 +1,284 @@
+//! Resolvers: each contributes one kind of piece to a run's context. One file each, and the list of
+//! them.
+//!
+//! `load_file.rs` is the template: copy it to start a new one.
+
+pub mod reads;
+pub mod live;
+pub mod record;
+pub mod recorded;
+pub mod load_file;
+pub mod persona;
+pub mod active_memory;
+pub mod knowledge;
+pub mod words;
+pub mod thread_history;
+pub mod invocation_metadata;
+pub mod current_input;
+
+use crate::config::Persona;
+use crate::domain::{Timestamp, Trigger, Trust};
+use crate::providers::contract::traits::Message;
+use crate::store::{AttachmentInfo, StoreError, StoredMessage, TriggerMessage};
+use futures_util::future::BoxFuture;
+use reads::{Files, Reads};
+use words::WordsRead;
+
+/// Resolvers, in the order in which the sample pipeline uses them.
+pub static RESOLVERS: &[&dyn Resolver] = &[
+    &load_file::LoadFile,
+    &persona::PersonaText,
+    &active_memory::ActiveMemory,
+    &knowledge::Knowledge,
+    &thread_history::ThreadHistory,
+    &invocation_metadata::InvocationMetadata,
+    &current_input::CurrentInput,
+];
+
+/// One contributor to a run's context.
+///
+/// Implementations are unit structs; everything they may read arrives in [`ResolverCall`]. They
+/// read and never write, keep to `budget_tokens` by leaving out whole pieces where they can choose,
+/// and report what they left out. Contributing nothing is ordinary (`Contribution::nothing` with
+/// the reason); an error is a broken configuration or a failed store. The caller adds the source's
+/// name to the report, cuts what is more than the step's own `budget_tokens` ([`within_budget`]),
+/// and trims history further if it must.
+pub trait Resolver: Send + Sync {
+    /// Returns the name in `configs/context.json`, lower case with hyphens.
+    fn name(&self) -> &'static str;
+    /// Returns the number of arguments that it takes.
+    fn arguments(&self) -> std::ops::RangeInclusive<usize> {
+        0..=0
+    }
+    /// Returns the problem that the operator should know before there is a run: a file that is
+    /// missing or cannot be used. Reads files and nothing else.
+    fn fault(&self, _step: StaticStep<'_>) -> Option<StaticFault> {
+        None
+    }
+    fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>>;
+}
+
+/// Part of a [`ResolverCall`] that holds without a run.
+#[derive(Clone, Copy)]
+pub struct StaticStep<'a> {
+    /// Arguments, with the placeholders for the persona filled in.
+    pub args: &'a [String],
+    pub persona: &'a Persona,
+    pub files: &'a dyn Files,
+    pub now: Timestamp,
+}
+
+/// Problem that would keep a step from contributing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StaticFault {
+    /// Path, relative to the workspace, of the faulty file; `None` when the step itself is at
+    /// fault.
+    pub file: Option<String>,
+    pub what: String,
+    /// Correct setting, when it is known.
+    pub hint: Option<String>,
+}
+
+/// Everything a resolver may read.
+#[derive(Clone, Copy)]
+pub struct ResolverCall<'a> {
+    /// Arguments with their placeholders filled in.
+    pub args: &'a [String],
+    /// Estimated tokens that this step may contribute.
+    pub budget_tokens: usize,
+    pub persona: &'a Persona,
+    pub reads: &'a dyn Reads,
+    pub subject: &'a Subject,
+    pub now: Timestamp,
+}
+
+/// Subject of a run: its triggering message.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    pub trigger: Trigger,
+    pub message: StoredMessage,
+    pub attachments: Vec<AttachmentInfo>,
+    /// See [`TriggerMessage::readers`].
+    pub readers: Vec<String>,
+    /// `true`: the thread has messages before this one.
+    pub has_past: bool,
+}
+
+impl Subject {
+    pub fn of(trigger: Trigger, about: TriggerMessage) -> Self {
+        let TriggerMessage { message, attachments, readers, has_past, sent: _ } = about;
+        Self { trigger, message, attachments, readers, has_past }
+    }
+
+    /// Returns the trust of the sender that triggered the run.
+    pub fn sender_trust(&self) -> Trust {
+        Trust::of_stored(&self.message.trust)
+    }
+}
+
+/// One piece of context.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Piece {
+    /// The persona's short working memory.
+    ActiveMemory(String),
+    /// A section of the system text. `required` ones are never dropped.
+    System { text: String, required: bool },
+    /// Whole exchanges, oldest first.
+    History(Vec<Exchange>),
+    /// Facts about the triggering message, for the head of the input.
+    Metadata(String),
+    /// The text of the input.
+    Input(String),
+}
+
+/// A past trigger with everything that it caused: never split.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Exchange {
+    pub messages: Vec<Message>,
+    pub tokens: usize,
+    /// Trust of the texts in it, except for tool results.
+    pub words: WordsRead,
+    /// Names and recorded results of its tool calls.
+    pub results: Vec<(String, String)>,
+}
+
+/// Contribution of a resolver.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Contribution {
+    /// Pieces, each with its source: a file, a message id.
+    pub pieces: Vec<(String, Piece)>,
+    /// Reason why there is no piece, or what was left out.
+    pub note: Option<String>,
+    /// Sources that exist and gave nothing, with the reason.
+    pub left_out: Vec<(String, String)>,
+    /// `true`: there is no piece because this run must not have it; a required step accepts that.
+    pub is_withheld: bool,
+}
+
+impl Contribution {
+    pub fn nothing(why: impl Into<String>) -> Self {
+        Self { note: Some(why.into()), ..Self::default() }
+    }
+    /// Returns a contribution that is empty on purpose.
+    pub fn withheld(why: impl Into<String>) -> Self {
+        Self { is_withheld: true, ..Self::nothing(why) }
+    }
+    pub fn one(source: impl Into<String>, piece: Piece) -> Self {
+        Self { pieces: vec![(source.into(), piece)], ..Self::default() }
+    }
+    /// Adds a note.
+    #[must_use]
+    pub fn noted(self, note: Option<String>) -> Self {
+        Self { note, ..self }
+    }
+}
+
+/// Reason why a context cannot be assembled.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// The operator must change a file; the run fails with class `config`.
+    #[error("resolver `{resolver}`: {problem}")]
+    Config { resolver: String, problem: String },
+    /// The machine could not read it now; the run is retried later.
+    #[error("resolver `{resolver}`: {problem}")]
+    Machine { resolver: String, problem: String },
+    #[error("the store failed")]
+    Store(#[from] StoreError),
+    /// The record of a past context, assembled again, lacks a read of the resolver.
+    #[error("resolver `{resolver}`: {what} was not read then")]
+    NotRecorded { resolver: String, what: String },
+}
+
+/// Returns the resolver of that name.
+pub fn find(name: &str) -> Option<&'static dyn Resolver> {
+    RESOLVERS.iter().copied().find(|resolver| resolver.name() == name)
+}
+
+/// Estimates the tokens of a text at 3.5 characters each, rounded up; for budgets only, never for
+/// billing.
+pub fn estimate_tokens(text: &str) -> usize {
+    (text.chars().count() * 2).div_ceil(7)
+}
+
+/// Cuts a text to at most that many tokens, between characters, and notes how much is missing where
+/// there is room for the note.
+pub fn cut_to_tokens(text: &str, tokens: usize) -> Option<String> {
+    let chars_max = tokens * 7 / 2;
+    text.char_indices().nth(chars_max)?;
+    let up_to = |chars: usize| text.char_indices().nth(chars).map_or(text, |(end, _)| &text[..end]);
+    let remark = |kept: &str| {
+        let missing = text.chars().count() - kept.chars().count();
+        format!("\n[… {missing} more characters are stored and not shown]")
+    };
+    // The note is longest for a text of which nothing is kept.
+    let room = chars_max.checked_sub(remark("").chars().count());
+    Some(match room.filter(|room| *room > 0).map(up_to) {
+        Some(kept) => format!("{kept}{}", remark(kept)),
+        None => up_to(chars_max).to_owned(),
+    })
+}
+
+/// Trims a contribution to a configured budget, whatever its resolver made of it: pieces from the
+/// end on are cut or left out, of history the oldest exchanges.
+pub fn within_budget(contribution: &mut Contribution, budget_tokens: usize) {
+    let mut left = budget_tokens;
+    let mut is_cut = false;
+    contribution.pieces.retain_mut(|(_, piece)| {
+        let tokens = piece.tokens();
+        if tokens > left {
+            is_cut = true;
+            piece.cut(left);
+        }
+        left = left.saturating_sub(piece.tokens());
+        !piece.is_empty()
+    });
+    if is_cut && contribution.note.is_none() {
+        contribution.note = Some("cut at its budget".to_owned());
+    }
+}
+
+impl Piece {
+    /// Returns estimated tokens.
+    pub fn tokens(&self) -> usize {
+        match self {
+            Piece::ActiveMemory(text)
+            | Piece::System { text, .. }
+            | Piece::Metadata(text)
+            | Piece::Input(text) => estimate_tokens(text),
+            Piece::History(exchanges) => exchanges.iter().map(|exchange| exchange.tokens).sum(),
+        }
+    }
+
+    fn cut(&mut self, tokens: usize) {
+        match self {
+            Piece::ActiveMemory(text)
+            | Piece::System { text, .. }
+            | Piece::Metadata(text)
+            | Piece::Input(text) => {
+                if let Some(cut) = cut_to_tokens(text, tokens) {
+                    *text = cut;
+                }
+            }
+            Piece::History(exchanges) => {
+                *exchanges = thread_history::newest_within(std::mem::take(exchanges), tokens).0;
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Piece::ActiveMemory(text)
+            | Piece::System { text, .. }
+            | Piece::Metadata(text)
+            | Piece::Input(text) => text.is_empty(),
+            // The report notes history that did not fit.
+            Piece::History(_) => false,
+        }
+    }
+}
+
+/// Returns a note on a text that [`read_text`] had to repair, to explain odd characters to the
+/// model.
+fn garbled(text: &str) -> Option<String> {
+    text.contains(char::REPLACEMENT_CHARACTER).then(|| "not UTF-8, so the model reads `�` there".to_owned())
+}

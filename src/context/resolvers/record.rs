@@ -1,0 +1,124 @@
+//! Record of the reads of one assembly, small enough to be kept with every run: texts by their
+//! digests, rows by their numbers with their mutable fields.
+
+use super::reads::Place;
+use crate::domain::{RunId, sha256_hex};
+use crate::store::{KnowledgeHit, PastMessage, PastStep};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One read: its query and its result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "read", rename_all = "snake_case")]
+pub enum Read {
+    File {
+        place: Place,
+        path: String,
+        /// Digest of the text as it was read; `None`: there was no such file.
+        sha256: Option<String>,
+    },
+    /// Hits in the index of all files of the persona; the rank depends on all of them, so the hits
+    /// are kept and not searched again.
+    Knowledge { terms: Vec<String>, limit: u32, hits: Vec<Hit> },
+    /// Files of knowledge that were in no index, with the reason.
+    KnowledgeLeftOut { files: Vec<(String, String)> },
+    PastMessages {
+        thread: String,
+        before_seq: i64,
+        limit: u32,
+        chars_max: u32,
+        /// Messages, oldest first.
+        messages: Vec<PastRow>,
+    },
+    /// Steps by run. Traces grow at their end: the number counts the first steps that existed.
+    PastSteps { chars_max: u32, runs: Vec<(String, u32)> },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hit {
+    pub path: String,
+    pub heading: String,
+    /// Digest of its text.
+    pub sha256: String,
+    /// Rank in Rust's float format, which is exact; a JSON number would depend on its reader.
+    pub rank: String,
+}
+
+/// Mutable fields of a past message; its text never changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PastRow {
+    pub seq: i64,
+    pub disposition: String,
+    /// Recipients that it did not reach.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
+}
+
+/// Reads so far.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub reads: Vec<Read>,
+    /// Texts by digest.
+    pub texts: BTreeMap<String, Arc<str>>,
+    /// Files read for this context: each is read once, so that it cannot differ within it.
+    files: BTreeMap<(Place, String), Option<Arc<str>>>,
+}
+
+impl Seen {
+    pub fn known_file(&self, place: Place, path: &str) -> Option<Option<Arc<str>>> {
+        self.files.get(&(place, path.to_owned())).cloned()
+    }
+
+    pub fn file(&mut self, place: Place, path: &str, text: Option<&Arc<str>>) {
+        let sha256 = text.map(|text| self.keep(text.clone()));
+        self.reads.push(Read::File { place, path: path.to_owned(), sha256 });
+        self.files.insert((place, path.to_owned()), text.cloned());
+    }
+
+    pub fn knowledge(&mut self, terms: &[String], limit: u32, hits: &[KnowledgeHit]) {
+        let mut hit = |hit: &KnowledgeHit| Hit {
+            path: hit.path.clone(),
+            heading: hit.heading.clone(),
+            sha256: self.keep(hit.body.as_str().into()),
+            rank: hit.rank.to_string(),
+        };
+        let hits = hits.iter().map(&mut hit).collect();
+        self.reads.push(Read::Knowledge { terms: terms.to_vec(), limit, hits });
+    }
+
+    /// Records the files, unless there are none.
+    pub fn knowledge_left_out(&mut self, files: &[(String, String)]) {
+        if !files.is_empty() {
+            self.reads.push(Read::KnowledgeLeftOut { files: files.to_vec() });
+        }
+    }
+
+    pub fn past_messages(
+        &mut self,
+        (thread, before_seq): (&str, i64),
+        (limit, chars_max): (u32, u32),
+        found: &[PastMessage],
+    ) {
+        let row = |found: &PastMessage| PastRow {
+            seq: found.seq,
+            disposition: found.disposition.clone(),
+            lost: found.lost.clone(),
+        };
+        let (thread, messages) = (thread.to_owned(), found.iter().map(row).collect());
+        self.reads.push(Read::PastMessages { thread, before_seq, limit, chars_max, messages });
+    }
+
+    pub fn past_steps(&mut self, chars_max: u32, found: &[PastStep]) {
+        let mut counts: BTreeMap<&RunId, u32> = BTreeMap::new();
+        found.iter().for_each(|step| *counts.entry(&step.run).or_default() += 1);
+        let runs = counts.into_iter().map(|(run, count)| (run.to_string(), count)).collect();
+        self.reads.push(Read::PastSteps { chars_max, runs });
+    }
+
+    fn keep(&mut self, text: Arc<str>) -> String {
+        let digest = sha256_hex(&[text.as_bytes()]);
+        self.texts.insert(digest.clone(), text);
+        digest
+    }
+}

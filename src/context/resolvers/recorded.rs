@@ -1,0 +1,232 @@
+//! Recorded reads: every answer comes from the record. Values and nothing else: no folder, no
+//! store, so nothing of today can get into a past context.
+
+use super::reads::{Files, Place, ReadError, Reading, Reads};
+use super::record::{Hit, PastRow, Read};
+use crate::domain::{MessageId, RunId, ThreadId};
+use crate::store::{KnowledgeHit, PastMessage, PastStep, PersonaStore, StoreError, StoredText};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Sources of a run when its context was assembled.
+#[derive(Debug, Clone, Default)]
+pub struct Recorded {
+    files: BTreeMap<(Place, String), Text>,
+    searches: Vec<Search>,
+    left_out: Vec<(String, String)>,
+    pasts: Vec<Past>,
+    steps: Vec<(u32, Vec<PastStep>)>,
+    damages: Vec<Damage>,
+    /// `true`: a search for other terms is answered too.
+    is_lenient: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Text {
+    NoFile,
+    Is(Arc<str>),
+    /// Text that is not kept any more.
+    Gone,
+}
+
+#[derive(Debug, Clone)]
+struct Search {
+    terms: Vec<String>,
+    limit: u32,
+    hits: Vec<KnowledgeHit>,
+}
+
+#[derive(Debug, Clone)]
+struct Past {
+    thread: String,
+    before_seq: i64,
+    limit: u32,
+    chars_max: u32,
+    messages: Vec<PastMessage>,
+}
+
+/// Part of the record that differs from what was recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// Source of the damaged part: a file, a piece of knowledge, a message.
+    pub of: String,
+    pub what: String,
+}
+
+impl Recorded {
+    /// Fetches the texts and rows of a record. Missing or changed ones are recorded as damage, and
+    /// reported when they make a difference.
+    pub async fn load(store: &PersonaStore, reads: &[Read]) -> Result<Self, StoreError> {
+        let digests: Vec<&str> = reads.iter().flat_map(Read::digests).collect();
+        let texts = store.texts(&digests).await?;
+        let mut recorded = Self::default();
+        for read in reads {
+            match read {
+                Read::File { place, path, sha256 } => {
+                    let text = match sha256 {
+                        None => Text::NoFile,
+                        Some(digest) => recorded.kept(path, digest, &texts).map_or(Text::Gone, Text::Is),
+                    };
+                    recorded.files.insert((*place, path.clone()), text);
+                }
+                Read::Knowledge { terms, limit, hits } => {
+                    let hits = hits.iter().filter_map(|hit| recorded.hit(hit, &texts)).collect();
+                    recorded.searches.push(Search { terms: terms.clone(), limit: *limit, hits });
+                }
+                Read::KnowledgeLeftOut { files } => recorded.left_out.extend_from_slice(files),
+                Read::PastMessages { thread, before_seq, limit, chars_max, messages } => {
+                    let seqs: Vec<i64> = messages.iter().map(|row| row.seq).collect();
+                    let found = store.messages_by_seq(&seqs, *chars_max).await?;
+                    let messages = recorded.past(messages, found);
+                    let (thread, before_seq) = (thread.clone(), *before_seq);
+                    let (limit, chars_max) = (*limit, *chars_max);
+                    recorded.pasts.push(Past { thread, before_seq, limit, chars_max, messages });
+                }
+                Read::PastSteps { chars_max, runs } => {
+                    let wanted: Vec<_> = runs.iter().map(|(run, count)| (RunId::new(run), *count)).collect();
+                    let steps = store.first_steps(&wanted, *chars_max).await?;
+                    let count: u32 = runs.iter().map(|(_, count)| count).sum();
+                    if steps.len() != count as usize {
+                        let what = format!("{} of {count} steps are still there", steps.len());
+                        recorded.damages.push(Damage { of: "tool traces".to_owned(), what });
+                    }
+                    recorded.steps.push((*chars_max, steps));
+                }
+            }
+        }
+        Ok(recorded)
+    }
+
+    /// Returns the damaged parts of the record.
+    pub fn damages(&self) -> &[Damage] {
+        &self.damages
+    }
+
+    /// Returns a copy in which a search for other terms has the recorded hits: for finding out why
+    /// the terms differ.
+    pub fn leniently(&self) -> Self {
+        Self { is_lenient: true, ..self.clone() }
+    }
+
+    /// Replaces or adds the text of a file.
+    pub fn add_file(&mut self, place: Place, path: &str, text: &str) {
+        self.files.insert((place, path.to_owned()), Text::Is(text.into()));
+    }
+
+    /// Returns every file that was read and is kept.
+    pub fn files(&self) -> impl Iterator<Item = (Place, &str, &Arc<str>)> {
+        self.files.iter().filter_map(|((place, path), text)| match text {
+            Text::Is(text) => Some((*place, path.as_str(), text)),
+            Text::NoFile | Text::Gone => None,
+        })
+    }
+
+    /// Reports whether the persona's knowledge was searched.
+    pub fn searched_knowledge(&self) -> bool {
+        !self.searches.is_empty()
+    }
+
+    fn kept(&mut self, of: &str, digest: &str, texts: &BTreeMap<String, StoredText>) -> Option<Arc<str>> {
+        let found = texts.get(digest);
+        let what = match found {
+            None => format!("its text {digest} is not kept any more"),
+            Some(stored) if stored.is_damaged => format!("its text {digest} was changed in the database"),
+            Some(_) => String::new(),
+        };
+        if !what.is_empty() {
+            self.damages.push(Damage { of: of.to_owned(), what });
+        }
+        found.map(|stored| stored.text.clone())
+    }
+
+    fn hit(&mut self, hit: &Hit, texts: &BTreeMap<String, StoredText>) -> Option<KnowledgeHit> {
+        let body = self.kept(&hit.path, &hit.sha256, texts)?.to_string();
+        let rank = hit.rank.parse().unwrap_or(0.0);
+        Some(KnowledgeHit { path: hit.path.clone(), heading: hit.heading.clone(), body, rank })
+    }
+
+    /// Restores the recorded fields and order of today's rows.
+    fn past(&mut self, rows: &[PastRow], found: Vec<PastMessage>) -> Vec<PastMessage> {
+        let mut found: BTreeMap<i64, PastMessage> =
+            found.into_iter().map(|message| (message.seq, message)).collect();
+        let mut past = Vec::with_capacity(rows.len());
+        for row in rows {
+            match found.remove(&row.seq) {
+                Some(message) => past.push(PastMessage {
+                    disposition: row.disposition.clone(),
+                    lost: row.lost.clone(),
+                    ..message
+                }),
+                None => self.damages.push(Damage {
+                    of: format!("message number {}", row.seq),
+                    what: "it is not kept any more".to_owned(),
+                }),
+            }
+        }
+        past
+    }
+}
+
+impl Read {
+    fn digests(&self) -> Vec<&str> {
+        match self {
+            Read::File { sha256, .. } => sha256.as_deref().into_iter().collect(),
+            Read::Knowledge { hits, .. } => hits.iter().map(|hit| hit.sha256.as_str()).collect(),
+            Read::KnowledgeLeftOut { .. } | Read::PastMessages { .. } | Read::PastSteps { .. } => Vec::new(),
+        }
+    }
+}
+
+impl Files for Recorded {
+    fn text(&self, place: Place, path: &str, _bytes_max: u64) -> Result<Option<Arc<str>>, ReadError> {
+        match self.files.get(&(place, path.to_owned())) {
+            Some(Text::Is(text)) => Ok(Some(text.clone())),
+            Some(Text::NoFile) => Ok(None),
+            Some(Text::Gone) => not_recorded(format!("`{path}`, whose text is not kept any more,")),
+            None => not_recorded(format!("`{path}`")),
+        }
+    }
+}
+
+impl Reads for Recorded {
+    fn knowledge<'a>(&'a self, terms: &'a [String], limit: u32) -> Reading<'a, Vec<KnowledgeHit>> {
+        let same = |search: &&Search| search.limit == limit && (self.is_lenient || search.terms == terms);
+        let search = self.searches.iter().find(same);
+        let hits = search.map(|search| search.hits.clone());
+        ready(hits, "the knowledge of these words")
+    }
+
+    fn knowledge_left_out(&self) -> Vec<(String, String)> {
+        self.left_out.clone()
+    }
+
+    fn past_messages<'a>(
+        &'a self,
+        thread: &'a ThreadId,
+        (before_seq, limit): (i64, u32),
+        chars_max: u32,
+        // The record names the messages that they were given.
+        _readers: &'a [String],
+    ) -> Reading<'a, Vec<PastMessage>> {
+        let asked = (thread.as_str(), before_seq, limit, chars_max);
+        let same =
+            |past: &&Past| (past.thread.as_str(), past.before_seq, past.limit, past.chars_max) == asked;
+        ready(self.pasts.iter().find(same).map(|past| past.messages.clone()), "that past of the thread")
+    }
+
+    fn past_steps<'a>(&'a self, messages: &'a [&'a MessageId], chars_max: u32) -> Reading<'a, Vec<PastStep>> {
+        let steps = self.steps.iter().find(|(chars, _)| *chars == chars_max);
+        let of_these = |step: &&PastStep| messages.contains(&&step.message);
+        let steps = steps.map(|(_, steps)| steps.iter().filter(of_these).cloned().collect());
+        ready(steps, "those tool traces")
+    }
+}
+
+fn ready<'a, T: Send + 'a>(found: Option<T>, what: &str) -> Reading<'a, T> {
+    let found = found.map_or_else(|| not_recorded(what.to_owned()), Ok);
+    Box::pin(std::future::ready(found))
+}
+
+fn not_recorded<T>(what: String) -> Result<T, ReadError> {
+    Err(ReadError::NotRecorded { what })
+}

@@ -1,0 +1,235 @@
+//! `thread-history`: the last exchanges of the thread with their tool traces, as the model saw
+//! them.
+//!
+//! Work is bounded by [`MESSAGES_MAX`], whatever the length of the thread. An exchange is a
+//! triggering message with its tool calls, results and answer; it is kept or dropped whole, so no
+//! result ever loses its call.
+
+use super::reads::ReadError;
+use super::words::WordsRead;
+use super::{Contribution, Exchange, Piece, ResolveError, Resolver, ResolverCall, estimate_tokens};
+use crate::domain::{MessageId, Trust};
+use crate::providers::contract::traits::{Block, Message, Role, ToolArgs};
+use crate::store::{PastMessage, PastStep, Step, StepKind};
+use futures_util::future::BoxFuture;
+use std::collections::HashMap;
+
+/// Most messages that are read.
+const MESSAGES_MAX: u32 = 40;
+/// Characters of one past message that are kept.
+const MESSAGE_CHARS_MAX: u32 = 8_000;
+/// Characters of one call's arguments or one result that are kept.
+const PAYLOAD_CHARS_MAX: u32 = 4_000;
+
+pub struct ThreadHistory;
+
+/// Tool trace of a past run.
+#[derive(Default)]
+struct Trace {
+    /// Steps, their payloads cut.
+    steps: Vec<Step>,
+    /// Tool names and results, whole enough to tell the trust of the texts found.
+    results: Vec<(String, String)>,
+}
+
+impl Resolver for ThreadHistory {
+    fn name(&self) -> &'static str {
+        "thread-history"
+    }
+
+    fn resolve<'a>(&'a self, call: ResolverCall<'a>) -> BoxFuture<'a, Result<Contribution, ResolveError>> {
+        Box::pin(async move {
+            let trigger = &call.subject.message;
+            if !call.subject.has_past {
+                return Ok(Contribution::nothing("first message of its thread"));
+            }
+            let of = |error: ReadError| error.of("thread-history", "");
+            let window = (trigger.seq, MESSAGES_MAX);
+            let readers = &call.subject.readers;
+            let past = call.reads.past_messages(&trigger.thread, window, MESSAGE_CHARS_MAX, readers).await;
+            let past = past.map_err(of)?;
+            if past.is_empty() {
+                return Ok(Contribution::nothing("first message of its thread"));
+            }
+            let own = call.subject.sender_trust();
+            let ids: Vec<&MessageId> = past.iter().filter(|m| may_see_trace(own, m)).map(|m| &m.id).collect();
+            let mut traces: HashMap<MessageId, Trace> = HashMap::new();
+            let steps = call.reads.past_steps(&ids, PAYLOAD_CHARS_MAX).await.map_err(of)?;
+            for PastStep { message, step, whole, .. } in steps {
+                let trace = traces.entry(message).or_default();
+                if step.kind == StepKind::Result {
+                    let payload = whole.unwrap_or_else(|| step.payload_json.clone());
+                    trace.results.push((step.tool_name.clone(), payload));
+                }
+                trace.steps.push(step);
+            }
+            let exchanges = exchanges(&past, traces);
+            let (kept, left_out) = newest_within(exchanges, call.budget_tokens);
+            let is_window = past.len() >= MESSAGES_MAX as usize;
+            let note = match left_out {
+                0 if is_window => Some(format!("the last {MESSAGES_MAX} messages of the thread")),
+                0 => None,
+                _ => Some(format!("{left_out} older exchanges left out")),
+            };
+            let source = format!("thread {}", trigger.thread);
+            Ok(Contribution::one(source, Piece::History(kept)).noted(note))
+        })
+    }
+}
+
+/// Reports whether a run may see the tool trace of a past message's run: tools give more to a
+/// sender of higher trust, such as the memory, the owner's files, all mail.
+fn may_see_trace(own: Trust, past: &PastMessage) -> bool {
+    past.direction != "outbound" && past.trust.min(Trust::Owner) <= own
+}
+
+/// Returns the newest exchanges that fit, oldest first, and the number of the others.
+pub fn newest_within(mut exchanges: Vec<Exchange>, budget_tokens: usize) -> (Vec<Exchange>, usize) {
+    let mut used = 0;
+    let fitting = exchanges.iter().rev().take_while(|exchange| {
+        used += exchange.tokens;
+        used <= budget_tokens
+    });
+    let left_out = exchanges.len() - fitting.count();
+    (exchanges.split_off(left_out), left_out)
+}
+
+/// Groups messages under the message that caused them; an answer written later stands with its
+/// question.
+fn exchanges(past: &[PastMessage], mut traces: HashMap<MessageId, Trace>) -> Vec<Exchange> {
+    let mut answers: HashMap<&MessageId, Vec<&PastMessage>> = HashMap::new();
+    let shown: Vec<&MessageId> = past.iter().filter(|m| m.direction != "outbound").map(|m| &m.id).collect();
+    let mut heads = Vec::new();
+    for message in past {
+        match &message.trigger {
+            Some(trigger) if message.direction == "outbound" && shown.contains(&trigger) => {
+                answers.entry(trigger).or_default().push(message);
+            }
+            _ => heads.push(message),
+        }
+    }
+    let mut counter = 0;
+    heads
+        .into_iter()
+        .map(|head| {
+            let Trace { steps, results } = traces.remove(&head.id).unwrap_or_default();
+            let answers = answers.get(&head.id).map_or(&[][..], Vec::as_slice);
+            let messages = exchange_messages(head, &steps, answers, &mut counter);
+            let tokens = messages.iter().map(message_tokens).sum();
+            Exchange { messages, tokens, words: words(head), results }
+        })
+        .collect()
+}
+
+/// Returns the trust of an exchange's texts: the letter itself, and letters that were put into a
+/// prompt.
+fn words(head: &PastMessage) -> WordsRead {
+    let letter = match head.direction.as_str() {
+        "outbound" => WordsRead::default(),
+        _ => WordsRead::of_past_letter(head.trust),
+    };
+    letter.and(head.letters.as_deref().map(WordsRead::of_others_letters).unwrap_or_default())
+}
+
+fn exchange_messages(
+    head: &PastMessage,
+    steps: &[Step],
+    answers: &[&PastMessage],
+    counter: &mut usize,
+) -> Vec<Message> {
+    if head.direction == "outbound" {
+        // The persona wrote first: its own text, with nothing before it.
+        return std::iter::once(Message::assistant(headed(head))).chain(undelivered(head)).collect();
+    }
+    let mut messages = vec![Message::user(headed(head))];
+    for step in steps.iter().filter(|step| step.kind == StepKind::Call) {
+        let id = format!("h{counter}");
+        *counter += 1;
+        let args = payload_args(&step.payload_json);
+        let call =
+            Block::ToolCall { id: id.clone(), name: step.tool_name.clone(), args, provider_state: None };
+        messages.push(Message { role: Role::Assistant, blocks: vec![call] });
+        let result = steps.iter().find(|r| r.kind == StepKind::Result && r.tool_call_id == step.tool_call_id);
+        let content = result.map_or("{\"ok\":false}", |r| r.payload_json.as_str()).to_owned();
+        let is_error = !content.starts_with("{\"ok\":true");
+        let result = Block::ToolResult { call_id: id, name: step.tool_name.clone(), content, is_error };
+        messages.push(Message { role: Role::User, blocks: vec![result] });
+    }
+    // A reply by `send_email` stands in its call already, and the final text was withheld then.
+    let replied_by_tool = steps.iter().any(is_reply_by_tool);
+    for answer in answers {
+        let closing = answer.disposition.starts_with("withheld:") || !replied_by_tool;
+        if closing && !answer.text.trim().is_empty() {
+            messages.push(Message::assistant(answer.text.trim()));
+        }
+        messages.extend(undelivered(answer));
+    }
+    messages
+}
+
+/// Renders the recipients that a mail of the persona's did not reach. Addresses only: the text of a
+/// bounce is foreign.
+fn undelivered(mail: &PastMessage) -> Option<Message> {
+    let (first, more) = mail.lost.split_first()?;
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    Some(Message::user(format!("[Not delivered: the mail above did not reach {first}{more}.]")))
+}
+
+/// Reports whether a step is a reply by tool. A mail to other recipients, or a refused one, does
+/// not withhold the final text.
+fn is_reply_by_tool(step: &Step) -> bool {
+    let is_result = step.kind == StepKind::Result && step.tool_name == "send_email";
+    let parsed = || serde_json::from_str::<serde_json::Value>(&step.payload_json).ok();
+    is_result && parsed().is_some_and(|payload| payload["result"]["reply"] == true)
+}
+
+/// Renders a past message under a short heading that tells it from its neighbours.
+fn headed(message: &PastMessage) -> String {
+    let when = message.received_at.to_utc().format("%a, %d %b %Y %H:%M");
+    let subject: String = message.subject.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let is_cut = message.text.chars().count() >= MESSAGE_CHARS_MAX as usize;
+    let rest = if is_cut { "\n[… the rest is stored and not shown]" } else { "" };
+    let text = format!("{}{rest}", message.text.trim());
+    match message.direction.as_str() {
+        "inbound" if message.trust == Trust::Unauthenticated => {
+            let sender = &message.sender;
+            format!(
+                "[{when} UTC, from {sender}, not proven: anybody can write that name, subject: {subject}]\n{text}"
+            )
+        }
+        "inbound" => format!("[{when} UTC, from {}, subject: {subject}]\n{text}", message.sender),
+        "synthetic" => format!("[{when} UTC, scheduled: {subject}]\n{text}"),
+        _ => text,
+    }
+}
+
+/// Reads the arguments of a recorded call; a payload that was cut is rendered as text.
+fn payload_args(payload: &str) -> ToolArgs {
+    let parsed: Option<serde_json::Value> = serde_json::from_str(payload).ok();
+    match parsed.as_ref().and_then(|value| value.get("args")) {
+        Some(serde_json::Value::Object(args)) => ToolArgs::Object(args.clone()),
+        _ => {
+            let shown = serde_json::Value::String(payload.to_owned());
+            ToolArgs::Object(serde_json::Map::from_iter([("shortened".to_owned(), shown)]))
+        }
+    }
+}
+
+/// Estimates the tokens of a message.
+pub fn message_tokens(message: &Message) -> usize {
+    message.blocks.iter().map(block_tokens).sum::<usize>() + 4
+}
+
+fn block_tokens(block: &Block) -> usize {
+    match block {
+        Block::Text { text } | Block::Thinking { text, .. } => estimate_tokens(text),
+        Block::ToolCall { name, args, .. } => {
+            let written = match args {
+                ToolArgs::Object(map) => serde_json::to_string(map).unwrap_or_default(),
+                ToolArgs::Malformed { raw, .. } => raw.clone(),
+            };
+            estimate_tokens(name) + estimate_tokens(&written)
+        }
+        Block::ToolResult { content, .. } => estimate_tokens(content),
+    }
+}

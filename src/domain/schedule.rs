@@ -1,0 +1,121 @@
+//! Settings of a responsibility besides its schedule: how its slots become runs, and the options of
+//! its runs.
+
+use super::run::word_enum;
+use super::{Address, RunId, ThreadId};
+use std::time::Duration;
+
+word_enum!(
+    /// Action on slots that came due while no engine ran.
+    CatchUp {
+        /// The newest slot fires, the others are missed.
+        Latest = "latest",
+        /// No slot fires.
+        Skip = "skip",
+        /// The slots fire one after another, the oldest first; of more than
+        /// [`SlotOptions::CAUGHT_UP_MAX`] the newest.
+        All = "all",
+    }
+);
+
+word_enum!(
+    /// Action on a slot that comes due while the previous run is not over.
+    Overlap {
+        /// The slot does not fire.
+        Skip = "skip",
+        /// The first such slot waits for the end of the run; later ones do not fire.
+        BufferOne = "buffer_one",
+    }
+);
+
+word_enum!(
+    /// Actor that paused a responsibility.
+    PausedBy {
+        /// A person, by `attache schedule pause`.
+        Owner = "owner",
+        /// The engine, because its runs failed one after another.
+        Failures = "failures",
+    }
+);
+
+/// Options by which slots become runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotOptions {
+    pub catch_up: CatchUp,
+    /// Age above which a slot never fires.
+    pub catch_up_window: Duration,
+    pub overlap: Overlap,
+    /// Longest delay of a slot after its due time; the delay of a responsibility is constant.
+    pub jitter: Duration,
+    /// Time after a slot's begin after which the owner is notified that its run has not ended.
+    pub grace: Duration,
+    /// The run in which a persona proposed the responsibility.
+    pub proposed_by: Option<RunId>,
+}
+
+impl SlotOptions {
+    /// Most slots that [`CatchUp::All`] catches up with.
+    pub const CAUGHT_UP_MAX: usize = 24;
+}
+
+impl Default for SlotOptions {
+    fn default() -> Self {
+        Self {
+            catch_up: CatchUp::Latest,
+            catch_up_window: Duration::from_secs(7 * 24 * 3600),
+            overlap: Overlap::Skip,
+            jitter: Duration::ZERO,
+            grace: Duration::from_secs(3600),
+            proposed_by: None,
+        }
+    }
+}
+
+/// Destination of the answer of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum DeliverTo {
+    /// By mail to the engine's owners.
+    #[default]
+    Owners,
+    /// By mail to these addresses, at least one.
+    People(Vec<Address>),
+    /// The run belongs to this thread and sees it; its answer goes to the participants, as a reply
+    /// to its newest letter.
+    Thread(ThreadId),
+    /// No mail: the answer is stored in the responsibility's own thread.
+    Store,
+}
+
+/// Options of the runs of a responsibility, besides budget and output schema. A slot keeps the
+/// options of its run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunOptions {
+    /// Context profile, a key of `configs/context.json`.
+    pub profile: String,
+    /// Provider that replaces the persona's; never without a model.
+    pub provider: Option<String>,
+    /// Model that replaces the persona's.
+    pub model: Option<String>,
+    /// The tools that its runs may use, a subset of the persona's; `None`: all of them.
+    pub tools: Option<Vec<String>>,
+    pub deliver_to: DeliverTo,
+    /// Retries after the first attempt; `None`: `run_attempts_max` of `configs/inference.json`.
+    pub retries: Option<u32>,
+}
+
+impl RunOptions {
+    pub const PROFILE: &str = "responsibility";
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self {
+            profile: Self::PROFILE.to_owned(),
+            provider: None,
+            model: None,
+            tools: None,
+            deliver_to: DeliverTo::Owners,
+            retries: None,
+        }
+    }
+}

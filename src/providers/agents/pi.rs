@@ -1,0 +1,93 @@
+//! Pi as an agent: `pi --mode json`, the prompt over standard input.
+//!
+//! Pi supports neither tool servers nor sandboxes: the persona's own tools are not offered to it,
+//! and a path outside the folder ends the call (`pi_lines.rs`). Its arguments have no
+//! `--flag=value`; the argument after a flag is its value, whatever it is. Instructions stand in
+//! the prompt, because every user of the machine can read arguments. Checked against pi 0.74.2.
+
+use crate::config::{ProviderSettings, Tier};
+use crate::domain::{ErrorClass, Timestamp};
+use crate::providers::Adapter;
+use crate::providers::agents::agent::{self, Agent, Dialogue, Invocation, Speaker};
+use crate::providers::agents::pi_lines::Reading;
+use crate::providers::child::process::{self, Program};
+use crate::providers::contract::traits::{
+    AgentOptions, Capabilities, Phase, Provider, ProviderError, Request,
+};
+
+pub const ADAPTER: Adapter = Adapter { id: "pi", key_variable: None, settings: &[process::SETTINGS], build };
+
+const INSTALL: &str = "npm install -g @earendil-works/pi-coding-agent";
+/// System prompt in place of Pi's own, which is about programming.
+const SYSTEM: &str =
+    "Your instructions stand at the beginning of the first message, between its first two marks.";
+
+struct Pi;
+
+fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError> {
+    if settings.base_url.is_some() {
+        let message = "`pi` takes no `base_url`: name the server in its own `~/.pi/agent/models.json`";
+        return Err(ProviderError::new(ErrorClass::Unsupported, Phase::Config, message));
+    }
+    let program = Program::find(settings, ADAPTER.id, INSTALL)?;
+    Ok(Box::new(Agent { program, speaker: Pi }))
+}
+
+impl Speaker for Pi {
+    fn id(&self) -> &'static str {
+        ADAPTER.id
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { reports_cost: true, ..Capabilities::AGENT }
+    }
+
+    fn lists_our_tools(&self) -> bool {
+        false
+    }
+
+    fn needs(&self, name: &str) -> Tier {
+        needs(name)
+    }
+
+    fn argv(
+        &self,
+        program: String,
+        request: &Request,
+        options: &AgentOptions,
+    ) -> Result<Vec<String>, ProviderError> {
+        argv(program, request, options)
+    }
+
+    fn dialogue(&self, invocation: &Invocation, now: Timestamp) -> Box<dyn Dialogue> {
+        Box::new(Reading::new(invocation, now))
+    }
+}
+
+/// Returns the tier that a tool of Pi's needs.
+pub fn needs(name: &str) -> Tier {
+    match name {
+        "read" | "grep" | "find" | "ls" => Tier::ReadOnly,
+        "edit" | "write" => Tier::Write,
+        _ => Tier::Full,
+    }
+}
+
+fn argv(program: String, request: &Request, options: &AgentOptions) -> Result<Vec<String>, ProviderError> {
+    let mut argv = vec![program];
+    let mut add = |words: &[&str]| argv.extend(words.iter().map(|word| (*word).to_owned()));
+    add(&["--mode", "json", "--offline"]);
+    // No extensions of the owner's, and no file of the folder as an instruction.
+    add(&["--no-extensions", "--no-skills", "--no-prompt-templates", "--no-themes", "--no-context-files"]);
+    match options.tier {
+        Tier::None => add(&["--no-tools"]),
+        Tier::ReadOnly => add(&["--tools", "read,grep,find,ls"]),
+        Tier::Write => add(&["--tools", "read,grep,find,ls,edit,write"]),
+        Tier::Full => add(&["--tools", "read,grep,find,ls,edit,write,bash"]),
+    }
+    add(&["--model", &request.model, "--system-prompt", SYSTEM]);
+    if let Some(id) = agent::resumed(&options.session)? {
+        add(&["--session", id]);
+    }
+    Ok(argv)
+}

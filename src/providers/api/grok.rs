@@ -1,0 +1,34 @@
+//! xAI's Grok: chat completions, with wrong keys refused as bad requests and reasoning counted
+//! apart from the answer.
+//!
+//! Tested against documented formats only (docs.x.ai). Absent on purpose: live search, deferred
+//! completions.
+
+use crate::config::ProviderSettings;
+use crate::providers::Adapter;
+use crate::providers::api::openai::{self, Dialect};
+use crate::providers::contract::traits::{Provider, ProviderError};
+use crate::providers::transport::classify::Family;
+use crate::providers::transport::http;
+
+pub const ADAPTER: Adapter = Adapter {
+    id: "grok",
+    key_variable: Some("XAI_API_KEY"),
+    settings: &[http::SETTINGS, openai::SETTINGS],
+    build,
+};
+
+const GROK: Dialect = Dialect {
+    adapter: &ADAPTER,
+    family: Family::Grok,
+    base_url: Some("https://api.x.ai/v1"),
+    title: None,
+    key_path: None,
+    legacy_max_tokens: false,
+    effort: openai::effort,
+    routing: openai::nothing,
+};
+
+fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError> {
+    openai::provider(settings, &GROK)
+}

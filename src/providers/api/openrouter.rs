@@ -1,0 +1,44 @@
+//! OpenRouter: chat completions in front of many vendors, with the cost of each call and reasoning
+//! that must be sent back.
+//!
+//! Its own members are `provider` (vendors that may be chosen) and `reasoning` (thinking effort);
+//! see its pages on provider routing and on reasoning tokens. Absent on purpose: fallback models,
+//! which the engine handles.
+
+use crate::config::{ChatSwitches, ProviderSettings};
+use crate::providers::Adapter;
+use crate::providers::api::openai::{self, Dialect};
+use crate::providers::contract::traits::{Provider, ProviderError};
+use crate::providers::transport::classify::Family;
+use crate::providers::transport::http;
+use serde_json::{Map, Value, json};
+
+pub const ADAPTER: Adapter = Adapter {
+    id: "openrouter",
+    key_variable: Some("OPENROUTER_API_KEY"),
+    settings: &[http::SETTINGS, openai::SETTINGS, &["data_collection", "attribution_url"]],
+    build,
+};
+
+const OPENROUTER: Dialect = Dialect {
+    adapter: &ADAPTER,
+    family: Family::OpenRouter,
+    base_url: Some("https://openrouter.ai/api/v1"),
+    title: Some("Attache"),
+    key_path: Some("key"),
+    legacy_max_tokens: true,
+    effort: |effort| ("reasoning", json!({"effort": effort})),
+    routing,
+};
+
+fn build(settings: &ProviderSettings) -> Result<Box<dyn Provider>, ProviderError> {
+    openai::provider(settings, &OPENROUTER)
+}
+
+fn routing(switches: &ChatSwitches) -> Map<String, Value> {
+    let mut more = Map::new();
+    if let Some(collection) = switches.data_collection {
+        more.insert("provider".to_owned(), json!({"data_collection": collection}));
+    }
+    more
+}

@@ -1,0 +1,4 @@
+//! Child processes: started, bounded, ended.
+
+pub mod orphans;
+pub mod process;

@@ -1,0 +1,412 @@
+//! Programs: found, started, read, ended. The only module in which this engine starts a process.
+//!
+//! A program runs in a process group of its own, whose leader is a small shell that only waits for
+//! our end: it reads a pipe that closes when this engine dies, by `kill -9` too, and then kills its
+//! group. Because the leader is reaped last, the group's number stays ours until everything in it
+//! is dead. Processes that leave the group (a tool's child with a session of its own) are found by
+//! their mark (`mark.rs`), those without a mark by their parent (`orphans.rs`).
+
+use crate::config::ProviderSettings;
+use crate::domain::ErrorClass;
+use crate::providers::agents::lines::{Lines, OutputLimits, Tail};
+use crate::providers::agents::mark::{self, Mark};
+use crate::providers::child::orphans::{self, Starting};
+use crate::providers::contract::traits::{Health, Phase, ProviderError};
+use rustix::process::{Pid, Signal, kill_process_group};
+use secrecy::{ExposeSecret, SecretString};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::time::{Sleep, sleep, timeout};
+
+/// Grace period between SIGTERM and SIGKILL: agents write their session's file in this time.
+pub const GRACE: Duration = Duration::from_secs(5);
+/// Time, after a program's end, to wait for output that its children still hold open.
+const DRAIN: Duration = Duration::from_millis(500);
+/// Time to write the final lines to a program that is about to be stopped.
+const FINAL_TURN: Duration = Duration::from_millis(200);
+const VERSION_DEADLINE: Duration = Duration::from_secs(10);
+/// Settings of every block with a program.
+pub const SETTINGS: &[&str] = &["binary", "tier", "environment"];
+const PIECE_BYTES: usize = 64 * 1024;
+/// Script of the group leader. It ignores signals: it must outlive the agent to keep the group's
+/// number. `read` ends when our end of the pipe closes.
+const KEEPER: &str = "trap '' TERM INT HUP; read -r _; kill -KILL 0";
+
+/// A program that was found, and the environment that it may see.
+pub struct Program {
+    path: PathBuf,
+    environment: Vec<(String, SecretString)>,
+    workspace: Option<PathBuf>,
+    pub limits: OutputLimits,
+    pub grace: Duration,
+}
+
+impl Program {
+    /// Finds the configured program, or `name`, without starting it. Errors: class `BinaryMissing`
+    /// with `install`, a command that installs it.
+    pub fn find(settings: &ProviderSettings, name: &str, install: &str) -> Result<Self, ProviderError> {
+        let agent = &settings.agent;
+        let wanted = agent.binary.as_deref().unwrap_or(name);
+        let search = agent.environment.iter().find(|(name, _)| name == "PATH");
+        let search = search.map_or("", |(_, value)| value.expose_secret());
+        let Some(path) = agent.found.clone().or_else(|| look_up(wanted, search)) else {
+            let place = if wanted.contains('/') { "is not a program" } else { "is not on `PATH`" };
+            let message = format!("`{wanted}` {place}; install it (`{install}`) or set `binary` to its path");
+            return Err(ProviderError::new(ErrorClass::BinaryMissing, Phase::Config, message));
+        };
+        let (environment, limits) = (agent.environment.clone(), OutputLimits::default());
+        let (workspace, grace) = (agent.workspace.clone(), agent.stop_grace.unwrap_or(GRACE));
+        Ok(Self { path, environment, workspace, limits, grace })
+    }
+
+    pub fn path(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Sets or replaces a variable that the program sees.
+    pub fn set(&mut self, name: &str, value: SecretString) {
+        self.unset(name);
+        self.environment.push((name.to_owned(), value));
+    }
+
+    /// Removes a variable from the program's environment, even an allowed one.
+    pub fn unset(&mut self, name: &str) {
+        self.environment.retain(|(known, _)| known != name);
+    }
+
+    /// Returns values of the environment that must not appear in an error.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        const NAMES: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
+        let secret = |name: &str| NAMES.iter().any(|part| name.contains(part));
+        self.environment.iter().filter(move |(name, _)| secret(name)).map(|(_, value)| value.expose_secret())
+    }
+
+    /// Starts the program. Errors: class `BinaryMissing` or `Config`, phase `BeforeSend`.
+    pub fn start(&self, args: &[String], folder: &Path) -> Result<Process, ProviderError> {
+        let failed = |error: std::io::Error| {
+            let missing = error.kind() == std::io::ErrorKind::NotFound && folder.is_dir();
+            let class = if missing { ErrorClass::BinaryMissing } else { ErrorClass::Config };
+            let message = format!("cannot start `{}` in `{}`: {error}", self.path(), folder.display());
+            ProviderError::new(class, Phase::BeforeSend, message)
+        };
+        let mut starting = Starting::begin();
+        let keeper = Command::new("/bin/sh")
+            .args(["-c", KEEPER])
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(failed)?;
+        let number = keeper.id().and_then(|id| i32::try_from(id).ok()).unwrap_or_default();
+        let mark = Mark::new(self.workspace.as_deref(), number);
+        starting.note(keeper.id());
+        let group = Group { keeper, number, mark, killed: false };
+        let child = Command::new(&self.path)
+            .args(args)
+            .env_clear()
+            .envs(self.environment.iter().map(|(name, value)| (name, value.expose_secret())))
+            .env(mark::VARIABLE, group.mark.as_str())
+            .current_dir(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(number)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(failed);
+        if let Ok(child) = &child {
+            starting.note(child.id());
+        }
+        // Dropped before the group: the group's end takes this lock, too.
+        drop(starting);
+        let mut child = child?;
+        Ok(Process {
+            stdin: child.stdin.take(),
+            stdout: child.stdout.take(),
+            stderr: child.stderr.take(),
+            child,
+            group,
+            outgoing: Vec::new(),
+            written: 0,
+            closing: false,
+            lines: Lines::new(self.limits),
+            complaints: Tail::default(),
+            exit: None,
+            end_by: None,
+            overdue: false,
+            grace: self.grace,
+        })
+    }
+
+    /// Returns path and version, by `--version`. Errors: class `Config` or `Timeout`.
+    pub async fn version(&self) -> Result<Health, ProviderError> {
+        let failed = |class, what: String| {
+            ProviderError::new(class, Phase::Config, format!("`{} --version` {what}", self.path()))
+        };
+        let mut process = self.start(&["--version".to_owned()], Path::new("/"))?;
+        process.close_stdin();
+        let mut first = None;
+        let asked = async {
+            loop {
+                match process.next().await? {
+                    Output::Line(line) => first = first.take().or(Some(line)),
+                    Output::End(ending) => return Ok::<_, ProviderError>(ending),
+                }
+            }
+        };
+        let ended = timeout(VERSION_DEADLINE, asked).await;
+        process.stop().await;
+        match ended {
+            Err(_) => {
+                Err(failed(ErrorClass::Timeout, format!("said nothing in {} s", VERSION_DEADLINE.as_secs())))
+            }
+            Ok(Err(error)) => Err(error),
+            Ok(Ok(ending)) if ending.code == Some(0) => {
+                Ok(Health { endpoint: Some(self.path()), version: first, ..Health::default() })
+            }
+            Ok(Ok(ending)) => Err(failed(ErrorClass::Config, format!("failed: {ending}"))),
+        }
+    }
+}
+
+/// Returns an executable file: the path itself if it has a slash, else the first on `search`.
+fn look_up(wanted: &str, search: &str) -> Option<PathBuf> {
+    let is_program = |path: &PathBuf| {
+        path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+    };
+    if wanted.contains('/') {
+        // A relative path would mean another file in the agent's folder.
+        return std::path::absolute(wanted).ok().filter(is_program);
+    }
+    let folders = search.split(':').filter(|folder| folder.starts_with('/'));
+    folders.map(|folder| Path::new(folder).join(wanted)).find(is_program)
+}
+
+/// Output of a program.
+#[derive(Debug)]
+pub enum Output {
+    Line(String),
+    /// Last item; no process of the program is left.
+    End(Ending),
+}
+
+/// End of a program.
+#[derive(Debug, Clone, Default)]
+pub struct Ending {
+    /// Exit code; `None`: ended by a signal, or had to be killed.
+    pub code: Option<i32>,
+    /// Last 8 KiB of its standard error.
+    pub complaints: String,
+}
+
+impl std::fmt::Display for Ending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.code {
+            Some(code) => write!(f, "exit code {code}")?,
+            None => write!(f, "killed")?,
+        }
+        let last = self.complaints.lines().rev().map(str::trim).find(|line| !line.is_empty());
+        last.map_or(Ok(()), |line| write!(f, ": {}", line.chars().take(300).collect::<String>()))
+    }
+}
+
+/// A running program with all processes that it has started. Dropping it kills them all at once.
+pub struct Process {
+    child: Child,
+    group: Group,
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    outgoing: Vec<u8>,
+    written: usize,
+    /// `true`: standard input closes when everything is written.
+    closing: bool,
+    lines: Lines,
+    complaints: Tail,
+    /// Exit code, once the program has ended.
+    exit: Option<Option<i32>>,
+    /// Time limit for the program's end, and after it for the rest of its output.
+    end_by: Option<Pin<Box<Sleep>>>,
+    /// `true`: that time limit has passed.
+    overdue: bool,
+    grace: Duration,
+}
+
+impl Process {
+    /// Queues a text for standard input; it is written while output is read.
+    pub fn say(&mut self, text: &str) {
+        if self.stdin.is_some() {
+            self.outgoing.extend_from_slice(text.as_bytes());
+        }
+    }
+
+    /// Closes the program's standard input once everything is written.
+    pub fn close_stdin(&mut self) {
+        self.closing = true;
+        if self.outgoing.len() == self.written {
+            self.stdin = None;
+        }
+    }
+
+    /// Closes standard input: the program ends within the grace period, or is killed.
+    pub fn dismiss(&mut self) {
+        self.close_stdin();
+        self.end_by.get_or_insert_with(|| Box::pin(sleep(self.grace)));
+    }
+
+    /// Returns the next line, or the end. Cancel-safe. Errors: class `Protocol`.
+    pub async fn next(&mut self) -> Result<Output, ProviderError> {
+        loop {
+            if let Some(line) = self.lines.take()? {
+                return Ok(Output::Line(line));
+            }
+            let is_over = self.exit.is_some() && self.stdout.is_none() && self.stderr.is_none();
+            if is_over || self.overdue {
+                if let Some(line) = self.lines.rest()? {
+                    return Ok(Output::Line(line));
+                }
+                self.stop().await;
+                let (code, complaints) = (self.exit.flatten(), self.complaints.text());
+                return Ok(Output::End(Ending { code, complaints }));
+            }
+            self.pump().await?;
+        }
+    }
+
+    /// Transfers some bytes, or records the end of a stream or of the program. Cancel-safe.
+    async fn pump(&mut self) -> Result<(), ProviderError> {
+        let Self { stdin, stdout, stderr, child, outgoing, written, end_by, .. } = self;
+        let (mut out, mut err) = (vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]);
+        let has_words = stdin.is_some() && outgoing.len() > *written;
+        tokio::select! {
+            wrote = write_some(stdin, &outgoing[*written..]), if has_words => {
+                match wrote {
+                    Ok(count) => *written += count,
+                    // It does not read any more; its output gives the reason.
+                    Err(_) => *written = outgoing.len(),
+                }
+                if *written == outgoing.len() {
+                    outgoing.clear();
+                    *written = 0;
+                    if self.closing || wrote.is_err() {
+                        *stdin = None;
+                    }
+                }
+            }
+            count = read_some(stdout, &mut out), if stdout.is_some() => match count {
+                0 => {
+                    *stdout = None;
+                    self.end_by.get_or_insert_with(|| Box::pin(sleep(self.grace)));
+                }
+                count => self.lines.push(&out[..count])?,
+            },
+            count = read_some(stderr, &mut err), if stderr.is_some() => match count {
+                0 => *stderr = None,
+                count => self.complaints.push(&err[..count]),
+            },
+            status = child.wait(), if self.exit.is_none() => {
+                self.exit = Some(status.ok().and_then(|status| status.code()));
+                *end_by = Some(Box::pin(sleep(DRAIN)));
+            }
+            () = due(end_by), if !self.overdue => self.overdue = true,
+        }
+        Ok(())
+    }
+
+    /// Ends the program and all processes that it started: pending input, SIGTERM, the grace
+    /// period, SIGKILL. When this returns, none of them is left.
+    pub async fn stop(&mut self) {
+        if self.exit.is_none() && !self.group.killed {
+            let say = async {
+                while self.stdin.is_some() && self.outgoing.len() > self.written && self.pump().await.is_ok()
+                {
+                }
+            };
+            let _slow = timeout(FINAL_TURN, say).await;
+            self.stdin = None;
+            self.group.signal(Signal::TERM);
+            let grace = self.grace;
+            let end = async {
+                while self.exit.is_none() {
+                    // Its output is read on so that it does not block, and is discarded.
+                    if self.pump().await.is_err() {
+                        self.lines = Lines::default();
+                    }
+                }
+            };
+            let _stubborn = timeout(grace, end).await;
+        }
+        self.group.kill();
+        if self.exit.is_none() {
+            self.exit = Some(self.child.wait().await.ok().and_then(|status| status.code()));
+        }
+        let _status = self.group.keeper.wait().await;
+        (self.stdout, self.stderr) = (None, None);
+    }
+}
+
+/// Waits for the moment; for ever if there is none.
+async fn due(moment: &mut Option<Pin<Box<Sleep>>>) {
+    match moment {
+        Some(moment) => moment.as_mut().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn write_some(stdin: &mut Option<ChildStdin>, bytes: &[u8]) -> std::io::Result<usize> {
+    match stdin {
+        Some(stdin) => stdin.write(bytes).await,
+        None => Ok(bytes.len()),
+    }
+}
+
+/// Returns the number of bytes read; 0 at the end, also after an error.
+async fn read_some(source: &mut Option<impl AsyncReadExt + Unpin>, piece: &mut [u8]) -> usize {
+    match source {
+        Some(source) => source.read(piece).await.unwrap_or(0),
+        None => 0,
+    }
+}
+
+/// A process group whose leader we have not reaped, so that its number cannot be reused.
+struct Group {
+    keeper: Child,
+    number: i32,
+    mark: Mark,
+    killed: bool,
+}
+
+impl Group {
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = Pid::from_raw(self.number).filter(|_| self.number > 1) {
+            // Fails only when no process is left.
+            let _gone = kill_process_group(group, signal);
+        }
+    }
+
+    /// Kills every process in the group and every one that left it. Once: afterwards the leader may
+    /// have been reaped.
+    fn kill(&mut self) {
+        if !std::mem::replace(&mut self.killed, true) {
+            self.signal(Signal::KILL);
+            self.mark.kill();
+            orphans::end();
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The runtime reaps what `kill_on_drop` leaves.
+        self.kill();
+    }
+}

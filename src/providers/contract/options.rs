@@ -1,0 +1,93 @@
+//! Parts of a request that not every provider reads: the form of the answer, the parameters to
+//! leave out, and the options of an agent.
+
+use crate::config::Tier;
+use crate::providers::contract::traits::TokenUsage;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Form of the final answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OutputSchema {
+    /// Name of the schema: `^[a-zA-Z0-9_-]{1,64}$`.
+    pub name: String,
+    /// JSON Schema object.
+    pub schema: Value,
+}
+
+impl OutputSchema {
+    /// Renders the requirement as text for a prompt, where the vendor's parameter cannot be used.
+    pub fn in_words(&self) -> String {
+        format!("Your final answer must be JSON of this schema, and nothing else: {}", self.schema)
+    }
+}
+
+/// A part of the request that a provider may refuse; without it the request may be accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Parameter {
+    Temperature,
+    /// Usage within the stream (`stream_options`).
+    StreamUsage,
+    /// Name of the output limit: without it, the other of `max_completion_tokens` and `max_tokens`
+    /// is sent.
+    MaxCompletionTokens,
+    /// `strict` of tools and schemas.
+    Strict,
+    /// Schema of the answer: it stands in the prompt instead.
+    OutputSchema,
+    /// Thinking effort.
+    Reasoning,
+    /// Permission to call tools (`tool_choice`).
+    ToolChoice,
+    /// Reasoning before a call, sent back with it.
+    SentReasoning,
+    /// Calls of another model, without its reasoning: a blank is sent in its place.
+    BareCalls,
+}
+
+/// Options of an agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentOptions {
+    pub session: Session,
+    pub tier: Tier,
+    /// Working folder; absolute.
+    pub folder: String,
+    pub turns_max: u32,
+    pub tool_calls_max: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_micros_max: Option<i64>,
+    /// Server that offers our own tools (`attache mcp serve --run ID`); `None` where the persona
+    /// has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_server: Option<ToolServer>,
+}
+
+/// Conversation of the agent's own that a call is part of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Session {
+    /// A new session; agents that let us choose take this UUID.
+    New(String),
+    /// Resumes this session: of the request's messages, the agent reads only those after the last
+    /// answer. `used`: usage of the session so far, where the last answer reported it.
+    Resume {
+        id: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        used: Option<TokenUsage>,
+    },
+}
+
+/// Name of our own tool server: agents call its tools `mcp__attache__send_email`, and adapters that
+/// see them under another name report them so.
+pub const TOOL_SERVER_NAME: &str = "attache";
+
+/// A program that offers tools to an agent over stdio (Model Context Protocol).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolServer {
+    /// Prefix that agents give its tools, for example `mcp__attache__send_email`.
+    pub name: String,
+    /// Absolute path of the program.
+    pub program: String,
+    pub args: Vec<String>,
+}

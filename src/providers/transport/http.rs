@@ -1,0 +1,419 @@
+//! One call of a model API, a POST or a GET: keys in headers only, no redirects, bounded sizes,
+//! cancelled or timed out by its guard.
+//!
+//! Absent on purpose: retries, logging of bodies, and proxies. A proxy from the environment would
+//! see the mail of every persona without being configured here, so the environment's proxy settings
+//! are ignored.
+
+use crate::config::may_speak_http;
+use crate::domain::ErrorClass;
+use crate::providers::contract::capture::{Capture, Form};
+use crate::providers::contract::redact;
+use crate::providers::contract::traits::{CallContext, Event, Health, Phase, ProviderError};
+use crate::providers::transport::classify::{self, Family};
+use crate::providers::transport::decode::{self, Decoder, Framing, Pieces};
+use crate::providers::transport::guard::Guard;
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+use reqwest::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, ClientBuilder, Response, Url};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// Longest answer in bytes; far above what `max_output_tokens` lets a model write.
+const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Longest list of models in bytes; OpenRouter's is the longest, with about half a megabyte.
+const DOCUMENT_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Bytes that are read of an error page.
+const ERROR_BYTES_MAX: usize = 64 * 1024;
+/// Settings of every block with an endpoint.
+pub const SETTINGS: &[&str] = &["base_url", "plain_http", "api_key_variable"];
+const USER_AGENT: &str = concat!("attache/", env!("CARGO_PKG_VERSION"));
+
+/// URL that an adapter posts to, with its connection pool and headers.
+pub struct Endpoint {
+    client: Client,
+    base: Url,
+    url: Url,
+    headers: HeaderMap,
+    key: Option<SecretString>,
+    family: Family,
+}
+
+/// Parameters of an [`Endpoint`].
+pub struct EndpointSpec<'a> {
+    pub adapter: &'a crate::providers::Adapter,
+    /// Name of the provider in the configuration.
+    pub name: &'a str,
+    pub family: Family,
+    pub base_url: &'a str,
+    /// `true`: plain `http` is allowed in private networks too.
+    pub plain_http: bool,
+    /// Path relative to the base URL, without a leading slash.
+    pub path: &'a str,
+    pub key: Option<&'a SecretString>,
+    /// Header that carries the key, and the prefix of the key in it.
+    pub key_header: (HeaderName, &'static str),
+    pub extra_headers: &'a [(&'static str, &'a str)],
+}
+
+/// Constructor of the decoder of one response; its argument is the provider's request id.
+pub type MakeDecoder<'a> = Box<dyn FnOnce(Option<String>) -> Box<dyn Decoder + 'a> + Send + 'a>;
+
+/// Returns the settings of all our clients: they follow no redirect, and use no proxy of the
+/// environment.
+pub fn client() -> ClientBuilder {
+    Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy().connect_timeout(CONNECT_MAX)
+}
+
+/// Builds a client. Errors: the reason why TLS is unavailable.
+pub fn build(client: ClientBuilder) -> Result<Client, String> {
+    client.build().map_err(|error| format!("cannot set up TLS: {}", root_cause(&error)))
+}
+
+impl Endpoint {
+    /// Creates an endpoint. Errors: phase `Config`; class `Auth` without a key, `Config` for a URL
+    /// that would expose it.
+    pub fn new(spec: &EndpointSpec<'_>) -> Result<Self, ProviderError> {
+        let name = spec.name;
+        let wrong =
+            |class, message: String| ProviderError::new(class, Phase::Config, format!("`{name}`: {message}"));
+        let base =
+            base_url(spec.base_url, spec.plain_http).map_err(|message| wrong(ErrorClass::Config, message))?;
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
+        for (name, value) in spec.extra_headers {
+            let unfit = |_| wrong(ErrorClass::Config, format!("no header can hold `{value}`"));
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_str(value).map_err(unfit)?);
+        }
+        match spec.key.map(ExposeSecret::expose_secret).filter(|key| !key.trim().is_empty()) {
+            Some(key) => {
+                let (name, prefix) = &spec.key_header;
+                let mut value = HeaderValue::from_str(&format!("{prefix}{}", key.trim())).map_err(|_| {
+                    wrong(ErrorClass::Auth, "the key has characters that no header may hold".into())
+                })?;
+                value.set_sensitive(true);
+                headers.insert(name.clone(), value);
+            }
+            // Local model servers want no key, and some servers want none anywhere.
+            None if is_near(&base, spec.plain_http) || spec.adapter.key_variable.is_none() => {}
+            None => {
+                let variable = spec.adapter.key_variable.unwrap_or_default();
+                return Err(wrong(ErrorClass::Auth, format!("no key: set `{variable}`")));
+            }
+        }
+        let client = build(client().user_agent(USER_AGENT)).map_err(|why| wrong(ErrorClass::Config, why))?;
+        let url =
+            below(&base, spec.path).map_err(|e| wrong(ErrorClass::Config, format!("`base_url`: {e}")))?;
+        Ok(Self { client, base, url, headers, key: spec.key.cloned(), family: spec.family })
+    }
+
+    /// Returns the base URL, which has no secret in it.
+    pub fn base_url(&self) -> String {
+        self.base.as_str().trim_end_matches('/').to_owned()
+    }
+
+    /// Requests one JSON document relative to the base URL, with the headers of a call; `path` has
+    /// no leading slash and no secret. Errors: as those of a call; class `Protocol` for a body that
+    /// is no JSON.
+    pub async fn get(&self, path: &str, context: &CallContext) -> Result<Value, ProviderError> {
+        self.document(path, context).await.map_err(|error| self.without_key(error))
+    }
+
+    /// Requests a list of models in OpenAI's form, which Anthropic's equals; `path` as in
+    /// [`Endpoint::get`].
+    pub async fn check(&self, path: &str, context: &CallContext) -> Result<Health, ProviderError> {
+        let endpoint = Some(self.base_url());
+        match self.get(path, context).await {
+            Ok(list) => {
+                let ids = list.get("data").and_then(Value::as_array).into_iter().flatten();
+                let ids = ids.filter_map(|model| model.get("id")?.as_str().map(str::to_owned));
+                Ok(Health { endpoint, models: ids.collect(), ..Health::default() })
+            }
+            // Not every server has a list; a server that refused the key would have answered
+            // otherwise.
+            Err(error) if matches!(error.http_status, Some(404 | 405 | 501)) => {
+                let note = Some("the server has no list of models, so the key was not tried".to_owned());
+                Ok(Health { endpoint, note, ..Health::default() })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn document(&self, path: &str, context: &CallContext) -> Result<Value, ProviderError> {
+        let broken = |message: String| ProviderError::new(ErrorClass::Protocol, Phase::MidStream, message);
+        let url = below(&self.base, path)
+            .map_err(|e| ProviderError::new(ErrorClass::Config, Phase::Config, e.to_string()))?;
+        let mut guard = Guard::start(context);
+        let mut headers = self.headers.clone();
+        headers.remove(CONTENT_TYPE);
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let sent = guard.wait(Phase::BeforeFirstByte, self.client.get(url).headers(headers).send()).await?;
+        let response = self.accepted(sent, &mut guard, None).await?;
+        framing(response.headers())?;
+        let (mut pieces, mut body) = (pieces(response, guard, None), Vec::new());
+        while let Some(piece) = pieces.next().await {
+            body.extend_from_slice(&piece?);
+            if body.len() > DOCUMENT_BYTES_MAX {
+                return Err(broken(format!("the answer is longer than {DOCUMENT_BYTES_MAX} bytes")));
+            }
+        }
+        serde_json::from_slice(&body).map_err(|error| broken(format!("the answer is not JSON: {error}")))
+    }
+
+    /// Posts a body and reads the answer. Errors never hold the key.
+    pub fn call<'a>(
+        &'a self,
+        encoded: &'a str,
+        context: CallContext,
+        decoder: MakeDecoder<'a>,
+    ) -> BoxStream<'a, Result<Event, ProviderError>> {
+        self.post(self.url.clone(), encoded, context, decoder)
+    }
+
+    /// Calls as [`Endpoint::call`], at another path relative to the base URL; `path` as in
+    /// [`Endpoint::get`], checked by the caller for parts that might lead elsewhere.
+    pub fn call_at<'a>(
+        &'a self,
+        path: &str,
+        encoded: &'a str,
+        context: CallContext,
+        decoder: MakeDecoder<'a>,
+    ) -> BoxStream<'a, Result<Event, ProviderError>> {
+        let url = below(&self.base, path)
+            .map_err(|e| ProviderError::new(ErrorClass::Config, Phase::Config, e.to_string()));
+        match url {
+            Ok(url) => self.post(url, encoded, context, decoder),
+            Err(error) => stream::once(std::future::ready(Err(error))).boxed(),
+        }
+    }
+
+    fn post<'a>(
+        &'a self,
+        url: Url,
+        encoded: &'a str,
+        context: CallContext,
+        decoder: MakeDecoder<'a>,
+    ) -> BoxStream<'a, Result<Event, ProviderError>> {
+        let opened = stream::once(self.open(url, encoded, context, decoder));
+        let events = opened.flat_map(|opened| match opened {
+            Ok(events) => events,
+            Err(error) => stream::once(std::future::ready(Err(error))).boxed(),
+        });
+        events.map(|event| event.map_err(|error| self.without_key(error))).boxed()
+    }
+
+    async fn open<'a>(
+        &'a self,
+        url: Url,
+        encoded: &'a str,
+        context: CallContext,
+        decoder: MakeDecoder<'a>,
+    ) -> Result<BoxStream<'a, Result<Event, ProviderError>>, ProviderError> {
+        fits(self.family, encoded)?;
+        let mut guard = Guard::start(&context);
+        let capture = context.capture;
+        if let Some(capture) = &capture {
+            capture.sent(encoded);
+        }
+        let request = self.client.post(url).headers(self.headers.clone()).body(encoded.to_owned());
+        let sent = guard.wait(Phase::BeforeFirstByte, request.send()).await?;
+        let response = self.accepted(sent, &mut guard, capture.as_deref()).await?;
+        let request_id = ["request-id", "x-request-id"].iter().find_map(|name| header(&response, name));
+        let said = framing(response.headers())?;
+        let body = pieces(response, guard, capture.clone());
+        let (framing, body) = match said {
+            Some(framing @ (Framing::Lines | Framing::Whole)) => (framing, body),
+            said => begun(said, body).await?,
+        };
+        if let Some(capture) = &capture {
+            capture.answering(framing.into());
+        }
+        Ok(decode::events(body, framing, decoder(request_id)))
+    }
+
+    /// Returns a response of status 200; any other becomes the vendor's error.
+    async fn accepted(
+        &self,
+        sent: reqwest::Result<Response>,
+        guard: &mut Guard,
+        capture: Option<&Capture>,
+    ) -> Result<Response, ProviderError> {
+        let response = sent.map_err(|error| self.unreachable(&error))?;
+        let status = response.status().as_u16();
+        if status == 200 {
+            return Ok(response);
+        }
+        let headers = response.headers().clone();
+        let body = error_body(response, guard).await?;
+        if let Some(capture) = capture {
+            capture.answering(Form::Refusal(status));
+            capture.received(body.as_bytes());
+        }
+        // The key is masked before the text is shortened, so that no half of it remains.
+        Err(classify::http_failure(self.family, status, &headers, &self.mask(&body)))
+    }
+
+    fn without_key(&self, error: ProviderError) -> ProviderError {
+        ProviderError { message: self.mask(&error.message), ..error }
+    }
+
+    fn mask(&self, text: &str) -> String {
+        match &self.key {
+            Some(key) => redact::exact(text, key.expose_secret().trim()),
+            None => text.to_owned(),
+        }
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> ProviderError {
+        let host = self.url.host_str().unwrap_or_default();
+        let cause = root_cause(error);
+        let message = format!("cannot reach `{host}`: {cause}");
+        // Neither reqwest nor hyper has a kind for it; the text is rustls's. A retry with a wrong
+        // certificate fails alike.
+        if cause.contains("certificate") {
+            return ProviderError::new(ErrorClass::Config, Phase::BeforeSend, message);
+        }
+        let phase = if error.is_connect() { Phase::BeforeSend } else { Phase::BeforeFirstByte };
+        ProviderError::new(ErrorClass::Transient, phase, message)
+    }
+}
+
+/// Checks the size of a body. Anthropic documents 32 MB for a request and Gemini 20 MB; the others
+/// name no number, and would truncate it or close the connection.
+fn fits(family: Family, encoded: &str) -> Result<(), ProviderError> {
+    let bytes_max = match family {
+        Family::Anthropic => 32_000_000,
+        Family::OpenAi | Family::Grok | Family::OpenRouter | Family::Gemini | Family::Ollama => 20_000_000,
+    };
+    if encoded.len() <= bytes_max {
+        return Ok(());
+    }
+    let message = format!(
+        "the request is {} bytes long and the provider takes {bytes_max}; lower `context_tokens_max` of the budget",
+        encoded.len()
+    );
+    Err(ProviderError::new(ErrorClass::RequestTooLarge, Phase::BeforeSend, message))
+}
+
+/// Parses a base URL: https, or http to this machine and, with `plain_http`, into a private
+/// network; without any part that could hold a key.
+pub(in crate::providers) fn base_url(text: &str, plain_http: bool) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|e| format!("`base_url` is not a URL: {e}"))?;
+    if !url.username().is_empty()
+        || url.password().is_some()
+        || url.query().is_some()
+        || url.fragment().is_some()
+    {
+        return Err("`base_url` must have no user name, password, query or fragment".to_owned());
+    }
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if is_near(&url, plain_http) => Ok(url),
+        _ => Err(format!("`base_url` must be https, or http to this machine; it is `{url}`")),
+    }
+}
+
+fn below(base: &Url, path: &str) -> Result<Url, impl std::fmt::Display + use<>> {
+    Url::parse(&format!("{}/{path}", base.as_str().trim_end_matches('/')))
+}
+
+fn is_near(url: &Url, plain_http: bool) -> bool {
+    may_speak_http(url.host_str().unwrap_or_default(), plain_http)
+}
+
+fn header(response: &Response, name: &str) -> Option<String> {
+    response.headers().get(name)?.to_str().ok().map(str::to_owned)
+}
+
+const WEB_PAGE: &str = "the provider answered with a web page: is `base_url` right?";
+
+/// Returns the framing by the content type. Servers that ignore `stream` name JSON; proxies that
+/// answer instead of the model name HTML, or compress (we send no Accept-Encoding). `None`: the
+/// header is missing, or names no framing known here.
+fn framing(headers: &HeaderMap) -> Result<Option<Framing>, ProviderError> {
+    let word = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let broken = |message| Err(ProviderError::new(ErrorClass::Protocol, Phase::BeforeFirstByte, message));
+    if !matches!(word(CONTENT_ENCODING), "" | "identity") {
+        return broken("the provider answered in a compressed form that was not asked for");
+    }
+    let media = word(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    Ok(match media.as_str() {
+        "text/html" => return broken(WEB_PAGE),
+        "text/event-stream" => Some(Framing::ServerSent),
+        "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Some(Framing::Lines),
+        media if media.ends_with("/json") || media.ends_with("+json") => Some(Framing::Whole),
+        _ => None,
+    })
+}
+
+/// Reads a body up to the byte that shows its framing, where the header names none, or that shows
+/// an HTML page in any case; returns the whole body.
+async fn begun(said: Option<Framing>, mut body: Pieces<'_>) -> Result<(Framing, Pieces<'_>), ProviderError> {
+    let (mut first, mut seen) = (Vec::new(), None);
+    while seen.is_none() {
+        let Some(piece) = body.next().await else { break };
+        first.extend_from_slice(&piece?);
+        seen = Framing::of_first_byte(&first);
+    }
+    if first.trim_ascii_start().starts_with(b"<") {
+        return Err(ProviderError::new(ErrorClass::Protocol, Phase::MidStream, WEB_PAGE));
+    }
+    let whole = stream::iter([Ok(first)]).chain(body).boxed();
+    Ok((said.or(seen).unwrap_or(Framing::ServerSent), whole))
+}
+
+/// Returns the body, watched by its guard and cut at the size limit.
+fn pieces<'a>(response: Response, guard: Guard, capture: Option<Arc<Capture>>) -> Pieces<'a> {
+    let state = Some((response, guard, capture, 0_usize));
+    let next = |state: Option<(Response, Guard, Option<Arc<Capture>>, usize)>| async move {
+        let (mut response, mut guard, capture, seen) = state?;
+        let failed = |class, message: String| Err(ProviderError::new(class, Phase::MidStream, message));
+        match guard.wait(Phase::MidStream, response.chunk()).await {
+            Err(ended) => Some((Err(ended), None)),
+            Ok(Err(error)) => {
+                let message = format!("the answer broke off: {}", root_cause(&error));
+                Some((failed(ErrorClass::Transient, message), None))
+            }
+            Ok(Ok(None)) => None,
+            Ok(Ok(Some(piece))) => {
+                let seen = seen.saturating_add(piece.len());
+                if seen > ANSWER_BYTES_MAX {
+                    let message = format!("the answer is longer than {ANSWER_BYTES_MAX} bytes");
+                    return Some((failed(ErrorClass::Protocol, message), None));
+                }
+                if let Some(capture) = &capture {
+                    capture.received(&piece);
+                }
+                Some((Ok(piece.to_vec()), Some((response, guard, capture, seen))))
+            }
+        }
+    };
+    stream::unfold(state, next).fuse().boxed()
+}
+
+/// Reads the beginning of an error's body; a body that breaks off is used as well.
+async fn error_body(mut response: Response, guard: &mut Guard) -> Result<String, ProviderError> {
+    let mut body = Vec::new();
+    while body.len() < ERROR_BYTES_MAX {
+        match guard.wait(Phase::BeforeFirstByte, response.chunk()).await? {
+            Ok(Some(piece)) => body.extend_from_slice(&piece),
+            Ok(None) | Err(_) => break,
+        }
+    }
+    body.truncate(ERROR_BYTES_MAX);
+    Ok(String::from_utf8_lossy(&body).into_owned())
+}
+
+/// Returns the innermost cause: the outer ones only repeat the URL.
+pub(in crate::providers) fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

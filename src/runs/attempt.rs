@@ -1,0 +1,206 @@
+//! One provider call: its exact body is committed, then sent as committed; its answer or its
+//! failure is left pending.
+//!
+//! Absent on purpose: what follows from a failure (`turn.rs`).
+
+use super::call_record::{Ended, Failure, millis};
+use super::deps::RunError;
+use super::run_store::Moment;
+use super::work::{Work, to_json};
+use super::{budget, sessions, supervisor};
+use crate::domain::{ErrorClass, sha256_hex};
+use crate::providers::{
+    self, Block, CallContext, LoopOwner, Phase, ProviderError, Response, Stop, ToolChoice,
+};
+use crate::store::{Entry, TurnAnswered, TurnFailed, TurnStarted};
+use std::time::Duration;
+
+/// Tool calls accepted from one answer, unless the run may make more: each call is two rows, and
+/// both are part of every later request, executed or not.
+const CALLS_PER_ANSWER_MAX: usize = 128;
+
+/// Input of one turn.
+pub struct Question {
+    pub choice: ToolChoice,
+    /// Note of the engine, appended after the conversation.
+    pub note: Option<String>,
+    /// Working time of the run by which the model must have answered.
+    pub until: Duration,
+}
+
+/// Makes the call on `work.route`. Call ids in the answer are the engine's own. Errors of the inner
+/// kind are recorded with their usage; a body that cannot be encoded leaves no row, because nothing
+/// was sent.
+pub async fn make(
+    work: &mut Work<'_>,
+    question: &Question,
+) -> Result<Result<Response, ProviderError>, RunError> {
+    sessions::prepare(work).await?;
+    work.leave_out();
+    let (turn_index, request) = (work.counters.turns, work.request(question.choice, question.note.clone()));
+    let encoded = match work.route.provider.encode_request(&request) {
+        Ok(encoded) => encoded,
+        Err(error) => return Ok(Err(error)),
+    };
+    let attempt = work.next_attempt(turn_index);
+    let started = TurnStarted {
+        turn_index,
+        attempt,
+        request_json: encoded.clone(),
+        request_sha256: sha256_hex(&[encoded.as_bytes()]),
+        provider: work.route.name.clone(),
+        model: request.model.clone(),
+        context: work.fresh_context.take(),
+        reservation: Some(budget::reservation(work, &request, &encoded, question.choice)?),
+        config: (!work.is_config_kept).then(|| work.deps.config.snapshot.clone()),
+        begun_json: Some(to_json(&work.begun())?),
+    };
+    budget::begin(work, started).await?;
+    work.blocked_by.clear();
+    work.is_config_kept = true;
+    let before = (work.counters.tool_calls, work.counters.tool_failures);
+    crate::crash::crash_point!("R3");
+    let answered = call(work, &encoded, turn_index, question.until).await;
+    crate::crash::crash_point!("R5", answered.is_ok());
+    let answered = answered.and_then(|response| usable(work, response));
+    Ok(match answered {
+        Ok(response) => Ok(accept(work, (turn_index, attempt), before, response)),
+        Err(error) => {
+            fail(work, (turn_index, attempt), before, &error);
+            Err(error)
+        }
+    })
+}
+
+/// Returns the `ended_json` of a call; `before`: tool calls and failed tool calls when it began.
+fn ended(work: &mut Work<'_>, before: (u32, u32), error: Option<&ProviderError>) -> Option<String> {
+    work.look_at_clock(Moment::Answered);
+    let (calls, failures) = work.deps.provider_health.unwatched();
+    work.counters.tool_calls += calls;
+    work.counters.tool_failures += failures;
+    let ended = Ended {
+        worked_ms: millis(work.elapsed()),
+        calls: work.counters.tool_calls - before.0,
+        failures: work.counters.tool_failures - before.1,
+        error: error.map(Failure::from),
+    };
+    // Numbers and texts always have a JSON form.
+    serde_json::to_string(&ended).ok()
+}
+
+async fn call(
+    work: &mut Work<'_>,
+    encoded: &str,
+    turn_index: u32,
+    until: Duration,
+) -> Result<Response, ProviderError> {
+    let inference = &work.deps.config.inference;
+    let context = CallContext {
+        cancel: work.cancel.clone(),
+        deadline: inference.call_timeout.min(work.left_until(until)),
+        idle: inference.idle_timeout,
+        run_id: work.run.id.to_string(),
+        turn_index,
+        model: work.route.model.clone(),
+        now: work.deps.clock.now(),
+        capture: None,
+    };
+    match work.route.loop_owner() {
+        LoopOwner::Engine => providers::complete(work.route.provider, encoded, context).await,
+        LoopOwner::Agent => supervisor::complete(work, encoded, context).await,
+    }
+}
+
+/// Turns an answer without usable content into an error that carries its cost.
+fn usable(work: &Work<'_>, response: Response) -> Result<Response, ProviderError> {
+    let (calls, calls_max) = (response.calls().count(), work.budget().tool_calls_max as usize);
+    let calls_max = calls_max.max(CALLS_PER_ANSWER_MAX);
+    if calls > calls_max {
+        let message = format!("the answer has {calls} calls of tools, and at most {calls_max} are taken");
+        let used = Some(Box::new(response.usage));
+        return Err(ProviderError {
+            used,
+            ..ProviderError::new(ErrorClass::Protocol, Phase::MidStream, message)
+        });
+    }
+    let is_empty = response.text().trim().is_empty() && response.calls().next().is_none();
+    let fault = match response.stop {
+        Stop::ContextExhausted => Some((ErrorClass::ContextOverflow, "the answer did not fit the window")),
+        // All output tokens went into thinking. With a tool call the run can go on.
+        Stop::MaxTokens if is_empty => {
+            Some((ErrorClass::OutputLimit, "the answer came to its length limit before its first word"))
+        }
+        Stop::Refused if work.takes_refusals_elsewhere() => {
+            Some((ErrorClass::ContentFilter, "the model refused to answer"))
+        }
+        // A fault of the provider on the first turn (cold starts do it); after tool calls the model
+        // has nothing to add.
+        Stop::EndTurn | Stop::Other(_) if is_empty && work.counters.turns == 0 => {
+            Some((ErrorClass::Protocol, "the model answered with nothing at all"))
+        }
+        _ => None,
+    };
+    match fault {
+        None => Ok(response),
+        Some((class, message)) => {
+            let used = Some(Box::new(response.usage));
+            Err(ProviderError { used, ..ProviderError::new(class, Phase::MidStream, message) })
+        }
+    }
+}
+
+/// Replaces the call ids by ids that are unique in the run, so that history is portable between
+/// providers.
+fn accept(
+    work: &mut Work<'_>,
+    (turn_index, attempt): (u32, u32),
+    before: (u32, u32),
+    mut response: Response,
+) -> Response {
+    let mut position = 0;
+    for block in &mut response.blocks {
+        if let Block::ToolCall { id, .. } = block {
+            *id = format!("c{turn_index}_{position}");
+            position += 1;
+        }
+        if let Block::ToolCall { provider_state: Some(state), .. }
+        | Block::Thinking { provider_state: Some(state), .. } = block
+        {
+            state.model.clone_from(&work.route.model);
+        }
+    }
+    let (usage, lines) = budget::priced(work, &response);
+    let ended_json = ended(work, before, None);
+    work.counters.usage = work.counters.usage.plus(usage);
+    work.counters.turns += 1;
+    // A response that was folded from typed blocks always has a JSON form.
+    let response_json = serde_json::to_string(&response).unwrap_or_default();
+    work.pending.push(Entry::TurnAnswered(TurnAnswered {
+        turn_index,
+        attempt,
+        response_json,
+        usage,
+        lines,
+        worked: work.elapsed(),
+        ended_json,
+    }));
+    response
+}
+
+fn fail(work: &mut Work<'_>, (turn_index, attempt): (u32, u32), before: (u32, u32), error: &ProviderError) {
+    let ended_json = ended(work, before, Some(error));
+    let used = error.used.as_deref().map(|used| budget::priced_failure(work, *used));
+    if let Some((usage, _)) = &used {
+        work.counters.usage = work.counters.usage.plus(*usage);
+    }
+    work.pending.push(Entry::TurnFailed(TurnFailed {
+        turn_index,
+        attempt,
+        class: error.class,
+        message: error.message.clone(),
+        used,
+        billing: budget::billing(error),
+        worked: work.elapsed(),
+        ended_json,
+    }));
+}

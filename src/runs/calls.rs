@@ -1,0 +1,173 @@
+//! Tool calls of one answer: executed in order, each call and each result recorded, none left
+//! without a result.
+
+use super::deps::RunError;
+use super::reply;
+use super::tool_policy::{self, Asked, Verdict, finish, is_failure};
+use super::work::Work;
+use crate::providers::{Block, Response, Stop, ToolArgs};
+use crate::store::{Entry, Executor, Step, StepKind};
+use crate::tools::MailPolicy;
+use serde_json::Value;
+
+/// Error code of a call that was not executed because an earlier call failed.
+const SKIPPED: &str = "skipped";
+
+/// One call of an answer.
+struct Call<'a> {
+    id: &'a str,
+    name: &'a str,
+    args: &'a ToolArgs,
+}
+
+/// Executes the calls of an answer and returns their results as blocks, in order. Entries that must
+/// be committed before the next provider call are left pending.
+pub async fn call_all(work: &mut Work<'_>, response: &Response) -> Result<Vec<Block>, RunError> {
+    let mail = reply::mail_policy(&work.ctx()).await?;
+    let mut results = Vec::new();
+    let mut failed: Option<String> = None;
+    for (id, name, args) in response.calls() {
+        let call = Call { id, name, args };
+        if let Some(known) = known_block(work, &call) {
+            if matches!(known, Block::ToolResult { is_error: true, .. }) && failed.is_none() {
+                failed = Some(name.to_owned());
+            }
+            results.push(known);
+            continue;
+        }
+        if let Some(cause) = &failed {
+            let message = format!("not executed, because `{cause}` failed before it in the same answer");
+            let payload = skip(work, &call, message);
+            results.push(result_block(&call, payload));
+            continue;
+        }
+        let verdict = verdict(work, response, &call, &mail).await?;
+        let (payload, outcome, terminal) = finish(verdict, name);
+        if is_failure(&payload) {
+            failed = Some(name.to_owned());
+        }
+        count(work, name, &payload);
+        let ended = step(&call, StepKind::Result, payload.clone());
+        if let Entry::Step(step) = &ended
+            && step.is_in_doubt()
+        {
+            // For the next calls this step counts as known from an earlier attempt.
+            work.known_steps.push(step.clone());
+        }
+        work.pending.push(ended);
+        if let Some(draft) = outcome.and_then(|outcome| outcome.mail) {
+            let mail = reply::outbound(&work.ctx(), draft)?;
+            work.count_mail(&mail);
+            work.pending.push(Entry::Mail(Box::new(mail)));
+        }
+        if let Some((class, message)) = terminal {
+            skip_rest(work, response, id, name);
+            work.commit(None).await?;
+            return Err(RunError::Fatal { class, message });
+        }
+        results.push(result_block(&call, payload));
+    }
+    Ok(results)
+}
+
+/// Records the call, then executes it, unless the tool policy refuses it.
+async fn verdict(
+    work: &mut Work<'_>,
+    response: &Response,
+    call: &Call<'_>,
+    mail: &MailPolicy,
+) -> Result<Verdict, RunError> {
+    let begun = begun(work, call);
+    if begun.is_none() {
+        let asked = Asked { id: call.id, name: call.name, args: call.args, begun: None };
+        let expected = tool_policy::begin(&work.ctx(), asked, mail).await;
+        let entry = step(call, StepKind::Call, tool_policy::call_payload(call.args, expected));
+        work.commit(Some(entry)).await?;
+    }
+    if response.stop == Stop::MaxTokens {
+        let message = "the answer was cut off at its length limit, so these arguments may be incomplete";
+        return Ok(Verdict::Failed { code: "truncated", message: message.to_owned() });
+    }
+    if work.counters.tool_calls >= work.budget().tool_calls_max {
+        return Ok(tool_policy::used_up());
+    }
+    let tool = work.tools.iter().copied().find(|tool| tool.name() == call.name);
+    if tool.is_some_and(|tool| tool_policy::asks_again(tool, &work.known_steps, call.name, call.args)) {
+        return Ok(tool_policy::not_again());
+    }
+    crate::crash::crash_point!("R7");
+    let asked = Asked { id: call.id, name: call.name, args: call.args, begun: begun.as_ref() };
+    let verdict = tool_policy::execute(&work.ctx(), asked, mail).await;
+    crate::crash::crash_point!("R8");
+    verdict
+}
+
+/// Gives every call after a terminal failure a result too.
+fn skip_rest(work: &mut Work<'_>, response: &Response, after: &str, cause: &str) {
+    let rest = response.calls().skip_while(|(id, ..)| *id != after).skip(1);
+    for (id, name, args) in rest {
+        skip(work, &Call { id, name, args }, format!("not executed, because `{cause}` ended the run"));
+    }
+}
+
+/// Records a skipped call as a call row and a result row, so that every trace is balanced. Returns
+/// the result.
+fn skip(work: &mut Work<'_>, call: &Call<'_>, message: String) -> String {
+    let (result, ..) = finish(Verdict::Failed { code: SKIPPED, message }, call.name);
+    if begun(work, call).is_none() {
+        let entry = step(call, StepKind::Call, tool_policy::call_payload(call.args, None));
+        work.pending.push(entry);
+    }
+    let entry = step(call, StepKind::Result, result.clone());
+    work.pending.push(entry);
+    result
+}
+
+/// Returns the expected effect of a call that an earlier attempt recorded without a result; `Null`
+/// when no effect was expected.
+fn begun(work: &Work<'_>, call: &Call<'_>) -> Option<Value> {
+    let is_it = |step: &&Step| step.kind == StepKind::Call && step.tool_call_id == call.id;
+    work.known_steps.iter().find(is_it).map(|step| step.begun().unwrap_or_default())
+}
+
+fn step(call: &Call<'_>, kind: StepKind, payload_json: String) -> Entry {
+    Entry::Step(Step {
+        kind,
+        executor: Executor::Engine,
+        tool_name: call.name.to_owned(),
+        tool_call_id: call.id.to_owned(),
+        payload_json,
+    })
+}
+
+fn count(work: &mut Work<'_>, name: &str, payload: &str) {
+    work.label = work.label.after(name, payload);
+    if !is_skipped(payload) {
+        work.counters.tool_calls += 1;
+        work.counters.tool_failures += u32::from(is_failure(payload));
+    }
+}
+
+fn result_block(call: &Call<'_>, content: String) -> Block {
+    let is_error = is_failure(&content);
+    Block::ToolResult { call_id: call.id.to_owned(), name: call.name.to_owned(), content, is_error }
+}
+
+/// Returns the results that an earlier attempt recorded for an answer, and counts them again.
+pub fn known_blocks(work: &mut Work<'_>, response: &Response) -> Vec<Block> {
+    response.calls().filter_map(|(id, name, args)| known_block(work, &Call { id, name, args })).collect()
+}
+
+/// Returns the recorded result of a call, if there is one, and counts it.
+fn known_block(work: &mut Work<'_>, call: &Call<'_>) -> Option<Block> {
+    let is_its_result = |step: &&Step| step.kind == StepKind::Result && step.tool_call_id == call.id;
+    let known = work.known_steps.iter().find(is_its_result)?.payload_json.clone();
+    count(work, call.name, &known);
+    Some(result_block(call, known))
+}
+
+/// Reports whether a result payload belongs to a skipped call.
+fn is_skipped(payload: &str) -> bool {
+    let parsed: Option<Value> = serde_json::from_str(payload).ok();
+    parsed.is_some_and(|value| value["ok"] == false && value["error"]["code"] == SKIPPED)
+}

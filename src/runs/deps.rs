@@ -1,0 +1,224 @@
+//! Dependencies of every run: the configuration, the adapters, the clock, the run store, the
+//! environment and the provider health.
+
+use super::breakers::CircuitBreakers;
+use super::label::RunLabel;
+use super::live_env::LiveEnv;
+use super::route::LazyProviders;
+use super::run_store::{Env, ProviderHealth, RunStore};
+use crate::clock::Clock;
+use crate::config::{Config, Persona};
+use crate::domain::{ErrorClass, LoopKey, PersonaId, RunOptions, Trigger};
+use crate::providers::{self, Provider, ProviderError};
+use crate::store::{BudgetExhausted, ClaimedRun, RunOptionsInForce, Store, StoreError};
+use crate::tools::{TOOLS, Tool};
+use cap_std::fs_utf8::Dir;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Dependencies of the loop. It reads, writes and calls through these values only.
+pub struct RunDeps {
+    pub config: Arc<Config>,
+    pub clock: Arc<dyn Clock>,
+    /// Adapters by name; built once, because an adapter owns its connections.
+    pub providers: BTreeMap<String, Box<dyn Provider>>,
+    /// Adapters that no persona asks but a responsibility may.
+    pub lazy_providers: LazyProviders,
+    pub run_store: Box<dyn RunStore>,
+    pub env: Box<dyn Env>,
+    pub provider_health: Box<dyn ProviderHealth>,
+    /// All tools, in the order the model sees them.
+    pub tools: Vec<&'static dyn Tool>,
+    /// Key of the database for the loop token in the header of our mail.
+    pub loop_key: LoopKey,
+    /// Wakes the outbound worker when a delivery was queued.
+    pub mail_queued: Arc<Notify>,
+    /// Wakes waiting calls when a call has released the unused part of its reservation.
+    pub given_back: Notify,
+}
+
+/// Dependencies of all runs of an engine, and the store that runs are claimed from.
+pub struct WorkerDeps {
+    pub store: Store,
+    run_deps: RunDeps,
+}
+
+impl Deref for WorkerDeps {
+    type Target = RunDeps;
+    fn deref(&self) -> &RunDeps {
+        &self.run_deps
+    }
+}
+
+impl DerefMut for WorkerDeps {
+    fn deref_mut(&mut self) -> &mut RunDeps {
+        &mut self.run_deps
+    }
+}
+
+/// Reason why the dependencies could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum DepsError {
+    #[error("cannot open the workspace `{path}`")]
+    Workspace {
+        path: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("provider `{provider}` cannot be used")]
+    Provider {
+        provider: String,
+        #[source]
+        source: Box<ProviderError>,
+    },
+}
+
+impl WorkerDeps {
+    /// Builds the adapters that the configuration and the personas name. Opens no connection.
+    pub fn set_up(store: Store, config: Arc<Config>, mail_queued: Arc<Notify>) -> Result<Self, DepsError> {
+        let mut deps = Self::without_providers(store, config, mail_queued)?;
+        for (provider, built) in build_providers(&deps.config.clone()) {
+            let built = built.map_err(|source| DepsError::Provider {
+                provider: provider.clone(),
+                source: Box::new(source),
+            })?;
+            deps.providers.insert(provider, built);
+        }
+        deps.lazy_providers = LazyProviders::of(&deps.config, &deps.providers);
+        Ok(deps)
+    }
+
+    /// Builds the dependencies of a process that executes tools and asks no model.
+    pub fn without_providers(
+        store: Store,
+        config: Arc<Config>,
+        mail_queued: Arc<Notify>,
+    ) -> Result<Self, DepsError> {
+        let path = config.workspace.display().to_string();
+        let workspace = Dir::open_ambient_dir(&path, cap_std::ambient_authority());
+        let workspace = workspace.map_err(|source| DepsError::Workspace { path, source })?;
+        let live_env = LiveEnv::new(store.clone(), workspace);
+        let clock = store.clock().clone();
+        let run_deps = RunDeps {
+            config,
+            providers: BTreeMap::new(),
+            lazy_providers: LazyProviders::default(),
+            run_store: Box::new(live_env.clone()),
+            env: Box::new(live_env),
+            provider_health: Box::new(CircuitBreakers::new(clock.clone())),
+            clock,
+            tools: TOOLS.to_vec(),
+            loop_key: store.loop_key().clone(),
+            mail_queued,
+            given_back: Notify::new(),
+        };
+        Ok(Self { store, run_deps })
+    }
+}
+
+impl RunDeps {
+    /// Returns the persona of that id. Errors: class `Config`, when it is gone.
+    pub fn persona(&self, id: &PersonaId) -> Result<&Persona, RunError> {
+        self.config.personas.get(id).ok_or_else(|| RunError::Fatal {
+            class: ErrorClass::Config,
+            message: format!("no persona `{id}` is configured"),
+        })
+    }
+
+    /// Returns the options of a run. A run that a letter or a chat message began has none of its
+    /// own.
+    pub async fn options_of(&self, run: &ClaimedRun) -> Result<RunOptionsInForce, RunError> {
+        match run.trigger {
+            Trigger::Schedule | Trigger::Manual => Ok(self.run_store.options_of_run(run).await?),
+            Trigger::Email | Trigger::Chat => Ok(RunOptionsInForce::default()),
+        }
+    }
+
+    /// Returns the tools that a run with these options may use, of those that its persona and its
+    /// label permit, in the order of `tools`.
+    pub fn tools(&self, persona: &Persona, options: &RunOptions, label: RunLabel) -> Vec<&'static dyn Tool> {
+        let lists = [&persona.tools, &options.tools];
+        let granted = |tool: &&'static dyn Tool| {
+            lists.into_iter().flatten().all(|names| names.iter().any(|name| name == tool.name()))
+        };
+        let open = |tool: &&'static dyn Tool| label.closed(tool.effects()).is_none();
+        self.tools.iter().copied().filter(granted).filter(open).collect()
+    }
+}
+
+/// Builds every adapter that the configuration and the personas name; an error where that fails.
+/// Opens no connection.
+pub fn build_providers(
+    config: &Config,
+) -> impl Iterator<Item = (String, Result<Box<dyn Provider>, ProviderError>)> {
+    let choices = config.personas.iter().flat_map(|persona| config.inference.choices_for(persona));
+    let named = choices.map(|choice| choice.provider);
+    let named: BTreeSet<String> = named.chain([config.inference.provider.clone()]).collect();
+    named.into_iter().map(|provider| {
+        let built = build_provider(config, &provider);
+        (provider, built)
+    })
+}
+
+/// Builds one adapter with its settings. Opens no connection.
+pub fn build_provider(config: &Config, provider: &str) -> Result<Box<dyn Provider>, ProviderError> {
+    let settings = config.inference.providers.get(provider).cloned().unwrap_or_default();
+    providers::build(provider, &settings)
+}
+
+/// Reason why a run did not complete.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The provider failed, and so did all its fallbacks; `retry_in` says whether a later retry may
+    /// help.
+    #[error("{source}{others}")]
+    Provider {
+        #[source]
+        source: Box<ProviderError>,
+        /// Errors of the fallbacks: `; NAME/MODEL: class: message` each.
+        others: String,
+        retry_in: Option<Duration>,
+    },
+    /// A retry would fail alike.
+    #[error("{message}")]
+    Fatal { class: ErrorClass, message: String },
+    /// The machine lacks something now, such as a file descriptor; a later retry may find it.
+    #[error("{message}")]
+    Machine { message: String },
+    /// A budget account cannot pay the next call.
+    #[error("{0}")]
+    BudgetExhausted(Box<BudgetExhausted>),
+    #[error("the store failed")]
+    Store(#[from] StoreError),
+    /// Cancelled on request.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl RunError {
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            RunError::Provider { source, .. } => source.class,
+            RunError::Fatal { class, .. } => *class,
+            RunError::Machine { .. } => ErrorClass::Transient,
+            RunError::Store(_) => ErrorClass::Store,
+            RunError::BudgetExhausted(_) => ErrorClass::Budget,
+            RunError::Cancelled => ErrorClass::Cancelled,
+        }
+    }
+}
+
+impl From<crate::context::resolvers::ResolveError> for RunError {
+    fn from(error: crate::context::resolvers::ResolveError) -> Self {
+        match error {
+            crate::context::resolvers::ResolveError::Store(error) => RunError::Store(error),
+            passing @ crate::context::resolvers::ResolveError::Machine { .. } => {
+                RunError::Machine { message: passing.to_string() }
+            }
+            other => RunError::Fatal { class: ErrorClass::Config, message: other.to_string() },
+        }
+    }
+}

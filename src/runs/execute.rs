@@ -1,0 +1,206 @@
+//! Runs one run: assemble the context, loop model and tools within the budget, commit the outcome.
+//!
+//! Absent on purpose: SQL, SMTP, vendors' dialects. A run gets its input as values and reports to
+//! the store in entries of its journal.
+
+use super::calls;
+use super::counters;
+use super::deps::{RunDeps, RunError};
+use super::run_store::Moment;
+use super::structured;
+use super::work::Work;
+use super::{budget, reply, supervisor, turn};
+use crate::domain::{ErrorClass, RunState, StopReason, Withheld};
+use crate::providers::{Block, Message, Response, Role, Stop, ToolChoice};
+use crate::store::{ClaimedRun, Entry, Finished, MessageOutcome};
+use tokio_util::sync::CancellationToken;
+
+/// Note to the model when its answer was cut off.
+const CONTINUE: &str = "[engine] Your answer was cut off at its length limit. Go on exactly where it stopped, without \
+    repeating anything, and come to an end soon.";
+/// Note to the reader when the continuation was cut off, too.
+const CUT_OFF: &str = "\n\n[This answer was cut off at its length limit.]";
+
+/// Executes a claimed run until its end is committed. On an error nothing is left pending; the
+/// caller decides between a retry and failure.
+pub async fn execute(
+    deps: &RunDeps,
+    run: &ClaimedRun,
+    cancel: &CancellationToken,
+) -> Result<StopReason, RunError> {
+    crate::crash::crash_point!("R1");
+    let mut work = Work::begin(deps, run, cancel).await?;
+    crate::crash::crash_point!("R2", work.fresh_context.is_some());
+    if let Some(rule) = work.unasked {
+        deps.run_store.file_unasked(run, rule).await?;
+        return Ok(StopReason::RateLimited);
+    }
+    let said = serve(&mut work).await?;
+    let (text, stop) = structured::hold(&mut work, said).await?;
+    finish(&mut work, &text, stop).await
+}
+
+/// Loops: ask the model, execute the calls, ask again; returns the final text and why it is final.
+async fn serve(work: &mut Work<'_>) -> Result<(String, StopReason), RunError> {
+    loop {
+        let response = match work.resumed.take() {
+            Some(response) => response,
+            None => {
+                work.look_at_clock(Moment::Asking);
+                match work.counters.reached(work.budget(), work.elapsed()) {
+                    Some(limit) => return final_turn(work, limit).await,
+                    None => match turn::ask(work, ToolChoice::Auto, None).await {
+                        Err(RunError::BudgetExhausted(empty)) if budget::ends(work, &empty).await? => {
+                            return final_turn(work, StopReason::LimitCost).await;
+                        }
+                        asked => asked?,
+                    },
+                }
+            }
+        };
+        if response.stop == Stop::Refused {
+            return Ok((response.text(), StopReason::Refused));
+        }
+        if let Some(limit) = supervisor::limit_reached(&response.stop) {
+            return Ok((supervisor::honest(&response.text(), limit), limit));
+        }
+        if response.calls().next().is_some() {
+            let results = calls::call_all(work, &response).await?;
+            work.append(response, results);
+        } else if matches!(response.stop, Stop::Paused | Stop::MalformedCall) {
+            work.append(response, Vec::new());
+        } else {
+            if let Some(form) = &mut work.form {
+                form.is_cut = response.stop == Stop::MaxTokens;
+                return Ok(answered(response.text()));
+            }
+            let text = match response.stop == Stop::MaxTokens {
+                true => complete(work, response).await?,
+                false => response.text(),
+            };
+            return Ok(answered(or_words_before(work, text)));
+        }
+    }
+}
+
+/// Continues an answer once that was cut off at its length; if that does not end it either, the
+/// reader is told.
+async fn complete(work: &mut Work<'_>, response: Response) -> Result<String, RunError> {
+    let beginning = response.text();
+    let has_room = work.counters.reached(work.budget(), work.elapsed()).is_none();
+    work.said.push(Message { role: Role::Assistant, blocks: response.blocks });
+    let (rest, is_cut) = match has_room {
+        true => match turn::ask(work, ToolChoice::None, Some(CONTINUE.to_owned())).await {
+            Err(RunError::BudgetExhausted(empty)) if budget::ends(work, &empty).await? => {
+                (String::new(), true)
+            }
+            // The continuation was thinking only: the beginning is still kept.
+            Err(RunError::Provider { source, .. }) if source.class == ErrorClass::OutputLimit => {
+                (String::new(), true)
+            }
+            rest => rest.map(|rest| (rest.text(), rest.stop == Stop::MaxTokens))?,
+        },
+        false => (String::new(), true),
+    };
+    Ok(format!("{beginning}{rest}{}", if is_cut { CUT_OFF } else { "" }))
+}
+
+/// Returns the text beside the last call that had any, when the end has none: models write their
+/// answer, call a tool to note something down, and take the turn for over. A sender who has an
+/// answer already gets no second one.
+fn or_words_before(work: &Work<'_>, text: String) -> String {
+    if !text.trim().is_empty() || work.replied {
+        return text;
+    }
+    let words = |message: &Message| {
+        let texts = message.blocks.iter().filter_map(|block| match block {
+            Block::Text { text } if message.role == Role::Assistant => Some(text.as_str()),
+            _ => None,
+        });
+        Some(texts.collect::<String>()).filter(|text| !text.trim().is_empty())
+    };
+    work.said.iter().rev().find_map(words).unwrap_or(text)
+}
+
+fn answered(text: String) -> (String, StopReason) {
+    let stop = if text.trim().is_empty() { StopReason::NoReply } else { StopReason::Answered };
+    (text, stop)
+}
+
+/// Makes one call without tools at a bound, so that the sender still receives an honest partial
+/// answer.
+async fn final_turn(work: &mut Work<'_>, limit: StopReason) -> Result<(String, StopReason), RunError> {
+    match turn::ask(work, ToolChoice::None, Some(counters::final_turn(limit))).await {
+        Err(RunError::BudgetExhausted(empty)) if budget::ends(work, &empty).await? => {
+            Ok((budget::NOTHING_LEFT.to_owned(), limit))
+        }
+        asked => {
+            let text = match asked {
+                Err(RunError::Provider { source, .. }) if source.class == ErrorClass::OutputLimit => {
+                    String::new()
+                }
+                asked => asked?.text(),
+            };
+            if !text.trim().is_empty() || work.replied {
+                return Ok((text, limit));
+            }
+            Ok((supervisor::honest(&or_words_before(work, text), limit), limit))
+        }
+    }
+}
+
+/// Commits in one transaction the last answer, the reply with its delivery, and the end of the run.
+/// Returns why it ended: an answer without a recipient has answered nothing.
+async fn finish(work: &mut Work<'_>, text: &str, mut stop: StopReason) -> Result<StopReason, RunError> {
+    let (state, error) = match stop {
+        StopReason::Refused => {
+            let message = "the model refused to answer".to_owned();
+            (RunState::Failed, Some((ErrorClass::ContentFilter, message)))
+        }
+        StopReason::Failed => (RunState::Failed, structured::failure(work)),
+        _ => {
+            let mail = match reply::final_reply(work, text).await {
+                Ok(mail) => mail,
+                Err(error) => {
+                    // The cost is committed, whatever becomes of the mail.
+                    work.commit(None).await?;
+                    return Err(error);
+                }
+            };
+            let undeliverable = mail.as_ref().and_then(|mail| undeliverable(&mail.outcome));
+            if mail
+                .as_ref()
+                .is_some_and(|mail| matches!(mail.outcome, MessageOutcome::Withhold(Withheld::NoRecipient)))
+            {
+                stop = StopReason::Failed;
+            }
+            work.pending.extend(mail.map(|mail| Entry::Mail(Box::new(mail))));
+            match undeliverable {
+                Some((class, message)) => (RunState::Failed, Some((class, message.to_owned()))),
+                None => (RunState::Succeeded, None),
+            }
+        }
+    };
+    work.commit(Some(Entry::Finished(Finished { state, stop_reason: stop, error }))).await?;
+    Ok(stop)
+}
+
+/// Returns the error of a wanted answer that cannot be delivered before an operator acts.
+fn undeliverable(outcome: &MessageOutcome) -> Option<(ErrorClass, &'static str)> {
+    match outcome {
+        MessageOutcome::Withhold(Withheld::OutboundNotConfigured) => {
+            let message = "an answer is stored, but no outbound transport is configured";
+            Some((ErrorClass::OutboundNotConfigured, message))
+        }
+        MessageOutcome::Withhold(Withheld::NoRecipient) => {
+            let message = "an answer is stored, but there is nobody to send it to: no owner is configured, or its letter or thread \
+                           names nobody else";
+            Some((ErrorClass::Config, message))
+        }
+        MessageOutcome::Withhold(Withheld::NotAllowed) => {
+            let message = "an answer is stored, but `deliver_to` names somebody who is neither an owner nor in `send_allow`";
+            Some((ErrorClass::Config, message))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,134 @@
+//! Permissions of a run by the trust of the texts it has read. A text has no label of its own yet,
+//! so the run as a whole has one, which only goes down.
+//!
+//! Absent on purpose: which recipients are permitted at all (`reply::mail_policy`), and how often
+//! (`send_limits`).
+
+use crate::config::Tier;
+use crate::context::resolvers::Subject;
+use crate::context::resolvers::words::WordsRead;
+use crate::context::words_of_result;
+use crate::domain::{Trigger, Trust};
+use crate::store::{Step, StepKind};
+use crate::tools::{Effects, MailPolicy, Origin, Reader};
+use serde_json::Value;
+
+/// Lowest trust of the texts that a run has read, and whether they were addressed to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunLabel {
+    /// Trust of the sender that triggered the run; `System` for a schedule.
+    pub sender: Trust,
+    /// Lowest trust of the texts that it has read.
+    pub floor: Trust,
+    /// `true`: it has read mail that its sender may not have seen.
+    pub read_others_mail: bool,
+}
+
+/// Reason why `send_allow` is closed to a run whose sender is no contact.
+const NO_CONTACT: &str = "its sender is no known contact";
+const UNPROVEN_WORDS: &str = "it has read a letter whose sender has proved nothing";
+const OTHERS_MAIL: &str = "it has read mail of others, so it may write to its owner and to this thread only";
+
+impl RunLabel {
+    /// Returns the label of a run that has read only what it answers.
+    pub fn of(subject: &Subject) -> Self {
+        let sender = subject.sender_trust();
+        let metadata: Value = serde_json::from_str(&subject.message.metadata_json).unwrap_or_default();
+        let letters = &metadata["letters"];
+        let label = Self { sender, floor: sender, read_others_mail: false };
+        match letters["count"].as_u64() {
+            Some(count) if count > 0 => {
+                let lowest = letters["lowest_trust"].as_str().unwrap_or_default();
+                label.having_read(WordsRead::of_others_letters(lowest))
+            }
+            _ => label,
+        }
+    }
+
+    /// Returns the label after these texts were read.
+    #[must_use]
+    pub fn having_read(self, words: WordsRead) -> Self {
+        let floor = words.lowest.map_or(self.floor, |lowest| self.floor.min(lowest));
+        Self { floor, read_others_mail: self.read_others_mail || words.of_others, ..self }
+    }
+
+    /// Returns the label after a tool call with this recorded result.
+    #[must_use]
+    pub fn after(self, tool: &str, payload: &str) -> Self {
+        self.having_read(words_of_result(tool, payload))
+    }
+
+    /// Returns the label after these steps.
+    #[must_use]
+    pub fn after_all<'s>(self, steps: impl IntoIterator<Item = &'s Step>) -> Self {
+        let results = steps.into_iter().filter(|step| step.kind == StepKind::Result);
+        results.fold(self, |label, step| label.after(&step.tool_name, &step.payload_json))
+    }
+
+    /// Returns the reason why a tool with these effects is closed to the run; `None`: it is open.
+    pub fn closed(self, effects: Effects) -> Option<&'static str> {
+        let is_unproven = self.sender == Trust::Unauthenticated;
+        if is_unproven && (effects.sends_out || effects.changes_state) {
+            return Some(
+                "its sender has proved nothing; what you answer last is mailed to them all the same",
+            );
+        }
+        if effects.changes_state && self.floor == Trust::Unauthenticated {
+            return Some(
+                "it has read letters whose senders have proved nothing, and nothing of them may be kept",
+            );
+        }
+        None
+    }
+
+    /// Restricts the recipients by the label.
+    pub fn limit(self, mail: MailPolicy) -> MailPolicy {
+        let closed = match self {
+            _ if !self.follows_send_allow() => NO_CONTACT,
+            Self { read_others_mail: true, .. } => OTHERS_MAIL,
+            Self { floor: Trust::Unauthenticated, .. } => UNPROVEN_WORDS,
+            _ => return mail,
+        };
+        MailPolicy { allow: Vec::new(), closed: Some(closed), ..mail }
+    }
+
+    /// Reports whether `send_allow` applies to the sender that triggered the run.
+    pub fn follows_send_allow(self) -> bool {
+        self.sender >= Trust::Contact
+    }
+
+    /// Returns the reader that files are read as.
+    pub fn reader(self) -> Reader {
+        match self.sender {
+            Trust::Unauthenticated => Reader::Unproven,
+            _ if self.floor >= Trust::Owner => Reader::Owner,
+            _ => Reader::Correspondent,
+        }
+    }
+
+    /// Returns the highest tier of an agent in this run: its own tools read and write without
+    /// asking us.
+    pub fn tier(self, configured: Tier) -> Tier {
+        match (self.sender, self.floor) {
+            // Such an agent would read the memory, which is in the persona's folder.
+            (Trust::Unauthenticated, _) => Tier::None,
+            (_, Trust::Unauthenticated) => configured.min(Tier::ReadOnly),
+            _ => configured,
+        }
+    }
+
+    /// Returns the origin that is recorded with each memory line of the run.
+    pub fn origin(self, subject: &Subject) -> Origin {
+        let message = &subject.message;
+        let metadata: Value = serde_json::from_str(&message.metadata_json).unwrap_or_default();
+        let from = match subject.trigger {
+            Trigger::Email => metadata["sender"].as_str().unwrap_or(&message.sender).to_owned(),
+            trigger => format!("{trigger} {}", message.subject),
+        };
+        let trust = match self.floor < self.sender {
+            true => format!("{}, having read {}", self.sender.as_str(), self.floor.as_str()),
+            false => self.sender.as_str().to_owned(),
+        };
+        Origin { from, trust, at: message.received_at }
+    }
+}

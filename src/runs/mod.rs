@@ -1,0 +1,30 @@
+//! Runs: claim, context, loop of model and tools, commit of the outcome.
+
+pub mod as_of;
+pub mod counters;
+pub mod deps;
+pub mod run_store;
+pub mod call_record;
+pub mod live_env;
+pub mod provider_status;
+pub mod probe;
+pub mod preflight;
+pub mod route;
+pub mod breakers;
+pub mod budget;
+pub mod work;
+pub mod sessions;
+pub mod supervisor;
+pub mod attempt;
+pub mod trim;
+pub mod turn;
+pub mod label;
+pub mod tool_policy;
+pub mod guards;
+pub mod calls;
+pub mod send_limits;
+pub mod deliver;
+pub mod reply;
+pub mod structured;
+pub mod execute;
+pub mod worker;

@@ -1,0 +1,218 @@
+//! Problems that would fail the first run, found while there is none: adapters that cannot be
+//! built, standing texts that are missing or do not render.
+//!
+//! Absent on purpose: the network. An unavailable provider shows when it is asked.
+
+use super::budget;
+use super::deps::{build_provider, build_providers};
+use super::provider_status;
+use crate::config::{Config, ConfigErrors, ContextStep, Persona, Problem, ReplyMode, is_untouched};
+use crate::context::resolvers::knowledge;
+use crate::context::resolvers::reads::Folders;
+use crate::context::resolvers::{self, StaticFault, StaticStep};
+use crate::domain::{RunOptions, Timestamp};
+use crate::providers::Provider;
+use cap_std::fs_utf8::Dir;
+use std::collections::BTreeMap;
+
+/// Returns everything that can be found without a run: problems, and warnings.
+pub fn examine(config: &Config, now: Timestamp) -> (Vec<Problem>, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let mut adapters = BTreeMap::new();
+    for (provider, built) in build_providers(config) {
+        match built {
+            Ok(adapter) => {
+                adapters.insert(provider, adapter);
+            }
+            Err(error) => {
+                let users: Vec<String> =
+                    provider_status::users(config, &provider).into_iter().map(|user| user.who).collect();
+                let message = format!("provider `{provider}` ({}) cannot be used: {error}", users.join(", "));
+                let hint =
+                    "mend what it names in the provider's block; `attache providers check` tries it again";
+                problems.push(at_provider(config, &provider, message).hint(hint));
+            }
+        }
+    }
+    problems.extend(mute_personas(config, &adapters));
+    problems.extend(price_problems(config, &adapters, now));
+    problems.extend(text_problems(config, now));
+    let mut warnings = warnings(config, &adapters, now);
+    warnings.extend(unread_knowledge(config));
+    (problems, warnings)
+}
+
+/// Builds a problem at a provider's block, or at the setting that chooses the provider.
+fn at_provider(config: &Config, provider: &str, message: String) -> Problem {
+    let file = "configs/inference.json";
+    let block = format!("/providers/{}", provider.replace('~', "~0").replace('/', "~1"));
+    let problem = config.snapshot.problem_at(file, &block, message.clone());
+    if problem.column > Some(1) { problem } else { config.snapshot.problem_at(file, "/provider", message) }
+}
+
+/// Returns warnings about configurations that work but hardly as meant: a model that does not get
+/// the tools of its persona answers without them.
+pub fn warnings(
+    config: &Config,
+    adapters: &BTreeMap<String, Box<dyn Provider>>,
+    now: Timestamp,
+) -> Vec<Problem> {
+    let hint = "set `tools` to `[]` if that is meant, or choose another provider";
+    let without_tools = without_tools(config, adapters);
+    let answering = without_tools.filter(|(persona, _)| persona.reply != ReplyMode::ToolOnly);
+    let toolless = answering.map(|(persona, why)| of_persona(persona, "tools", why).hint(hint));
+    let unpriced = budget::unpriced_uncounted(config, now, reporting(adapters));
+    config.warnings.iter().cloned().chain(toolless).chain(wordless(config)).chain(unpriced).collect()
+}
+
+/// Reports personas that answer by a tool only, which their model does not get: no letter would
+/// ever be answered.
+fn mute_personas(config: &Config, adapters: &BTreeMap<String, Box<dyn Provider>>) -> Vec<Problem> {
+    let hint = "set `reply` to `final`, or choose another provider";
+    let mute = without_tools(config, adapters).filter(|(persona, _)| persona.reply == ReplyMode::ToolOnly);
+    let problem = |(persona, why): (&Persona, String)| {
+        of_persona(persona, "reply", format!("{why}, and `tool_only` lets nothing else answer")).hint(hint)
+    };
+    mute.map(problem).collect()
+}
+
+fn without_tools<'a>(
+    config: &'a Config,
+    adapters: &BTreeMap<String, Box<dyn Provider>>,
+) -> impl Iterator<Item = (&'a Persona, String)> {
+    adapters.iter().flat_map(move |(name, adapter)| {
+        let personas = provider_status::without_tools(config, name, adapter.as_ref());
+        let why = format!("provider `{name}` does not offer this persona's tools to its model");
+        personas.into_iter().map(move |persona| (persona, why.clone()))
+    })
+}
+
+fn of_persona(persona: &Persona, path: &str, message: String) -> Problem {
+    let file = format!("personas/{}/persona.json", persona.id);
+    Problem { path: path.to_owned(), ..Problem::of_file(&file, message) }
+}
+
+/// Reports models without a price although a bound on money is configured: it could not be kept.
+pub fn price_problems(
+    config: &Config,
+    adapters: &BTreeMap<String, Box<dyn Provider>>,
+    now: Timestamp,
+) -> Vec<Problem> {
+    budget::unpriced(config, now, reporting(adapters))
+}
+
+/// Returns a function that reports whether a provider returns the cost of a model's calls.
+fn reporting(adapters: &BTreeMap<String, Box<dyn Provider>>) -> impl Fn(&str, &str) -> bool {
+    |provider, model| adapters.get(provider).is_some_and(|adapter| adapter.capabilities(model).reports_cost)
+}
+
+/// Reports files of `knowledge` that no run gets, each with the reason.
+fn unread_knowledge(config: &Config) -> Vec<Problem> {
+    let unread = config.personas.iter().flat_map(|persona| {
+        // A folder that cannot be opened is a problem of its own.
+        let survey = knowledge::survey(&persona.folder);
+        let left_out = survey.map(|survey| survey.left_out).unwrap_or_default().into_iter();
+        left_out.map(|(file, why)| {
+            let message = format!("is not read as knowledge: {why}");
+            let hint =
+                "put it as text into `knowledge`, or elsewhere; `attache persona show` lists what is read";
+            Problem::of_file(&format!("personas/{}/{file}", persona.id), message).hint(hint)
+        })
+    });
+    unread.collect()
+}
+
+/// Requirements of a responsibility whose runs have options of their own.
+pub struct ScheduleRequirements<'a> {
+    /// Path relative to the workspace.
+    pub file: String,
+    pub persona: &'a Persona,
+    pub options: RunOptions,
+    /// Bound on each run, in micro-dollars.
+    pub budget_micros: Option<i64>,
+}
+
+/// Reports what would fail the first run of responsibilities that name a model, or set a bound, of
+/// their own.
+pub fn schedule_problems(
+    config: &Config,
+    now: Timestamp,
+    schedules: &[ScheduleRequirements<'_>],
+) -> Vec<Problem> {
+    let reports_cost = |provider: &str, model: &str| {
+        build_provider(config, provider).is_ok_and(|adapter| adapter.capabilities(model).reports_cost)
+    };
+    let problems = schedules.iter().flat_map(|schedule| {
+        let name = schedule.options.provider.as_ref();
+        let broken = name.and_then(|name| build_provider(config, name).err().map(|error| (name, error)));
+        let broken = broken.map(|(name, error)| {
+            Problem::of_file(&schedule.file, format!("provider `{name}` cannot be used: {error}"))
+        });
+        let (of, asks) =
+            ((schedule.file.as_str(), schedule.persona), (&schedule.options, schedule.budget_micros));
+        [broken, budget::unpriced_schedule(config, now, of, asks, reports_cost)]
+    });
+    problems.flatten().collect()
+}
+
+/// Reports problems of the standing texts, for an engine that has built its adapters.
+pub fn text_problems(config: &Config, now: Timestamp) -> Vec<Problem> {
+    let problems = config.personas.iter().flat_map(|persona| faults(config, persona, now)).collect();
+    // Profiles mostly share their files, so a problem of one file is found several times.
+    ConfigErrors::of(problems).map_or_else(Vec::new, |errors| errors.problems)
+}
+
+/// Reports problems of the steps of all profiles for this persona.
+fn faults(config: &Config, persona: &Persona, now: Timestamp) -> Vec<Problem> {
+    let open = |path: &std::path::Path| {
+        Dir::open_ambient_dir(path.display().to_string(), cap_std::ambient_authority())
+    };
+    let (workspace, folder) = match (open(&config.workspace), open(&persona.folder)) {
+        (Ok(workspace), Ok(folder)) => (workspace, folder),
+        (Err(error), _) | (_, Err(error)) => {
+            let problem =
+                Problem::of_file(&format!("personas/{}", persona.id), format!("cannot be opened: {error}"));
+            return vec![
+                problem.hint("the engine reads its files for each run: see whose the folder is, by `ls -ld`"),
+            ];
+        }
+    };
+    let fault = |(profile, index, step): (&String, usize, &ContextStep)| {
+        let args: Vec<String> =
+            step.args.iter().map(|arg| arg.replace("{persona_id}", persona.id.as_str())).collect();
+        let files = Folders { workspace: &workspace, persona: &folder };
+        let given = StaticStep { args: &args, persona, files: &files, now };
+        let StaticFault { file, what, hint } = resolvers::find(&step.resolver)?.fault(given)?;
+        let problem = match file {
+            Some(file) => Problem::of_file(&file, what),
+            None => config.snapshot.problem_at("configs/context.json", &format!("/{profile}/{index}"), what),
+        };
+        Some(hint.into_iter().fold(problem, Problem::hint))
+    };
+    let steps = config.context.iter().flat_map(|(name, profile)| {
+        profile.steps.iter().enumerate().map(move |(index, step)| (name, index, step))
+    });
+    steps.filter_map(fault).collect()
+}
+
+/// Reports personas whose PERSONA.md is empty, or still the text that asks for one.
+fn wordless(config: &Config) -> Vec<Problem> {
+    let is_read =
+        config.context.values().flat_map(|profile| &profile.steps).any(|step| step.resolver == "persona");
+    let wordless = config.personas.iter().filter(|_| is_read).filter_map(|persona| {
+        let text = std::fs::read_to_string(persona.folder.join("PERSONA.md")).ok()?;
+        let (what, hint) = if text.trim().is_empty() {
+            ("is empty: the model is told nothing of the persona", "write into it who the persona is")
+        } else if is_untouched(&text) {
+            (
+                "still says `Say here who …`, and the model reads it",
+                "replace that sentence by what it asks for",
+            )
+        } else {
+            return None;
+        };
+        let file = format!("personas/{}/PERSONA.md", persona.id);
+        Some(Problem::of_file(&file, what).hint(hint))
+    });
+    wordless.collect()
+}

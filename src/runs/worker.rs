@@ -1,0 +1,320 @@
+//! Worker of the harness: claims due runs, executes them concurrently, stores their failures.
+//!
+//! Wake-ups are hints; the table is polled once a second in any case, so a lost hint costs a
+//! second.
+
+use super::budget;
+use super::deps::{RunError, WorkerDeps};
+use super::execute::execute;
+use crate::domain::{ErrorClass, NoticeId, NoticeKind, NoticeSubject, PersonaId, RunId, stable_seed};
+use crate::store::{ClaimedRun, NewNotice, RunFailure, StoreError};
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use std::collections::{BTreeSet, HashMap};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+/// Longest time between two polls of the table.
+const POLL: Duration = Duration::from_secs(1);
+/// Waits between the attempts of one run, unless a longer one was asked for.
+const RUN_RETRY_WAITS: [Duration; 5] = [
+    Duration::from_secs(60),
+    Duration::from_secs(5 * 60),
+    Duration::from_secs(15 * 60),
+    Duration::from_secs(60 * 60),
+    Duration::from_secs(4 * 60 * 60),
+];
+
+/// Executes runs. One per engine.
+pub struct Worker {
+    deps: Arc<WorkerDeps>,
+    running: JoinSet<Ended>,
+    /// `true`: the last claim got all that it asked for, so there is probably more.
+    backlog: bool,
+    open: HashMap<RunId, Open>,
+    /// Failures that did not commit (the disk was full). If they were dropped, their runs would
+    /// look busy until the next start.
+    unsettled: Vec<(RunId, RunFailure)>,
+    /// Personas with runs that are not in this engine's configuration: created since its start, or
+    /// removed.
+    unknown: BTreeSet<PersonaId>,
+}
+
+/// State of a run while it is executed.
+struct Open {
+    cancel: CancellationToken,
+    /// Working time of earlier attempts.
+    worked: Duration,
+    /// Monotonic time of its start.
+    began: Duration,
+}
+
+/// A run that ended, and its failure if that could not be stored.
+type Ended = (RunId, Option<RunFailure>);
+
+impl Worker {
+    pub fn new(deps: Arc<WorkerDeps>) -> Self {
+        let (running, open, unknown) = Default::default();
+        Self { deps, running, backlog: false, open, unsettled: Vec::new(), unknown }
+    }
+
+    /// Works until `shutdown`, then gives running runs the grace period of a drain to end, and puts
+    /// the rest back.
+    pub async fn run(mut self, wake: Arc<Notify>, shutdown: CancellationToken) {
+        // An interval, not a sleep: a busy engine must poll for cancellations too.
+        let mut poll = tokio::time::interval(POLL);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while !shutdown.is_cancelled() {
+            self.claim_or_report().await;
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = wake.notified() => {}
+                Some(ended) = self.running.join_next(), if !self.running.is_empty() => self.ended(ended),
+                _ = poll.tick() => self.pass_on_cancellations().await,
+            }
+            while let Some(ended) = self.running.try_join_next() {
+                self.ended(ended);
+            }
+        }
+        self.wind_down().await;
+    }
+
+    /// Executes everything that is due now, then returns the number of runs executed.
+    pub async fn drain(&mut self) -> Result<usize, StoreError> {
+        let (mut worked, mut tried) = (0, false);
+        loop {
+            worked += self.claim().await?;
+            match self.running.join_next().await {
+                Some(ended) => {
+                    tried = false;
+                    self.ended(ended);
+                }
+                // All other runs are done: now the poison runs, which may have stopped engines.
+                None if !tried && self.deps.store.try_poison_runs_now() => tried = true,
+                // A run that is due and cannot be claimed waits for a parked run of its thread, or
+                // another engine has it.
+                None => return Ok(worked),
+            }
+        }
+    }
+
+    async fn claim_or_report(&mut self) {
+        if let Err(error) = self.claim().await {
+            tracing::error!(%error, "cannot claim runs");
+        }
+    }
+
+    async fn claim(&mut self) -> Result<usize, StoreError> {
+        self.finish_leftovers().await;
+        let inference = &self.deps.config.inference;
+        let free = inference.concurrent_runs_max.saturating_sub(self.running.len());
+        // With a backlog, several places are filled by one claim rather than each by its own.
+        if free == 0 || (self.backlog && free < inference.concurrent_runs_max.div_ceil(4)) {
+            return Ok(0);
+        }
+        let claimed = self.claim_known(free).await?;
+        let count = claimed.len();
+        self.backlog = count == free;
+        for run in claimed {
+            let cancel = CancellationToken::new();
+            let open =
+                Open { cancel: cancel.clone(), worked: run.worked, began: self.deps.clock.monotonic() };
+            self.open.insert(run.id.clone(), open);
+            let deps = self.deps.clone();
+            self.running.spawn(async move {
+                let worked = AssertUnwindSafe(work_on(&deps, &run, &cancel)).catch_unwind().await;
+                let unsettled = match worked {
+                    Ok(unsettled) => unsettled,
+                    Err(_panic) => bury(&deps, &run).await,
+                };
+                (run.id, unsettled)
+            });
+        }
+        Ok(count)
+    }
+
+    /// Claims runs of personas that this engine knows and that are in service; the others wait.
+    async fn claim_known(&mut self, free: usize) -> Result<Vec<ClaimedRun>, StoreError> {
+        let deps = self.deps.clone();
+        let personas = &deps.config.personas;
+        let per_persona_max = deps.config.inference.concurrent_runs_per_persona_max;
+        loop {
+            let out = personas.out_of_service().iter().map(|out| out.name.as_str());
+            let out: Vec<&str> = out.chain(self.unknown.iter().map(PersonaId::as_str)).collect();
+            let claimed = deps.store.claim_runs_except(free, per_persona_max, &out).await?;
+            let is_known = |run: &ClaimedRun| personas.get(&run.persona).is_some();
+            let (known, unknown): (Vec<_>, Vec<_>) = claimed.into_iter().partition(is_known);
+            for run in &unknown {
+                deps.store.requeue_run(&run.id, run.worked).await?;
+                if self.unknown.insert(run.persona.clone()) {
+                    tracing::warn!(persona = %run.persona, run = %run.id, "runs of a persona that this engine does not know wait");
+                    deps.store.emit_notice(unknown_persona(&deps, run)).await?;
+                }
+            }
+            if !known.is_empty() || unknown.is_empty() {
+                return Ok(known);
+            }
+        }
+    }
+
+    async fn finish_leftovers(&mut self) {
+        for (run, failure) in std::mem::take(&mut self.unsettled) {
+            match self.deps.store.fail_run(&run, failure.clone()).await {
+                Ok(()) | Err(StoreError::WrongState { .. }) => {}
+                Err(_as_before) => self.unsettled.push((run, failure)),
+            }
+        }
+    }
+
+    fn ended(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
+        match ended {
+            Ok((run, unsettled)) => {
+                self.open.remove(&run);
+                self.unsettled.extend(unsettled.map(|failure| (run, failure)));
+            }
+            // Only a shutdown aborts runs; their rows are put back by `wind_down` or recovered by
+            // the next start.
+            Err(error) => tracing::info!(%error, "a run was aborted"),
+        }
+    }
+
+    /// Cancels runs that are marked in their rows: any process can request a cancellation there.
+    async fn pass_on_cancellations(&mut self) {
+        if self.open.is_empty() {
+            return;
+        }
+        match self.deps.store.cancel_requests().await {
+            Ok(runs) => {
+                crate::crash::crash_point!("R11", !runs.is_empty());
+                runs.iter().filter_map(|run| self.open.get(run)).for_each(|open| open.cancel.cancel());
+            }
+            Err(error) => tracing::warn!(%error, "cannot read cancellations"),
+        }
+    }
+
+    async fn wind_down(mut self) {
+        let grace_period = tokio::time::sleep(self.deps.config.limits.drain_grace_period());
+        tokio::pin!(grace_period);
+        while !self.running.is_empty() {
+            tokio::select! {
+                Some(ended) = self.running.join_next() => self.ended(ended),
+                () = &mut grace_period => break,
+            }
+        }
+        self.running.abort_all();
+        // A run may have ended meanwhile; `ended` keeps what it could not store.
+        while let Some(ended) = self.running.join_next().await {
+            self.ended(ended);
+        }
+        self.finish_leftovers().await;
+        join_all(self.open.iter().map(|(run, open)| self.put_back(run, open))).await;
+    }
+
+    async fn put_back(&self, run: &RunId, open: &Open) {
+        let worked = open.worked + self.deps.clock.monotonic().saturating_sub(open.began);
+        if let Err(error) = self.deps.store.requeue_run(run, worked).await {
+            tracing::debug!(%run, %error, "not put back; the next start recovers it");
+        }
+    }
+}
+
+/// Executes one run from claim to end; returns its failure when that could not be stored.
+async fn work_on(deps: &WorkerDeps, run: &ClaimedRun, cancel: &CancellationToken) -> Option<RunFailure> {
+    let began = deps.clock.monotonic();
+    let outcome = execute(deps, run, cancel).await;
+    let took = deps.clock.monotonic().saturating_sub(began);
+    match outcome {
+        Ok(stop) => {
+            let took_ms = took.as_millis();
+            tracing::info!(run = %run.id, persona = %run.persona, %stop, took_ms, "run ended");
+            None
+        }
+        Err(error) => finish(deps, run, error, run.worked + took).await,
+    }
+}
+
+/// Builds the notice about runs that wait for an unknown persona; once a day for each.
+fn unknown_persona(deps: &WorkerDeps, run: &ClaimedRun) -> NewNotice {
+    let today = deps.clock.now().to_string();
+    NewNotice {
+        id: NoticeId::new(deps.clock.new_id()),
+        persona: None,
+        kind: NoticeKind::PersonaOutOfService,
+        detail: run.persona.to_string(),
+        subject: NoticeSubject::Persona,
+        subject_id: run.persona.to_string(),
+        occurrence: format!("{}-unknown", &today[..10]),
+        summary: format!("this engine knows no persona `{}`; its runs wait", run.persona),
+        hint: format!(
+            "start the engine again if `personas/{0}` was made or put back since its start; else end them with \
+             `attache runs list --persona {0}` and `attache runs cancel ID`",
+            run.persona
+        ),
+    }
+}
+
+/// Fails a run that panicked, which is a bug of ours, instead of leaving it `running` for ever.
+async fn bury(deps: &WorkerDeps, run: &ClaimedRun) -> Option<RunFailure> {
+    tracing::error!(run = %run.id, persona = %run.persona, "a run panicked");
+    let message = "the engine met a bug while working on this run; the log has the place".to_owned();
+    let failure = RunFailure { class: ErrorClass::Crashed, message, retry_at: None, worked: run.worked };
+    store(deps, run, failure).await
+}
+
+/// Parks a run that may succeed later; fails the others.
+async fn finish(
+    deps: &WorkerDeps,
+    run: &ClaimedRun,
+    error: RunError,
+    worked: Duration,
+) -> Option<RunFailure> {
+    if let RunError::Store(StoreError::WrongState { .. }) = &error {
+        tracing::warn!(run = %run.id, "the run was taken over; its result is dropped");
+        return None;
+    }
+    if let RunError::BudgetExhausted(empty) = &error {
+        return budget::park(deps, run, empty, worked).await;
+    }
+    let class = error.class();
+    let retry_in = match &error {
+        RunError::Provider { retry_in, .. } => *retry_in,
+        RunError::Store(_) | RunError::Machine { .. } => Some(RUN_RETRY_WAITS[0]),
+        RunError::Fatal { .. } | RunError::BudgetExhausted(_) | RunError::Cancelled => None,
+    };
+    let attempts_max = run.attempts_max.unwrap_or(deps.config.inference.run_attempts_max);
+    let may_retry = run.attempt < attempts_max && class != ErrorClass::Cancelled;
+    let retry_at = retry_in.filter(|_| may_retry).map(|asked| {
+        let place = (run.attempt.max(1) as usize - 1).min(RUN_RETRY_WAITS.len() - 1);
+        let spread = Duration::from_millis(stable_seed(run.id.as_str()) % 10_000);
+        deps.clock.now().plus(asked.max(RUN_RETRY_WAITS[place]) + spread)
+    });
+    tracing::warn!(run = %run.id, persona = %run.persona, %class, parked = retry_at.is_some(), %error, "run failed");
+    let failure = RunFailure { class, message: chain(&error), retry_at, worked };
+    store(deps, run, failure).await
+}
+
+async fn store(deps: &WorkerDeps, run: &ClaimedRun, failure: RunFailure) -> Option<RunFailure> {
+    let error = deps.store.fail_run(&run.id, failure.clone()).await.err()?;
+    tracing::error!(run = %run.id, %error, "the end of a run is not stored yet; trying again");
+    Some(failure)
+}
+
+/// Formats the error with its causes, on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        let said = source.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        cause = source.source();
+    }
+    text
+}

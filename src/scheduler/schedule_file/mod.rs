@@ -1,0 +1,21 @@
+//! Parses responsibility files and computes their slots. Pure: bytes and instants in, values out.
+//!
+//! A separate unit, so that a tool can write such a file and know that it will be accepted. Absent
+//! on purpose: rows, folders, clocks.
+
+pub mod cron;
+pub mod timing;
+pub mod front;
+mod nearest;
+mod front_matter;
+pub mod names;
+mod options;
+pub mod file;
+pub mod prompt;
+mod tags;
+mod inbox;
+pub mod schema;
+
+pub use file::{Responsibility, SchemaPath};
+pub use front::FileError;
+pub use names::{Bounds, WorkspaceNames};

@@ -1,0 +1,4 @@
+//! Money: reservations, the ledger and its sums.
+
+pub(in crate::store) mod money;
+pub(in crate::store) mod usage;

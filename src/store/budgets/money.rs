@@ -1,0 +1,408 @@
+//! Budget accounts: the maximum cost of a call is reserved in the transaction that commits the
+//! call, and settled in the transaction that commits its answer. Whatever happens in between, no
+//! amount is spent twice or lost.
+//!
+//! A budget account is a row of sums, so a query costs the same after a million calls. A call that
+//! never comes back keeps its reservation: the provider may bill it.
+
+use crate::domain::{
+    Allowance, BudgetAccount, BudgetAccountId, BudgetBalance, BudgetScope, NoticeId, NoticeKind,
+    NoticeSubject, PersonaId, RunId, ThreadBudget, ThreadId, Timestamp, UsageLine,
+};
+use crate::store::notices::causes::{NewNotice, emit};
+use crate::store::runs::queue::{fenced, to_ms};
+use crate::store::runs::turns::{Statement, UsageRow};
+use crate::store::{Result, Store, StoreError};
+use serde_json::{Value, json};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+use std::time::Duration;
+
+/// Maximum cost of a call, and the budget_accounts that must be able to pay it.
+#[derive(Debug, Clone)]
+pub struct CallReservation {
+    /// Maximum cost in micro-dollars; 0 where no bound is on money and the price is not known.
+    pub micros: i64,
+    pub tokens: i64,
+    /// Accounts to charge; the first is the engine's of the day.
+    pub accounts: Vec<BudgetAccount>,
+    /// Micro-dollars that must be left in a run's own budget account afterwards, for its final
+    /// turn.
+    pub left_in_run: i64,
+    /// Micro-dollars that must be left in each of the other budget_accounts.
+    pub left_elsewhere: i64,
+}
+
+/// Error: this budget account cannot pay for the next call.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the {} budget of {} cannot pay the next call", account.span(), account.whose())]
+pub struct BudgetExhausted {
+    pub account: BudgetAccountId,
+    /// Balance without this call.
+    pub state: BudgetBalance,
+    pub cost_micros_max: Option<i64>,
+    pub tokens_max: Option<i64>,
+    /// Maximum cost of the call, in micro-dollars.
+    pub micros: i64,
+    pub tokens: i64,
+    /// `true`: the account could pay once other calls release the unused part of their
+    /// reservations.
+    pub held_by_others: bool,
+}
+
+/// Billing of a failed call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Billing {
+    /// The call never reached the provider, or was refused by it.
+    None,
+    /// Unknown: the reservation counts as spent.
+    Unknown,
+}
+
+/// Increases first and checks then; a caller that gets a row rolls back. A row names an overdrawn
+/// budget account, first an account that is overdrawn even without the reservations of other calls.
+/// A budget account without an owner is that of the run's current thread; its earlier thread may
+/// have been folded into it.
+pub(in crate::store) const RESERVE: &str = "
+    INSERT INTO budget_accounts (scope, owner, period, reserved_micros, reserved_tokens)
+      SELECT value ->> 'scope', coalesce(value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1)),
+        value ->> 'period', $6, $7 FROM json_each($4) WHERE true
+      ON CONFLICT DO UPDATE SET reserved_micros = reserved_micros + excluded.reserved_micros,
+        reserved_tokens = reserved_tokens + excluded.reserved_tokens;
+    INSERT INTO budget_reservations (run_id, turn_index, attempt, accounts_json, day, micros, tokens)
+      SELECT $1, $2, $3, (SELECT json_group_array(json_set(value, '$.owner',
+        coalesce(value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1)))) FROM json_each($4)), $5, $6, $7;
+    SELECT p.scope, p.owner, p.period, p.spent_micros, p.reserved_micros - $6 AS reserved_micros, p.spent_tokens,
+      p.reserved_tokens - $7 AS reserved_tokens, w.value ->> 'micros' AS micros_max, w.value ->> 'tokens' AS tokens_max,
+      coalesce(p.spent_micros + $6 + (w.value ->> 'left') <= w.value ->> 'micros', 1)
+        AND coalesce(p.spent_tokens + $7 <= w.value ->> 'tokens', 1) AS held
+    FROM json_each($4) w JOIN budget_accounts p
+      ON p.scope = w.value ->> 'scope' AND p.period = w.value ->> 'period'
+        AND p.owner = coalesce(w.value ->> 'owner', (SELECT thread_id FROM runs WHERE id = $1))
+    WHERE p.spent_micros + p.reserved_micros + (w.value ->> 'left') > w.value ->> 'micros'
+      OR p.spent_tokens + p.reserved_tokens > w.value ->> 'tokens'
+    ORDER BY held LIMIT 1";
+/// Ledger rows of an answered call, and the budget_accounts: `$5` is its cost, or NULL to keep the
+/// reservation.
+pub(in crate::store) const FINISH: &str = "
+    INSERT INTO usage_ledger (run_id, turn_index, attempt, model, persona_id, provider, state, input_tokens,
+      cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, estimated, cost_micros, cost_source,
+      price_version, held_micros, day, created_at)
+    SELECT t.run_id, t.turn_index, t.attempt, l.value ->> 'model', t.persona_id, t.provider, 'answered',
+      l.value ->> 'input', l.value ->> 'cache_read', l.value ->> 'cache_write', l.value ->> 'output',
+      l.value ->> 'reasoning', l.value ->> 'estimated', l.value ->> 'cost', l.value ->> 'source', l.value ->> 'version',
+      CASE WHEN l.value ->> 'cost' IS NULL THEN h.micros END, coalesce(h.day, substr($7, 1, 10)), $7
+    FROM json_each($4) l, run_turns t
+    LEFT JOIN budget_reservations h ON h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3
+    WHERE t.run_id = $1 AND t.turn_index = $2 AND t.attempt = $3;
+    UPDATE budget_accounts SET reserved_micros = reserved_micros - w.micros, reserved_tokens = reserved_tokens - w.tokens,
+      spent_micros = spent_micros + coalesce($5, w.micros), spent_tokens = spent_tokens + $6
+    FROM (SELECT h.micros, h.tokens, p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
+            p.value ->> 'period' AS period FROM budget_reservations h, json_each(h.accounts_json) p
+          WHERE h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3) w
+    WHERE budget_accounts.scope = w.scope AND budget_accounts.owner = w.owner AND budget_accounts.period = w.period;
+    DELETE FROM budget_reservations WHERE run_id = $1 AND turn_index = $2 AND attempt = $3";
+/// A failed call: `$4` is 1 when it may be billed nevertheless.
+pub(in crate::store) const LOSE: &str = "
+    INSERT INTO usage_ledger (run_id, turn_index, attempt, model, persona_id, provider, state, input_tokens,
+      cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, estimated, cost_source, held_micros, day,
+      created_at)
+    SELECT t.run_id, t.turn_index, t.attempt, t.model, t.persona_id, t.provider, 'lost', 0, 0, 0, 0, 0, 0, 'unknown',
+      h.micros, coalesce(h.day, substr($5, 1, 10)), $5
+    FROM run_turns t
+    LEFT JOIN budget_reservations h ON h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3
+    WHERE t.run_id = $1 AND t.turn_index = $2 AND t.attempt = $3 AND $4;
+    UPDATE budget_accounts SET reserved_micros = reserved_micros - w.micros, reserved_tokens = reserved_tokens - w.tokens,
+      spent_micros = spent_micros + w.micros * $4, spent_tokens = spent_tokens + w.tokens * $4
+    FROM (SELECT h.micros, h.tokens, p.value ->> 'scope' AS scope, p.value ->> 'owner' AS owner,
+            p.value ->> 'period' AS period FROM budget_reservations h, json_each(h.accounts_json) p
+          WHERE h.run_id = $1 AND h.turn_index = $2 AND h.attempt = $3) w
+    WHERE budget_accounts.scope = w.scope AND budget_accounts.owner = w.owner AND budget_accounts.period = w.period;
+    DELETE FROM budget_reservations WHERE run_id = $1 AND turn_index = $2 AND attempt = $3";
+pub(in crate::store) const OPEN_CALLS: &str = "SELECT run_id, turn_index, attempt FROM budget_reservations";
+pub(in crate::store) const OPEN_CALLS_OF_RUN: &str = "
+    SELECT turn_index, attempt FROM budget_reservations WHERE run_id = $1";
+/// Every engine wakes the runs that wait for a budget account at its start: its bounds may differ.
+/// The first condition is the one of the index `runs_open`.
+pub(in crate::store) const WAKE_WAITING: &str = "
+    UPDATE runs SET next_attempt_at = NULL
+    WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') AND state = 'waiting_retry'
+      AND error_class = 'budget'";
+pub(in crate::store) const WAKE_WAITING_OF_THREAD: &str = "
+    UPDATE runs SET next_attempt_at = NULL
+    WHERE thread_id = $1 AND state = 'waiting_retry' AND error_class = 'budget'";
+/// Waiting for a budget is no failure: the attempt does not count.
+pub(in crate::store) const PARK_FOR_MONEY: &str = "
+    UPDATE runs SET state = 'waiting_retry', attempt = max(attempt - 1, 0), next_attempt_at = $3,
+      error_class = 'budget', error_message = $4, worked_ms = $5
+    WHERE id = $1 AND epoch = $2 AND state = 'running'";
+pub(in crate::store) const SET_THREAD_BUDGET: &str = "
+    INSERT INTO thread_budgets (thread_id, run_micros_max, run_tokens_max, day_micros_max, day_tokens_max)
+    VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO UPDATE SET run_micros_max = $2, run_tokens_max = $3,
+      day_micros_max = $4, day_tokens_max = $5";
+pub(in crate::store) const CLEAR_THREAD_BUDGET: &str = "DELETE FROM thread_budgets WHERE thread_id = $1";
+pub(in crate::store) const THREAD_BUDGET: &str = "
+    SELECT run_micros_max, run_tokens_max, day_micros_max, day_tokens_max FROM thread_budgets WHERE thread_id = $1";
+/// Of two budgets the tighter holds, and the spending of both threads counts; calls in flight
+/// settle with the thread that stays.
+pub(in crate::store) const FOLD_MONEY: &str = "
+    INSERT INTO thread_budgets (thread_id, run_micros_max, run_tokens_max, day_micros_max, day_tokens_max)
+      SELECT $2, run_micros_max, run_tokens_max, day_micros_max, day_tokens_max FROM thread_budgets
+      WHERE thread_id = $1
+      ON CONFLICT DO UPDATE SET
+        run_micros_max = min(coalesce(run_micros_max, excluded.run_micros_max),
+          coalesce(excluded.run_micros_max, run_micros_max)),
+        run_tokens_max = min(coalesce(run_tokens_max, excluded.run_tokens_max),
+          coalesce(excluded.run_tokens_max, run_tokens_max)),
+        day_micros_max = min(coalesce(day_micros_max, excluded.day_micros_max),
+          coalesce(excluded.day_micros_max, day_micros_max)),
+        day_tokens_max = min(coalesce(day_tokens_max, excluded.day_tokens_max),
+          coalesce(excluded.day_tokens_max, day_tokens_max));
+    DELETE FROM thread_budgets WHERE thread_id = $1;
+    INSERT INTO budget_accounts (scope, owner, period, spent_micros, reserved_micros, spent_tokens, reserved_tokens)
+      SELECT scope, $2, period, spent_micros, reserved_micros, spent_tokens, reserved_tokens FROM budget_accounts
+      WHERE scope = 'thread' AND owner = $1
+      ON CONFLICT DO UPDATE SET spent_micros = spent_micros + excluded.spent_micros,
+        reserved_micros = reserved_micros + excluded.reserved_micros,
+        spent_tokens = spent_tokens + excluded.spent_tokens,
+        reserved_tokens = reserved_tokens + excluded.reserved_tokens;
+    DELETE FROM budget_accounts WHERE scope = 'thread' AND owner = $1;
+    UPDATE budget_reservations SET accounts_json = replace(accounts_json, json_quote($1), json_quote($2))
+    WHERE instr(accounts_json, json_quote($1)) > 0";
+pub(in crate::store) const ACCOUNT: &str = "
+    SELECT spent_micros, reserved_micros, spent_tokens, reserved_tokens FROM budget_accounts
+    WHERE scope = $1 AND owner = $2 AND period = $3";
+
+/// Binds the parameters of [`RESERVE`].
+pub(in crate::store) fn with_reservation<'q>(
+    reserve: Statement<'q>,
+    (run, turn_index, attempt): (&'q str, u32, u32),
+    reservation: &CallReservation,
+) -> Statement<'q> {
+    let accounts = reservation.accounts.iter().map(|account| {
+        let owner = (account.id.scope != BudgetScope::Thread).then_some(&account.id.owner);
+        let left = if account.id.scope == BudgetScope::Run {
+            reservation.left_in_run
+        } else {
+            reservation.left_elsewhere
+        };
+        json!({
+            "scope": account.id.scope.as_str(), "owner": owner, "period": account.id.period, "left": left,
+            "micros": account.cost_micros_max.map(|bound| bound.value),
+            "tokens": account.tokens_max.map(|bound| bound.value),
+        })
+    });
+    let day = reservation.accounts.first().map(|account| account.id.period.clone()).unwrap_or_default();
+    let reserve = reserve.bind(run).bind(turn_index).bind(attempt);
+    let reserve = reserve.bind(Value::from_iter(accounts).to_string()).bind(day);
+    reserve.bind(reservation.micros).bind(reservation.tokens)
+}
+
+/// Reserves the maximum cost of a call, inside the transaction that begins it. Errors:
+/// [`StoreError::BudgetExhausted`], and then the whole transaction must be rolled back.
+pub(in crate::store) async fn reserve(
+    conn: &mut SqliteConnection,
+    (run, turn_index, attempt): (&RunId, u32, u32),
+    reservation: &CallReservation,
+) -> Result<()> {
+    let reserve = with_reservation(sqlx::query(RESERVE), (run.as_str(), turn_index, attempt), reservation);
+    is_paid(reserve.fetch_optional(conn).await?.as_ref(), reservation)
+}
+
+/// Refuses a call for which [`RESERVE`] returned a row; the whole transaction must be rolled back.
+///
+/// Errors: [`StoreError::BudgetExhausted`].
+pub(in crate::store) fn is_paid(overdrawn: Option<&SqliteRow>, reservation: &CallReservation) -> Result<()> {
+    match overdrawn {
+        None => Ok(()),
+        Some(row) => Err(StoreError::BudgetExhausted(Box::new(budget_exhausted(row, reservation)?))),
+    }
+}
+
+fn budget_exhausted(row: &SqliteRow, reservation: &CallReservation) -> Result<BudgetExhausted> {
+    let unreadable = || StoreError::Unreadable { what: "scope of a budget account" };
+    Ok(BudgetExhausted {
+        account: BudgetAccountId {
+            scope: BudgetScope::parse(row.get("scope")).ok_or_else(unreadable)?,
+            owner: row.get("owner"),
+            period: row.get("period"),
+        },
+        state: state(row),
+        cost_micros_max: row.get("micros_max"),
+        tokens_max: row.get("tokens_max"),
+        micros: reservation.micros,
+        tokens: reservation.tokens,
+        held_by_others: row.get("held"),
+    })
+}
+
+fn state(row: &SqliteRow) -> BudgetBalance {
+    BudgetBalance {
+        spent_micros: row.get("spent_micros"),
+        reserved_micros: row.get("reserved_micros"),
+        spent_tokens: row.get("spent_tokens"),
+        reserved_tokens: row.get("reserved_tokens"),
+    }
+}
+
+/// Binds the parameters of [`FINISH`]: a row for each model, and the budget_accounts.
+pub(in crate::store) fn with_lines<'q>(
+    finish: Statement<'q>,
+    (run, turn_index, attempt): (&'q str, u32, u32),
+    lines: &[UsageLine],
+    now: &'q str,
+) -> Statement<'q> {
+    let rows: Vec<(&UsageLine, UsageRow)> =
+        lines.iter().map(|line| (line, UsageRow::from(line.usage))).collect();
+    let tokens: i64 = rows.iter().map(|(_, row)| row.total()).sum();
+    // One model without a price makes the cost of the call unknown.
+    let cost: Option<i64> = rows.iter().map(|(_, row)| row.cost).sum();
+    let ledger = Value::from_iter(rows.iter().map(|(line, row)| row.ledger_line(line)));
+    let finish = finish.bind(run).bind(turn_index).bind(attempt);
+    finish.bind(ledger.to_string()).bind(cost).bind(tokens).bind(now)
+}
+
+/// Books an answered call.
+pub(in crate::store) async fn finish(
+    conn: &mut SqliteConnection,
+    (run, turn_index, attempt): (&RunId, u32, u32),
+    lines: &[UsageLine],
+    now: &str,
+) -> Result<()> {
+    let finish = with_lines(sqlx::query(FINISH), (run.as_str(), turn_index, attempt), lines, now);
+    finish.execute(conn).await?;
+    Ok(())
+}
+
+/// Books a failed call.
+pub(in crate::store) async fn lose(
+    conn: &mut SqliteConnection,
+    (run, turn_index, attempt): (&str, u32, u32),
+    billing: Billing,
+    now: &str,
+) -> Result<()> {
+    let lose = sqlx::query(LOSE).bind(run).bind(turn_index).bind(attempt);
+    lose.bind(i64::from(billing == Billing::Unknown)).bind(now).execute(conn).await?;
+    Ok(())
+}
+
+/// Books the open calls of a run: its engine could not store their end, or was stopped.
+pub(in crate::store) async fn leave(conn: &mut SqliteConnection, run: &str, now: &str) -> Result<()> {
+    for row in sqlx::query(OPEN_CALLS_OF_RUN).bind(run).fetch_all(&mut *conn).await? {
+        lose(conn, (run, row.get(0), row.get(1)), Billing::Unknown, now).await?;
+    }
+    Ok(())
+}
+
+/// Books every call of an engine that is gone as spent, and wakes runs that wait for a budget.
+pub(in crate::store) async fn recover(conn: &mut SqliteConnection, now: &str) -> Result<()> {
+    for row in sqlx::query(OPEN_CALLS).fetch_all(&mut *conn).await? {
+        let (run, turn_index, attempt): (String, u32, u32) = (row.get(0), row.get(1), row.get(2));
+        lose(conn, (&run, turn_index, attempt), Billing::Unknown, now).await?;
+    }
+    sqlx::query(WAKE_WAITING).execute(conn).await?;
+    Ok(())
+}
+
+impl Store {
+    /// Parks a claimed run until a budget account can pay again, and notifies the owner, in one
+    /// commit.
+    ///
+    /// Errors: [`StoreError::WrongState`] when the run is no longer this engine's.
+    pub async fn wait_for_budget(
+        &self,
+        run: &RunId,
+        empty: &BudgetExhausted,
+        (until, worked): (Timestamp, Duration),
+        notice: Option<NewNotice>,
+    ) -> Result<()> {
+        let (epoch, id, now) = (self.epoch(), run.as_str().to_owned(), self.clock().now());
+        let message = empty.to_string();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let park = sqlx::query(PARK_FOR_MONEY).bind(&id).bind(epoch).bind(until.to_string());
+                let parked = park.bind(message).bind(to_ms(worked)).execute(&mut *conn).await?;
+                fenced(parked.rows_affected(), &id)?;
+                leave(conn, &id, &now.to_string()).await?;
+                if let Some(notice) = &notice {
+                    emit(conn, notice, now).await?;
+                }
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// Returns the current balance of a budget account.
+    pub async fn account(&self, account: &BudgetAccountId) -> Result<BudgetBalance> {
+        let row =
+            sqlx::query(ACCOUNT).bind(account.scope.as_str()).bind(&account.owner).bind(&account.period);
+        let row = row.fetch_optional(self.readers()).await?;
+        Ok(row.as_ref().map(state).unwrap_or_default())
+    }
+
+    /// Returns an operator's bounds for a thread.
+    pub async fn thread_budget(&self, thread: &ThreadId) -> Result<ThreadBudget> {
+        let row = sqlx::query(THREAD_BUDGET).bind(thread.as_str()).fetch_optional(self.readers()).await?;
+        Ok(row.map_or_else(ThreadBudget::default, |row| {
+            thread_budget([row.get(0), row.get(1), row.get(2), row.get(3)])
+        }))
+    }
+
+    /// Sets the bounds of a thread, or removes them; wakes its runs that wait for a budget.
+    pub async fn set_thread_budget(&self, thread: &ThreadId, budget: Option<ThreadBudget>) -> Result<()> {
+        let thread = thread.clone();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let set = match budget {
+                    None => sqlx::query(CLEAR_THREAD_BUDGET).bind(thread.as_str()),
+                    Some(ThreadBudget { run, day }) => sqlx::query(SET_THREAD_BUDGET)
+                        .bind(thread.as_str())
+                        .bind(run.cost_micros_max)
+                        .bind(run.tokens_max)
+                        .bind(day.cost_micros_max)
+                        .bind(day.tokens_max),
+                };
+                set.execute(&mut *conn).await?;
+                sqlx::query(WAKE_WAITING_OF_THREAD).bind(thread.as_str()).execute(conn).await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+}
+
+/// The columns of `thread_budgets`, in their order.
+pub(in crate::store) fn thread_budget(
+    [run_micros, run_tokens, day_micros, day_tokens]: [Option<i64>; 4],
+) -> ThreadBudget {
+    ThreadBudget {
+        run: Allowance { cost_micros_max: run_micros, tokens_max: run_tokens },
+        day: Allowance { cost_micros_max: day_micros, tokens_max: day_tokens },
+    }
+}
+
+/// Returns the notice that a budget account is exhausted: one for each budget account and period.
+pub fn budget_reached(
+    id: NoticeId,
+    persona: &PersonaId,
+    empty: &BudgetExhausted,
+    (summary, hint): (String, String),
+) -> NewNotice {
+    let account = &empty.account;
+    let detail = match account.scope {
+        BudgetScope::Thread => format!("thread-{}-{}", account.span(), account.owner),
+        scope => format!("{scope}-{}", account.span()),
+    };
+    NewNotice {
+        id,
+        persona: (account.scope != BudgetScope::Engine).then(|| persona.clone()),
+        kind: NoticeKind::BudgetReached,
+        detail,
+        subject: NoticeSubject::Budget,
+        subject_id: format!("{} for the {} {}", account.whose(), account.span(), account.period),
+        occurrence: account.period.clone(),
+        summary,
+        hint,
+    }
+}

@@ -1,0 +1,140 @@
+//! Reports from the ledger: sums by day, persona, model, provider, thread or run.
+
+use crate::domain::{PersonaId, ThreadId, Timestamp};
+use crate::store::Result;
+use crate::store::Store;
+use crate::store::runs::queue::{persona_id, to_i64};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+/// Grouping of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsageBy {
+    Day,
+    Persona,
+    Model,
+    Provider,
+    Thread,
+    Run,
+}
+
+impl UsageBy {
+    pub const ALL: &'static [UsageBy] =
+        &[UsageBy::Day, UsageBy::Persona, UsageBy::Model, UsageBy::Provider, UsageBy::Thread, UsageBy::Run];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            UsageBy::Day => "day",
+            UsageBy::Persona => "persona",
+            UsageBy::Model => "model",
+            UsageBy::Provider => "provider",
+            UsageBy::Thread => "thread",
+            UsageBy::Run => "run",
+        }
+    }
+
+    /// Parses the text of [`Self::as_str`].
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|by| by.as_str() == text)
+    }
+}
+
+/// A sum of the ledger.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UsageSum {
+    /// A day, a name or an id, by the grouping.
+    pub what: String,
+    /// Number of calls, lost ones included.
+    pub calls: i64,
+    pub input_tokens: i64,
+    pub cache_read_tokens: i64,
+    pub cache_write_tokens: i64,
+    pub output_tokens: i64,
+    /// Part of `output_tokens`.
+    pub reasoning_tokens: i64,
+    /// Known cost in micro-dollars; `None` when no cost is known.
+    pub cost_micros: Option<i64>,
+    /// Sources of the known cost: `provider`, `price_table VERSION`.
+    pub sources: Vec<String>,
+    /// Number of answers whose cost is unknown.
+    pub unknown_cost: i64,
+    /// Number of calls that failed or never came back, and may be billed.
+    pub lost: i64,
+    /// Micro-dollars that the budget_accounts count as spent where the cost is unknown.
+    pub held_micros: i64,
+    /// Number of answers whose tokens are estimates.
+    pub estimated: i64,
+}
+
+pub(in crate::store) const USAGE: &str = "
+    SELECT CASE $2 WHEN 'day' THEN l.day WHEN 'persona' THEN l.persona_id
+        WHEN 'model' THEN l.provider || '/' || l.model WHEN 'provider' THEN l.provider
+        WHEN 'thread' THEN r.thread_id WHEN 'run' THEN l.run_id ELSE 'total' END AS what,
+      count(DISTINCT l.run_id || l.turn_index || '/' || l.attempt) AS calls,
+      sum(l.input_tokens) AS input_tokens, sum(l.cache_read_tokens) AS cache_read_tokens,
+      sum(l.cache_write_tokens) AS cache_write_tokens, sum(l.output_tokens) AS output_tokens,
+      sum(l.reasoning_tokens) AS reasoning_tokens, sum(l.cost_micros) AS cost_micros,
+      group_concat(DISTINCT CASE l.cost_source WHEN 'unknown' THEN NULL
+        ELSE l.cost_source || coalesce(' ' || l.price_version, '') END) AS sources,
+      sum(l.cost_micros IS NULL AND l.state = 'answered') AS unknown_cost, sum(l.state = 'lost') AS lost,
+      coalesce(sum(l.held_micros), 0) AS held_micros, sum(l.estimated) AS estimated
+    FROM usage_ledger l JOIN runs r ON r.id = l.run_id
+    WHERE l.created_at >= $1 GROUP BY what
+    ORDER BY CASE $2 WHEN 'day' THEN what END DESC, cost_micros DESC, calls DESC, what LIMIT $3";
+pub(in crate::store) const THREADS_THAT_SPEND: &str = "
+    SELECT t.id, t.persona_id FROM threads t WHERE t.id IN (
+      SELECT thread_id FROM thread_budgets
+      UNION SELECT owner FROM (SELECT owner FROM budget_accounts WHERE scope = 'thread' AND period = $1
+        ORDER BY spent_micros + reserved_micros DESC, spent_tokens DESC LIMIT $2))
+    ORDER BY t.id";
+/// The first condition is the one of the index `runs_open`.
+pub(in crate::store) const WAITING_FOR_MONEY: &str = "
+    SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')
+      AND state = 'waiting_retry' AND error_class = 'budget'";
+
+impl Store {
+    /// Returns the sums of calls since then, the dearest first (days: the newest); `None` is one
+    /// sum of all.
+    pub async fn usage_since(
+        &self,
+        since: Timestamp,
+        by: Option<UsageBy>,
+        limit: usize,
+    ) -> Result<Vec<UsageSum>> {
+        let rows = sqlx::query(USAGE).bind(since.to_string()).bind(by.map_or("total", UsageBy::as_str));
+        let rows = rows.bind(to_i64(limit)).fetch_all(self.readers()).await?;
+        Ok(rows.iter().map(usage_sum).collect())
+    }
+
+    /// Returns threads with a budget of their own, and the threads that spent most in a period,
+    /// with their personas.
+    pub async fn threads_that_spend(&self, period: &str, limit: usize) -> Result<Vec<(ThreadId, PersonaId)>> {
+        let rows = sqlx::query(THREADS_THAT_SPEND).bind(period).bind(to_i64(limit));
+        let rows = rows.fetch_all(self.readers()).await?;
+        rows.iter().map(|row| Ok((ThreadId::new(row.get::<String, _>("id")), persona_id(row)?))).collect()
+    }
+
+    /// Counts the runs that wait until a budget account can pay.
+    pub async fn runs_waiting_for_money(&self) -> Result<i64> {
+        Ok(sqlx::query_scalar(WAITING_FOR_MONEY).fetch_one(self.readers()).await?)
+    }
+}
+
+fn usage_sum(row: &SqliteRow) -> UsageSum {
+    let sources: Option<String> = row.get("sources");
+    UsageSum {
+        what: row.get("what"),
+        calls: row.get("calls"),
+        input_tokens: row.get("input_tokens"),
+        cache_read_tokens: row.get("cache_read_tokens"),
+        cache_write_tokens: row.get("cache_write_tokens"),
+        output_tokens: row.get("output_tokens"),
+        reasoning_tokens: row.get("reasoning_tokens"),
+        cost_micros: row.get("cost_micros"),
+        sources: sources.iter().flat_map(|list| list.split(',')).map(str::to_owned).collect(),
+        unknown_cost: row.get("unknown_cost"),
+        lost: row.get("lost"),
+        held_micros: row.get("held_micros"),
+        estimated: row.get("estimated"),
+    }
+}

@@ -1,0 +1,293 @@
+//! The outbox for operators: listings, one delivery in full, and changes by hand.
+
+use crate::domain::{DeliveryId, MessageId, PersonaId, RunId, Timestamp};
+use crate::store::deliveries::delivery_state::{DeliveryKind, DeliveryState, RecipientState};
+use crate::store::deliveries::queue::{instant, kind};
+use crate::store::mail::threads::json_list;
+use crate::store::runs::queue::persona_id;
+use crate::store::{PersonaStore, Result, Store, StoreError};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+use std::collections::HashMap;
+
+/// Filter of a listing of deliveries.
+#[derive(Debug, Clone, Default)]
+pub struct DeliveryFilter {
+    /// Empty: every state.
+    pub states: Vec<DeliveryState>,
+    pub persona: Option<PersonaId>,
+    /// Most deliveries to return, the newest first.
+    pub limit: u32,
+}
+
+/// A delivery without its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    pub id: DeliveryId,
+    pub persona: PersonaId,
+    pub message_id: MessageId,
+    pub run_id: Option<RunId>,
+    pub kind: DeliveryKind,
+    /// Envelope sender; empty: the null reverse-path.
+    pub envelope_from: String,
+    pub subject: String,
+    pub size_bytes: u64,
+    pub state: DeliveryState,
+    pub attempts: u32,
+    /// Instant of the next attempt; `None` unless queued.
+    pub next_attempt_at: Option<Timestamp>,
+    /// `true`: a recipient may have the mail twice.
+    pub possible_duplicate: bool,
+    pub created_at: Timestamp,
+    pub finished_at: Option<Timestamp>,
+    pub recipients: Vec<DeliveryRecipient>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeliveryRecipient {
+    pub recipient: String,
+    pub state: RecipientState,
+    pub attempts: u32,
+    pub next_attempt_at: Option<Timestamp>,
+    pub last_code: Option<u16>,
+    pub last_reply: Option<String>,
+    /// Instant at which a report failed the recipient after the mail was handed over.
+    pub bounced_at: Option<Timestamp>,
+}
+
+/// A delivery with the bytes that every attempt sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FrozenDelivery {
+    pub delivery: Delivery,
+    pub bytes: Vec<u8>,
+}
+
+pub(in crate::store) const LIST: &str = "
+SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.subject, length(d.bytes) AS size_bytes, d.state,
+       d.attempts, d.next_attempt_at, d.possible_duplicate, d.created_at, d.finished_at
+FROM deliveries AS d JOIN messages AS m ON m.id = d.message_id
+WHERE ($1 IS NULL OR d.persona_id = $1)
+  AND (json_array_length($2) = 0 OR d.state IN (SELECT value FROM json_each($2)))
+ORDER BY d.seq DESC LIMIT $3";
+
+pub(in crate::store) const ONE: &str = "
+SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.subject, length(d.bytes) AS size_bytes, d.state,
+       d.attempts, d.next_attempt_at, d.possible_duplicate, d.created_at, d.finished_at, d.bytes
+FROM deliveries AS d JOIN messages AS m ON m.id = d.message_id
+WHERE d.id = $1";
+
+pub(in crate::store) const OF_RUN: &str = "
+SELECT d.id, d.persona_id, d.message_id, d.run_id, d.kind, d.envelope_from, m.subject, length(d.bytes) AS size_bytes, d.state,
+       d.attempts, d.next_attempt_at, d.possible_duplicate, d.created_at, d.finished_at, d.bytes
+FROM deliveries AS d JOIN messages AS m ON m.id = d.message_id
+WHERE d.run_id = $1 AND d.persona_id = $2
+ORDER BY d.seq";
+
+pub(in crate::store) const RECIPIENTS: &str = "
+SELECT delivery_id, recipient, state, attempts, next_attempt_at, last_code, last_reply, bounced_at
+FROM delivery_recipients WHERE delivery_id IN (SELECT value FROM json_each($1))
+ORDER BY delivery_id, recipient";
+
+pub(in crate::store) const STATE: &str = "SELECT state FROM deliveries WHERE id = $1";
+
+pub(in crate::store) const RETRY: &str = "
+UPDATE deliveries SET state = 'queued', next_attempt_at = $2, finished_at = NULL
+WHERE id = $1 AND state IN ('failed', 'held', 'queued') AND pruned_at IS NULL";
+
+pub(in crate::store) const RETRY_RECIPIENTS: &str = "
+UPDATE delivery_recipients SET state = 'queued', next_attempt_at = $2, bounced_at = NULL
+WHERE delivery_id = $1 AND state IN ('failed', 'deferred', 'queued')";
+
+pub(in crate::store) const RETRY_ALL: &str = "
+UPDATE deliveries SET state = 'queued', next_attempt_at = $2, finished_at = NULL
+WHERE state = $1 AND pruned_at IS NULL RETURNING id";
+
+pub(in crate::store) const CANCEL: &str = "
+UPDATE deliveries SET state = 'cancelled', next_attempt_at = NULL, finished_at = $2
+WHERE id = $1 AND state IN ('queued', 'held')";
+
+pub(in crate::store) const CANCEL_RECIPIENTS: &str = "
+UPDATE delivery_recipients SET state = 'cancelled', next_attempt_at = NULL
+WHERE delivery_id = $1 AND state IN ('queued', 'deferred')";
+
+pub(in crate::store) const HOLD: &str = "
+UPDATE deliveries SET state = 'held', next_attempt_at = NULL WHERE id = $1 AND state = 'queued'";
+
+impl Store {
+    /// Returns deliveries, the newest first.
+    pub async fn list_deliveries(&self, filter: &DeliveryFilter) -> Result<Vec<Delivery>> {
+        let states = json_list(filter.states.iter().map(|state| state.as_str()));
+        let mut conn = self.readers().acquire().await?;
+        let rows = sqlx::query(LIST)
+            .bind(filter.persona.as_ref().map(PersonaId::as_str))
+            .bind(states)
+            .bind(filter.limit)
+            .fetch_all(&mut *conn)
+            .await?;
+        let mut deliveries = rows.iter().map(delivery).collect::<Result<Vec<_>>>()?;
+        fill_recipients(&mut conn, deliveries.iter_mut()).await?;
+        Ok(deliveries)
+    }
+
+    /// Returns one delivery with its bytes. Errors: [`StoreError::Missing`].
+    pub async fn delivery(&self, id: &DeliveryId) -> Result<FrozenDelivery> {
+        let mut conn = self.readers().acquire().await?;
+        let row = sqlx::query(ONE).bind(id.as_str()).fetch_optional(&mut *conn).await?;
+        let row = row.ok_or_else(|| missing(id))?;
+        let mut frozen = FrozenDelivery { delivery: delivery(&row)?, bytes: row.try_get("bytes")? };
+        fill_recipients(&mut conn, [&mut frozen.delivery]).await?;
+        Ok(frozen)
+    }
+
+    /// Queues a failed or held delivery, or one that waits for its next attempt, for now.
+    /// Recipients who have the mail do not get it again.
+    ///
+    /// Errors: [`StoreError::Missing`], [`StoreError::WrongState`].
+    pub async fn retry_delivery(&self, id: &DeliveryId) -> Result<()> {
+        self.change(
+            id,
+            RETRY,
+            Some(RETRY_RECIPIENTS),
+            "only queued, held and failed deliveries can be retried, and none whose bytes were pruned",
+        )
+        .await
+    }
+
+    /// Queues every delivery in that state (failed or held) for now, and returns their ids.
+    /// Recipients who have the mail do not get it again.
+    pub async fn retry_deliveries(&self, state: DeliveryState) -> Result<Vec<DeliveryId>> {
+        let now = self.clock().now().to_string();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let queued = sqlx::query_scalar(RETRY_ALL).bind(state.as_str()).bind(&now);
+                let queued: Vec<String> = queued.fetch_all(&mut *conn).await?;
+                for id in &queued {
+                    sqlx::query(RETRY_RECIPIENTS).bind(id).bind(&now).execute(&mut *conn).await?;
+                }
+                Ok(queued.into_iter().map(DeliveryId::new).collect())
+            })
+        })
+        .await
+    }
+
+    /// Cancels a queued or held delivery. Recipients who have the mail keep it.
+    ///
+    /// Errors: [`StoreError::Missing`], [`StoreError::WrongState`].
+    pub async fn cancel_delivery(&self, id: &DeliveryId) -> Result<()> {
+        self.change(id, CANCEL, Some(CANCEL_RECIPIENTS), "only queued and held deliveries can be cancelled")
+            .await
+    }
+
+    /// Holds a queued delivery until it is retried or cancelled.
+    ///
+    /// Errors: [`StoreError::Missing`], [`StoreError::WrongState`].
+    pub async fn hold_delivery(&self, id: &DeliveryId) -> Result<()> {
+        self.change(id, HOLD, None, "only queued deliveries can be held").await
+    }
+
+    async fn change(
+        &self,
+        id: &DeliveryId,
+        of_delivery: &'static str,
+        of_recipients: Option<&'static str>,
+        hint: &'static str,
+    ) -> Result<()> {
+        let id = id.clone();
+        let now = self.clock().now().to_string();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let changed =
+                    sqlx::query(of_delivery).bind(id.as_str()).bind(&now).execute(&mut *conn).await?;
+                if changed.rows_affected() == 0 {
+                    return Err(refused(conn, &id, hint).await?);
+                }
+                if let Some(of_recipients) = of_recipients {
+                    sqlx::query(of_recipients).bind(id.as_str()).bind(&now).execute(conn).await?;
+                }
+                Ok(())
+            })
+        })
+        .await
+    }
+}
+
+impl PersonaStore {
+    /// Returns every mail that a run sent, in order, with the bytes. For replay.
+    pub async fn deliveries_of_run(&self, run: &RunId) -> Result<Vec<FrozenDelivery>> {
+        let mut conn = self.store.readers().acquire().await?;
+        let rows = sqlx::query(OF_RUN).bind(run.as_str()).bind(self.persona.as_str());
+        let mut frozen = Vec::new();
+        for row in rows.fetch_all(&mut *conn).await? {
+            frozen.push(FrozenDelivery { delivery: delivery(&row)?, bytes: row.try_get("bytes")? });
+        }
+        fill_recipients(&mut conn, frozen.iter_mut().map(|frozen| &mut frozen.delivery)).await?;
+        Ok(frozen)
+    }
+}
+
+fn missing(id: &DeliveryId) -> StoreError {
+    StoreError::Missing { kind: "delivery", id: id.to_string() }
+}
+
+/// Returns the error for a change that touched no row.
+async fn refused(conn: &mut SqliteConnection, id: &DeliveryId, hint: &'static str) -> Result<StoreError> {
+    let state: Option<String> = sqlx::query_scalar(STATE).bind(id.as_str()).fetch_optional(conn).await?;
+    Ok(match state {
+        None => missing(id),
+        Some(state) => StoreError::WrongState { kind: "delivery", id: id.to_string(), state, hint },
+    })
+}
+
+fn delivery(row: &SqliteRow) -> Result<Delivery> {
+    let state: String = row.try_get("state")?;
+    Ok(Delivery {
+        id: DeliveryId::new(row.try_get::<String, _>("id")?),
+        persona: persona_id(row)?,
+        message_id: MessageId::new(row.try_get::<String, _>("message_id")?),
+        run_id: row.try_get::<Option<String>, _>("run_id")?.map(RunId::new),
+        kind: kind(row)?,
+        envelope_from: row.try_get("envelope_from")?,
+        subject: row.try_get("subject")?,
+        size_bytes: u64::try_from(row.try_get::<i64, _>("size_bytes")?).unwrap_or(0),
+        state: DeliveryState::parse(&state).ok_or(StoreError::Unreadable { what: "delivery state" })?,
+        attempts: row.try_get("attempts")?,
+        next_attempt_at: optional_instant(row, "next_attempt_at")?,
+        possible_duplicate: row.try_get("possible_duplicate")?,
+        created_at: instant(&row.try_get::<String, _>("created_at")?)?,
+        finished_at: optional_instant(row, "finished_at")?,
+        recipients: Vec::new(),
+    })
+}
+
+fn recipient(row: &SqliteRow) -> Result<DeliveryRecipient> {
+    let state: String = row.try_get("state")?;
+    Ok(DeliveryRecipient {
+        recipient: row.try_get("recipient")?,
+        state: RecipientState::parse(&state).ok_or(StoreError::Unreadable { what: "recipient state" })?,
+        attempts: row.try_get("attempts")?,
+        next_attempt_at: optional_instant(row, "next_attempt_at")?,
+        last_code: row.try_get("last_code")?,
+        last_reply: row.try_get("last_reply")?,
+        bounced_at: optional_instant(row, "bounced_at")?,
+    })
+}
+
+fn optional_instant(row: &SqliteRow, column: &str) -> Result<Option<Timestamp>> {
+    row.try_get::<Option<String>, _>(column)?.map(|text| instant(&text)).transpose()
+}
+
+async fn fill_recipients<'d>(
+    conn: &mut SqliteConnection,
+    deliveries: impl IntoIterator<Item = &'d mut Delivery>,
+) -> Result<()> {
+    let mut deliveries: Vec<&mut Delivery> = deliveries.into_iter().collect();
+    let ids = json_list(deliveries.iter().map(|delivery| delivery.id.as_str()));
+    let mut found: HashMap<String, Vec<DeliveryRecipient>> = HashMap::new();
+    for row in sqlx::query(RECIPIENTS).bind(ids).fetch_all(conn).await? {
+        found.entry(row.try_get("delivery_id")?).or_default().push(recipient(&row)?);
+    }
+    for delivery in &mut deliveries {
+        delivery.recipients = found.remove(delivery.id.as_str()).unwrap_or_default();
+    }
+    Ok(())
+}

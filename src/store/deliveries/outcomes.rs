@@ -1,0 +1,176 @@
+//! Outcomes of claimed deliveries: first the mark that the peer may have the mail, then the
+//! verdicts. Mails that wait together are recorded together.
+
+use crate::clock::Clock;
+use crate::domain::{DeliveryId, Timestamp};
+use crate::store::deliveries::delivery_state::{DeliveryState, RecipientState};
+use crate::store::mail::batch::{Answers, Together};
+use crate::store::mail::threads::json_list;
+use crate::store::notices::events;
+use crate::store::{Result, Store, StoreError};
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use sqlx::{Row, SqliteConnection};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Outcome of one attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeliveryOutcome {
+    pub id: DeliveryId,
+    /// Recipients with a verdict; the others stay as they are.
+    pub recipients: Vec<RecipientOutcome>,
+    /// Instant of the next attempt for the recipients that stay open.
+    pub next_attempt_at: Timestamp,
+    /// `false`: the attempt is not counted, because the transport failed, not the mail.
+    pub counts: bool,
+    /// `true`: the peer may have the mail although it never confirmed it.
+    pub possible_duplicate: bool,
+    /// `true`: recipients that stay open wait for an operator, not for `next_attempt_at`.
+    pub hold: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecipientOutcome {
+    pub recipient: String,
+    /// `Delivered`, `Deferred` or `Failed`.
+    pub state: RecipientState,
+    /// The peer's reply code.
+    pub code: Option<u16>,
+    pub reply: String,
+}
+
+pub(in crate::store) const MARK_COMMITTING: &str = "
+UPDATE deliveries SET state = 'committing'
+WHERE id IN (SELECT value FROM json_each($1)) AND epoch = $2 AND state = 'sending'
+RETURNING id";
+
+/// Stores the verdicts of some attempts, with the resulting states of their deliveries. `$1` is a
+/// list of attempts; an attempt whose delivery does not belong to this engine changes nothing and
+/// gives no row.
+pub(in crate::store) const RECORD: &str = "
+UPDATE delivery_recipients SET
+  state = v.value ->> 'state',
+  attempts = delivery_recipients.attempts + (o.value ->> 'counts'),
+  next_attempt_at = CASE WHEN v.value ->> 'state' = 'deferred' AND NOT o.value ->> 'hold' THEN o.value ->> 'next' END,
+  last_code = v.value ->> 'code',
+  last_reply = v.value ->> 'reply'
+FROM json_each($1) AS o, json_each(o.value, '$.recipients') AS v
+WHERE delivery_id = o.value ->> 'id' AND recipient = v.value ->> 'recipient'
+  AND delivery_recipients.state IN ('queued', 'deferred')
+  AND EXISTS (SELECT 1 FROM deliveries d WHERE d.id = delivery_id AND d.epoch = $2 AND d.state IN ('sending', 'committing'));
+UPDATE deliveries SET
+  state = CASE WHEN r.open > 0 THEN iif(r.hold, 'held', 'queued') WHEN r.failed > 0 THEN 'failed' ELSE 'done' END,
+  attempts = attempts - 1 + r.counts,
+  next_attempt_at = CASE WHEN r.open > 0 AND NOT r.hold THEN r.next END,
+  finished_at = CASE WHEN r.open = 0 THEN $3 END,
+  possible_duplicate = max(deliveries.possible_duplicate, r.possible_duplicate)
+FROM (
+  SELECT o.value ->> 'id' AS delivery, o.value ->> 'counts' AS counts, o.value ->> 'next' AS next, o.value ->> 'hold' AS hold,
+    o.value ->> 'possible_duplicate' AS possible_duplicate,
+    (SELECT count(*) FROM delivery_recipients
+     WHERE delivery_id = o.value ->> 'id' AND state IN ('queued', 'deferred')) AS open,
+    (SELECT count(*) FROM delivery_recipients WHERE delivery_id = o.value ->> 'id' AND state = 'failed') AS failed
+  FROM json_each($1) AS o
+) AS r
+WHERE id = r.delivery AND epoch = $2 AND state IN ('sending', 'committing')
+RETURNING id, state";
+
+impl Store {
+    /// Records that the peer may have this mail from now on.
+    ///
+    /// Errors: [`StoreError::WrongState`] when it is not `sending` under this engine.
+    pub async fn mark_committing(&self, id: &DeliveryId) -> Result<()> {
+        self.write_together(Mark { id: id.clone(), epoch: self.epoch() }).await
+    }
+
+    /// Stores the outcome of an attempt; the delivery's own state follows from its recipients'.
+    ///
+    /// Errors: [`StoreError::WrongState`] when the delivery does not belong to this engine (any
+    /// more).
+    pub async fn record_outcome(&self, outcome: DeliveryOutcome) -> Result<DeliveryState> {
+        self.write_together(Record { outcome, epoch: self.epoch(), clock: self.clock().clone() }).await
+    }
+}
+
+struct Mark {
+    id: DeliveryId,
+    epoch: i64,
+}
+
+impl Together for Mark {
+    type Answer = ();
+
+    fn store<'a>(conn: &'a mut SqliteConnection, marks: &'a [Self]) -> BoxFuture<'a, Answers<Self>> {
+        Box::pin(async move {
+            let ids = json_list(marks.iter().map(|mark| mark.id.as_str()));
+            let mark =
+                sqlx::query_scalar(MARK_COMMITTING).bind(ids).bind(marks.first().map(|mark| mark.epoch));
+            let marked: Vec<String> = mark.fetch_all(conn).await?;
+            let is_marked = |id: &DeliveryId| marked.iter().any(|marked| marked == id.as_str());
+            let answer = |mark: &Mark| if is_marked(&mark.id) { Ok(()) } else { Err(not_ours(&mark.id)) };
+            Ok(marks.iter().map(answer).collect())
+        })
+    }
+}
+
+struct Record {
+    outcome: DeliveryOutcome,
+    epoch: i64,
+    clock: Arc<dyn Clock>,
+}
+
+impl Together for Record {
+    type Answer = DeliveryState;
+
+    fn store<'a>(conn: &'a mut SqliteConnection, records: &'a [Self]) -> BoxFuture<'a, Answers<Self>> {
+        Box::pin(async move {
+            let Some(Record { epoch, clock, .. }) = records.first() else { return Ok(Vec::new()) };
+            let outcomes =
+                Value::from_iter(records.iter().map(|record| json_of(&record.outcome))).to_string();
+            let record = sqlx::query(RECORD).bind(outcomes).bind(epoch).bind(clock.now().to_string());
+            let rows = record.fetch_all(&mut *conn).await?;
+            let states: HashMap<String, DeliveryState> = rows.iter().map(state).collect::<Result<_>>()?;
+            let mut answers = Vec::with_capacity(records.len());
+            for Record { outcome: DeliveryOutcome { id, .. }, .. } in records {
+                let state = states.get(id.as_str()).copied();
+                match state {
+                    Some(DeliveryState::Failed) => {
+                        events::delivery_failed(conn, id.as_str(), clock.as_ref()).await?;
+                    }
+                    Some(DeliveryState::Held) => {
+                        events::delivery_held(conn, id.as_str(), clock.as_ref()).await?;
+                    }
+                    _ => {}
+                }
+                answers.push(state.ok_or_else(|| not_ours(id)));
+            }
+            Ok(answers)
+        })
+    }
+}
+
+fn json_of(outcome: &DeliveryOutcome) -> Value {
+    let recipients = outcome.recipients.iter().map(
+        |o| json!({ "recipient": o.recipient, "state": o.state.as_str(), "code": o.code, "reply": o.reply }),
+    );
+    json!({
+        "id": outcome.id.as_str(), "recipients": Value::from_iter(recipients), "counts": u8::from(outcome.counts),
+        "next": outcome.next_attempt_at.to_string(), "hold": u8::from(outcome.hold),
+        "possible_duplicate": u8::from(outcome.possible_duplicate),
+    })
+}
+
+fn state(row: &sqlx::sqlite::SqliteRow) -> Result<(String, DeliveryState)> {
+    let state = DeliveryState::parse(row.get("state"));
+    Ok((row.get("id"), state.ok_or(StoreError::Unreadable { what: "delivery state" })?))
+}
+
+fn not_ours(id: &DeliveryId) -> StoreError {
+    StoreError::WrongState {
+        kind: "delivery",
+        id: id.to_string(),
+        state: "not in this engine's hands".to_owned(),
+        hint: "another engine or an operator took it over",
+    }
+}

@@ -1,0 +1,358 @@
+//! Outbound mail in delivery: tables `deliveries` and `delivery_recipients`, as the outbound worker
+//! claims them. The outcomes of attempts are in `outcomes`.
+//!
+//! A row in `sending` or `committing` belongs to the engine whose epoch it carries; every change of
+//! such a row is fenced by that epoch. Operators' changes of deliveries are in `outbox`.
+
+use crate::domain::{Address, DeliveryId, MessageId, PersonaId, RunId, Timestamp, bounce_token};
+use crate::store::deliveries::delivery_state::DeliveryKind;
+use crate::store::mail::threads::json_list;
+use crate::store::notices::events;
+use crate::store::runs::queue::{persona_id, to_i64};
+use crate::store::runs::turns::Statement;
+use crate::store::{Result, Store, StoreError};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Bytes that one claim may load into memory; a single larger mail is claimed alone.
+const CLAIM_BYTES_MAX: i64 = 32 * 1024 * 1024;
+
+/// A mail to be sent, as it is stored by the transaction that queues it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewDelivery {
+    pub id: DeliveryId,
+    /// The outbound message of this mail.
+    pub message_id: MessageId,
+    pub run_id: Option<RunId>,
+    pub kind: DeliveryKind,
+    /// Envelope sender; empty: the null reverse-path. An address from
+    /// [`crate::domain::bounce_address`] is found again by its token.
+    pub envelope_from: String,
+    /// Envelope recipients, at least one.
+    pub recipients: Vec<String>,
+    /// Composed mail, frozen: every attempt sends exactly these bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// A delivery that this engine has to send now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimedDelivery {
+    pub id: DeliveryId,
+    pub persona: PersonaId,
+    pub message_id: MessageId,
+    pub run_id: Option<RunId>,
+    pub kind: DeliveryKind,
+    pub envelope_from: String,
+    /// Recipients without a final verdict; never recipients that have the mail.
+    pub recipients: Vec<String>,
+    pub bytes: Vec<u8>,
+    /// Number of this attempt, from 1.
+    pub attempt: u32,
+    pub created_at: Timestamp,
+}
+
+/// Result of [`Store::recover_deliveries`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecoveredDeliveries {
+    /// Deliveries queued again as if the attempt had not been made.
+    pub unsent: u64,
+    /// Deliveries queued again, or held, although the peer may have them.
+    pub possible_duplicates: u64,
+}
+
+/// The persona is the message's, so that a delivery can never belong to another persona.
+pub(in crate::store) const INSERT: &str = "
+INSERT INTO deliveries (id, persona_id, message_id, run_id, envelope_from, bytes, state, next_attempt_at, created_at,
+  kind, bounce_token)
+SELECT $1, persona_id, id, $3, $4, $5, 'queued', $6, $6, $8, $9 FROM messages WHERE id = $2;
+INSERT INTO delivery_recipients (delivery_id, recipient, state, next_attempt_at)
+SELECT DISTINCT $1, value, 'queued', $6 FROM json_each($7) WHERE EXISTS (SELECT 1 FROM deliveries WHERE id = $1 AND message_id = $2);
+SELECT EXISTS (SELECT 1 FROM deliveries WHERE id = $1 AND message_id = $2)";
+
+/// Queues a mail inside another transaction of the store.
+///
+/// Errors: [`StoreError::Missing`] when there is no such message.
+pub(in crate::store) async fn insert(
+    conn: &mut SqliteConnection,
+    delivery: &NewDelivery,
+    now: Timestamp,
+) -> Result<()> {
+    is_queued(&with_delivery(sqlx::query(INSERT), delivery, now).fetch_one(conn).await?, delivery)
+}
+
+/// Binds the parameters of [`INSERT`].
+pub(in crate::store) fn with_delivery<'q>(
+    insert: Statement<'q>,
+    delivery: &'q NewDelivery,
+    now: Timestamp,
+) -> Statement<'q> {
+    insert
+        .bind(delivery.id.as_str())
+        .bind(delivery.message_id.as_str())
+        .bind(delivery.run_id.as_ref().map(RunId::as_str))
+        .bind(&delivery.envelope_from)
+        .bind(&delivery.bytes)
+        .bind(now.to_string())
+        .bind(json_list(delivery.recipients.iter().map(String::as_str)))
+        .bind(delivery.kind.as_str())
+        .bind(Address::parse(&delivery.envelope_from).ok().as_ref().and_then(bounce_token))
+}
+
+/// Reads the result of [`INSERT`].
+pub(in crate::store) fn is_queued(inserted: &SqliteRow, delivery: &NewDelivery) -> Result<()> {
+    if inserted.try_get(0)? {
+        return Ok(());
+    }
+    Err(StoreError::Missing { kind: "message", id: delivery.message_id.to_string() })
+}
+
+/// `state IN (…)` repeats the condition of the index `deliveries_open`, which SQLite uses only
+/// then.
+pub(in crate::store) const CLAIM: &str = "
+UPDATE deliveries SET state = 'sending', epoch = $1, attempts = attempts + 1
+WHERE seq IN (
+  SELECT seq FROM (
+    SELECT seq, row_number() OVER due AS place, sum(size) OVER due AS total FROM (
+      SELECT seq, next_attempt_at, length(bytes) AS size FROM deliveries
+      WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued' AND next_attempt_at <= $2
+      ORDER BY next_attempt_at, seq LIMIT $3
+    ) WINDOW due AS (ORDER BY next_attempt_at, seq)
+  ) WHERE place = 1 OR total <= $4
+)
+RETURNING seq, id, persona_id, message_id, run_id, kind, envelope_from, bytes, attempts, created_at";
+
+pub(in crate::store) const OPEN_RECIPIENTS: &str = "
+SELECT delivery_id, recipient FROM delivery_recipients
+WHERE delivery_id IN (SELECT value FROM json_each($1)) AND state IN ('queued', 'deferred')
+ORDER BY delivery_id, recipient";
+
+pub(in crate::store) const RECOVER_SENDING: &str = "
+UPDATE deliveries SET state = 'queued', next_attempt_at = $2, attempts = attempts - 1
+WHERE state IN ('queued', 'sending', 'committing') AND state = 'sending' AND epoch < $1";
+
+pub(in crate::store) const RECOVER_COMMITTING: &str = "
+UPDATE deliveries SET state = iif($3, 'held', 'queued'), next_attempt_at = iif($3, NULL, $2), possible_duplicate = 1
+WHERE state IN ('queued', 'sending', 'committing') AND state = 'committing' AND epoch < $1
+RETURNING id";
+
+pub(in crate::store) const NEXT_DUE: &str = "
+SELECT next_attempt_at FROM deliveries
+WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued'
+ORDER BY next_attempt_at, seq LIMIT 1";
+
+/// Mails that expire in one transaction, each with an event for the owner.
+const EXPIRED_AT_ONCE: u64 = 256;
+
+pub(in crate::store) const EXPIRE_RECIPIENTS: &str = "
+UPDATE delivery_recipients SET state = 'failed', next_attempt_at = NULL,
+  last_reply = substr('gave up: ' || coalesce(last_reply, 'the transport was not available'), 1, 500)
+WHERE state IN ('queued', 'deferred') AND delivery_id IN (SELECT value FROM json_each($1))";
+
+pub(in crate::store) const EXPIRE: &str = "
+UPDATE deliveries SET state = 'failed', next_attempt_at = NULL, finished_at = $2
+WHERE id IN (
+  SELECT id FROM deliveries
+  WHERE state IN ('queued', 'sending', 'committing') AND state = 'queued' AND created_at <= $1 LIMIT $3)
+RETURNING id";
+
+impl Store {
+    /// Claims up to `limit` queued deliveries that are due, oldest due first, and counts the
+    /// attempt. The bytes of one claim are bounded, so fewer may be returned than are due.
+    pub async fn claim_deliveries(&self, limit: usize, now: Timestamp) -> Result<Vec<ClaimedDelivery>> {
+        let epoch = self.epoch();
+        let limit = to_i64(limit);
+        self.write(move |conn| {
+            Box::pin(async move {
+                let rows = sqlx::query(CLAIM)
+                    .bind(epoch)
+                    .bind(now.to_string())
+                    .bind(limit)
+                    .bind(CLAIM_BYTES_MAX)
+                    .fetch_all(&mut *conn)
+                    .await?;
+                let mut claimed = rows.iter().map(claimed).collect::<Result<Vec<_>>>()?;
+                claimed.sort_by_key(|(seq, _)| *seq);
+                let mut claimed: Vec<ClaimedDelivery> = claimed.into_iter().map(|(_, mail)| mail).collect();
+                fill_recipients(conn, &mut claimed).await?;
+                Ok(claimed)
+            })
+        })
+        .await
+    }
+
+    /// Recovers the deliveries of an engine that is gone. Call once at start, before the first
+    /// claim. With `hold`, a mail that a peer may have waits for an operator.
+    pub async fn recover_deliveries(&self, hold: bool) -> Result<RecoveredDeliveries> {
+        let (epoch, clock) = (self.epoch(), self.clock().clone());
+        let now = clock.now();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let sending = sqlx::query(RECOVER_SENDING).bind(epoch).bind(now.to_string());
+                let unsent = sending.execute(&mut *conn).await?.rows_affected();
+                let doubtful = sqlx::query_scalar(RECOVER_COMMITTING).bind(epoch).bind(now.to_string());
+                let doubtful: Vec<String> = doubtful.bind(hold).fetch_all(&mut *conn).await?;
+                for delivery in doubtful.iter().filter(|_| hold) {
+                    events::delivery_held(conn, delivery, clock.as_ref()).await?;
+                }
+                Ok(RecoveredDeliveries { unsent, possible_duplicates: doubtful.len() as u64 })
+            })
+        })
+        .await
+    }
+
+    /// Returns the instant at which the next queued delivery is due; `None` when none is queued.
+    pub async fn next_delivery_due(&self) -> Result<Option<Timestamp>> {
+        let due: Option<String> = sqlx::query_scalar(NEXT_DUE).fetch_optional(self.readers()).await?;
+        due.map(|text| instant(&text)).transpose()
+    }
+
+    /// Fails the queued deliveries that are at least `age` old, and returns their number. For the
+    /// time in which no mail can be sent.
+    ///
+    /// The number per transaction is bounded, so that other writes wait for milliseconds;
+    /// deliveries that failed before an error stay failed.
+    pub async fn expire_deliveries(&self, age: Duration) -> Result<u64> {
+        let oldest = self.clock().now().minus(age);
+        let mut expired = 0;
+        loop {
+            let some = self.expire_some(oldest).await?;
+            expired += some;
+            if some < EXPIRED_AT_ONCE {
+                return Ok(expired);
+            }
+        }
+    }
+
+    async fn expire_some(&self, oldest: Timestamp) -> Result<u64> {
+        let clock = self.clock().clone();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let expired =
+                    sqlx::query_scalar(EXPIRE).bind(oldest.to_string()).bind(clock.now().to_string());
+                let expired = expired.bind(EXPIRED_AT_ONCE.cast_signed());
+                let expired: Vec<String> = expired.fetch_all(&mut *conn).await?;
+                let ids = json_list(expired.iter().map(String::as_str));
+                sqlx::query(EXPIRE_RECIPIENTS).bind(ids).execute(&mut *conn).await?;
+                for delivery in &expired {
+                    events::delivery_failed(conn, delivery, clock.as_ref()).await?;
+                }
+                Ok(expired.len() as u64)
+            })
+        })
+        .await
+    }
+}
+
+pub(in crate::store) fn kind(row: &SqliteRow) -> Result<DeliveryKind> {
+    DeliveryKind::parse(row.try_get("kind")?).ok_or(StoreError::Unreadable { what: "delivery kind" })
+}
+
+fn claimed(row: &SqliteRow) -> Result<(i64, ClaimedDelivery)> {
+    let created_at: String = row.try_get("created_at")?;
+    let mail = ClaimedDelivery {
+        id: DeliveryId::new(row.try_get::<String, _>("id")?),
+        persona: persona_id(row)?,
+        message_id: MessageId::new(row.try_get::<String, _>("message_id")?),
+        run_id: row.try_get::<Option<String>, _>("run_id")?.map(RunId::new),
+        kind: kind(row)?,
+        envelope_from: row.try_get("envelope_from")?,
+        recipients: Vec::new(),
+        bytes: row.try_get("bytes")?,
+        attempt: row.try_get("attempts")?,
+        created_at: instant(&created_at)?,
+    };
+    Ok((row.try_get("seq")?, mail))
+}
+
+async fn fill_recipients(conn: &mut SqliteConnection, mails: &mut [ClaimedDelivery]) -> Result<()> {
+    let ids: Vec<String> = mails.iter().map(|mail| mail.id.to_string()).collect();
+    let rows =
+        sqlx::query(OPEN_RECIPIENTS).bind(json_list(ids.iter().map(String::as_str))).fetch_all(conn).await?;
+    let mut open: HashMap<String, Vec<String>> = HashMap::new();
+    for row in rows {
+        open.entry(row.try_get("delivery_id")?).or_default().push(row.try_get("recipient")?);
+    }
+    for mail in mails {
+        mail.recipients = open.remove(mail.id.as_str()).unwrap_or_default();
+    }
+    Ok(())
+}
+
+pub(in crate::store) fn instant(text: &str) -> Result<Timestamp> {
+    Timestamp::parse(text).ok_or(StoreError::Unreadable { what: "time" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+    use std::sync::Arc;
+
+    async fn store() -> (tempfile::TempDir, Store) {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let clock = Arc::new(ManualClock::at(Timestamp::from_millis(0)));
+        let store = Store::open(folder.path(), clock).await.expect("the database opens");
+        (folder, store)
+    }
+
+    fn new_delivery(message: &str) -> NewDelivery {
+        NewDelivery {
+            id: DeliveryId::new("d"),
+            message_id: MessageId::new(message),
+            run_id: Some(RunId::new("r")),
+            kind: DeliveryKind::Mail,
+            envelope_from: "ada@engine.test".to_owned(),
+            recipients: ["a@b.test", "c@d.test", "a@b.test"].map(str::to_owned).to_vec(),
+            bytes: b"Subject: x\r\n\r\nhi\r\n".to_vec(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_delivery_belongs_to_its_messages_persona_and_is_due_at_once() {
+        const ROWS: [&str; 3] = [
+            "INSERT INTO conversations (id, persona_id, subject, created_at) VALUES ('c', 'ada', '', '')",
+            "INSERT INTO threads (id, conversation_id, persona_id, subject, created_at, updated_at)
+             VALUES ('t', 'c', 'ada', '', '', '')",
+            "INSERT INTO messages (id, thread_id, persona_id, direction, message_id, sender, subject, text_body,
+             received_at, trust) VALUES ('m', 't', 'ada', 'outbound', 'x', '', '', '', '', '')",
+        ];
+        let (_folder, store) = store().await;
+        let now = Timestamp::from_millis(1000);
+        let queued = store.write(move |conn| {
+            Box::pin(async move {
+                for row in ROWS {
+                    sqlx::query(row).execute(&mut *conn).await?;
+                }
+                insert(conn, &new_delivery("m"), now).await
+            })
+        });
+        queued.await.expect("the message is there");
+        assert_eq!(store.next_delivery_due().await.expect("a read"), Some(now));
+        let claimed = store.claim_deliveries(9, now).await.expect("a claim");
+        assert_eq!(claimed.len(), 1);
+        assert_eq!((claimed[0].persona.as_str(), claimed[0].attempt, claimed[0].created_at), ("ada", 1, now));
+        assert_eq!(claimed[0].recipients, ["a@b.test", "c@d.test"]);
+        assert_eq!(claimed[0].bytes, new_delivery("m").bytes);
+
+        let orphan = NewDelivery { id: DeliveryId::new("e"), ..new_delivery("n") };
+        let orphan = store.write(move |conn| Box::pin(async move { insert(conn, &orphan, now).await }));
+        assert!(matches!(orphan.await, Err(StoreError::Missing { kind: "message", .. })));
+    }
+
+    #[tokio::test]
+    async fn what_runs_every_second_uses_the_index_of_open_deliveries() {
+        let (_folder, store) = store().await;
+        for sql in [CLAIM, NEXT_DUE, RECOVER_SENDING, RECOVER_COMMITTING, EXPIRE] {
+            let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
+            let plan = store
+                .write(move |conn| Box::pin(async move { Ok(sqlx::query(explain).fetch_all(conn).await?) }));
+            let plan: Vec<String> = plan.await.expect("a plan").iter().map(|row| row.get("detail")).collect();
+            assert!(plan.iter().any(|step| step.contains("deliveries_open")), "{sql}\n{plan:#?}");
+            let scans =
+                plan.iter().filter(|step| step.contains("SCAN deliveries") && !step.contains("USING"));
+            assert_eq!(scans.count(), 0, "{sql}\n{plan:#?}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Batches of writes of one kind that wait together and share their statements (decision D-41). A
+//! refused write leaves nothing behind, so that the writes need no savepoints of their own.
+
+use crate::store::mail::bulk::ROWS_MAX;
+use crate::store::sqlite::refusal::{Refusal, is_broken};
+use crate::store::sqlite::writer::{Job, Outcome};
+use crate::store::{Result, Store, StoreError};
+use futures_util::future::BoxFuture;
+use sqlx::SqliteConnection;
+use std::any::Any;
+use tokio::sync::oneshot;
+
+/// A write that can share its statements with others of its kind.
+pub(in crate::store) trait Together: Sized + Send + Sync + 'static {
+    type Answer: Send + 'static;
+
+    /// Stores the writes and returns a result for each, in order. A write with an error must have
+    /// changed nothing; an error for all undoes all.
+    fn store<'a>(conn: &'a mut SqliteConnection, writes: &'a [Self]) -> BoxFuture<'a, Answers<Self>>;
+}
+
+pub(in crate::store) type Answers<W> = Result<Vec<Result<<W as Together>::Answer>>>;
+
+impl Store {
+    /// Stores a write together with the waiting writes of its kind; resolves after it is on disk.
+    pub(in crate::store) async fn write_together<W: Together>(&self, write: W) -> Result<W::Answer> {
+        let (caller, answer) = oneshot::channel();
+        let batch = Batch { writes: vec![write], callers: vec![caller], answers: Err(StoreError::Closed) };
+        self.submit(Box::new(batch), answer).await?
+    }
+}
+
+struct Batch<W: Together> {
+    writes: Vec<W>,
+    callers: Vec<oneshot::Sender<Result<W::Answer>>>,
+    answers: Answers<W>,
+}
+
+impl<W: Together> Job for Batch<W> {
+    fn run<'a>(&'a mut self, conn: &'a mut SqliteConnection) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            self.answers = W::store(conn, &self.writes).await;
+            match &self.answers {
+                Ok(_) => Outcome::Keep,
+                Err(error) if is_broken(error) => Outcome::Broken,
+                Err(_) => Outcome::RollBack,
+            }
+        })
+    }
+
+    fn answer(self: Box<Self>, committed: std::result::Result<(), Refusal>) {
+        let answers = match (self.answers, committed) {
+            (Ok(answers), Ok(())) => answers,
+            (_, Err(group)) => self.callers.iter().map(|_| Err(group.clone().into())).collect(),
+            (Err(own), Ok(())) => {
+                let own = match own {
+                    StoreError::Sql(error) => Refusal::from(error),
+                    other => Refusal::from(sqlx::Error::Decode(Box::new(other))),
+                };
+                self.callers.iter().map(|_| Err(own.clone().into())).collect()
+            }
+        };
+        for (caller, answer) in self.callers.into_iter().zip(answers) {
+            // A caller that disconnected does not undo a commit.
+            let _gone = caller.send(answer);
+        }
+    }
+
+    fn absorb(&mut self, next: Box<dyn Job>) -> Option<Box<dyn Job>> {
+        let is_alike = (&*next as &dyn Any).is::<Self>();
+        if !is_alike || self.writes.len() >= ROWS_MAX {
+            return Some(next);
+        }
+        if let Ok(next) = (next as Box<dyn Any>).downcast::<Self>() {
+            self.writes.extend(next.writes);
+            self.callers.extend(next.callers);
+        }
+        None
+    }
+
+    fn is_absorbable(&self) -> bool {
+        true
+    }
+}

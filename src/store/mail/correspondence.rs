@@ -1,0 +1,266 @@
+//! Counts of automatic mails per recipient: increased with the queued mail, read before a run is
+//! queued.
+//!
+//! Counts stand in buckets of a minute, so that a day is at most 1,440 rows whatever the number of
+//! mails. A bucket counts as long as any instant of it does, which may be a minute too long and
+//! never too short.
+
+use crate::config::Limits;
+use crate::domain::{
+    Address, OwnMail, PersonaId, RunId, RunState, StopReason, ThreadId, Timestamp, Trust, Withheld,
+};
+use crate::store::mail::filed;
+use crate::store::mail::messages::audit;
+use crate::store::mail::threads::json_list;
+use crate::store::runs::queue::fenced;
+use crate::store::{PersonaStore, Result, RunKey, Store, StoreError};
+use sqlx::{Row, SqliteConnection};
+use std::time::Duration;
+
+pub(in crate::store) const HOUR: Duration = Duration::from_secs(60 * 60);
+pub(in crate::store) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Limits of automatic mail to one recipient. Owners whose letter was authenticated have no limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Mails to one address in an hour.
+    pub per_hour_max: i64,
+    /// Mails to one address in a day.
+    pub per_day_max: i64,
+    /// Changes of direction in one thread in a day, since its owner last wrote.
+    pub alternations_max: i64,
+}
+
+/// Recent automatic mails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sent {
+    pub in_hour: i64,
+    pub in_day: i64,
+    /// Answers in the thread within a day, since its owner last wrote.
+    pub in_thread: i64,
+}
+
+impl Sent {
+    /// Returns the counts with one answer added.
+    pub fn one_more(self) -> Self {
+        let Sent { in_hour, in_day, in_thread } = self;
+        Sent { in_hour: in_hour + 1, in_day: in_day + 1, in_thread: in_thread + 1 }
+    }
+
+    /// Returns the changes of direction. Letters and answers alternate: with the n-th answer a
+    /// thread has changed its direction 2n - 1 times.
+    fn alternations(self) -> i64 {
+        (2 * self.in_thread - 1).max(0)
+    }
+}
+
+impl Bounds {
+    pub fn new(limits: &Limits) -> Self {
+        let whole = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        Self {
+            per_hour_max: whole(limits.replies_per_hour_max),
+            per_day_max: whole(limits.replies_per_day_max),
+            alternations_max: whole(limits.alternations_max),
+        }
+    }
+
+    /// Returns the rule whose limit the counts exceed.
+    pub fn exceeded_by(&self, sent: Sent) -> Option<Withheld> {
+        if sent.in_hour > self.per_hour_max || sent.in_day > self.per_day_max {
+            return Some(Withheld::RateLimited);
+        }
+        (sent.alternations() > self.alternations_max).then_some(Withheld::Alternations)
+    }
+}
+
+/// Account in which mails are counted. Answers to unauthenticated letters are counted separately,
+/// so that forged letters use up nothing of the sender whose name they bear; an address is sent at
+/// most twice the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Account {
+    Proven,
+    Unproven,
+}
+
+impl Account {
+    /// Returns the account for mails that a letter of that trust causes.
+    pub fn of(trust: &str) -> Self {
+        if trust == Trust::Unauthenticated.as_str() { Self::Unproven } else { Self::Proven }
+    }
+
+    /// Returns the key of the counter for mails to an address; tags of an address do not count.
+    pub fn key(self, address: &Address) -> String {
+        match self {
+            Self::Proven => address.counted_key(),
+            Self::Unproven => format!("unverified:{}", address.counted_key()),
+        }
+    }
+
+    /// Returns the prefix of the counter key of a thread.
+    pub(in crate::store) fn thread_prefix(self) -> &'static str {
+        match self {
+            Self::Proven => "thread:",
+            Self::Unproven => "unverified:thread:",
+        }
+    }
+}
+
+/// Limits of an answer to one letter.
+#[derive(Debug, Clone)]
+pub struct ReplyLimits {
+    /// Counter key of the sender, from [`Account::key`].
+    pub counterparty: String,
+    pub bounds: Bounds,
+}
+
+/// Change of the counters by one queued mail.
+#[derive(Debug, Clone)]
+pub struct Reservation {
+    pub account: Account,
+    /// Counter keys of all counted recipients, from [`Account::key`].
+    pub counterparties: Vec<String>,
+    /// `true`: the mail counts in its thread, because it does not go to an owner alone.
+    pub counts_in_thread: bool,
+    pub bounds: Bounds,
+    /// Most mails that its run may send, this one included; `None` for the answer, which every run
+    /// may send.
+    pub mails_of_run_max: Option<u32>,
+}
+
+/// Increases the counters, deletes expired buckets, and returns the new counts: the highest of any
+/// address in an hour and in a day, and the answers of the thread.
+pub(in crate::store) const RESERVE: &str = "
+    DELETE FROM correspondence WHERE persona_id = $1 AND minute < $5 AND counterparty IN (
+      SELECT value FROM json_each($2)
+      UNION ALL SELECT $8 || coalesce($7, (SELECT thread_id FROM runs WHERE id = $6)));
+    INSERT INTO correspondence (persona_id, counterparty, minute, mails)
+      SELECT $1, who, $3, 1 FROM (SELECT value AS who FROM json_each($2)
+        UNION SELECT $8 || coalesce($7, (SELECT thread_id FROM runs WHERE id = $6)))
+      WHERE who IS NOT NULL ON CONFLICT DO UPDATE SET mails = mails + 1;
+    SELECT
+      coalesce((SELECT max(n) FROM (SELECT (SELECT sum(mails) FROM correspondence
+        WHERE persona_id = $1 AND counterparty = value AND minute >= $4) AS n FROM json_each($2))), 0),
+      coalesce((SELECT max(n) FROM (SELECT (SELECT sum(mails) FROM correspondence
+        WHERE persona_id = $1 AND counterparty = value AND minute >= $5) AS n FROM json_each($2))), 0),
+      coalesce((SELECT sum(mails) FROM correspondence WHERE persona_id = $1 AND minute >= $5
+        AND counterparty = $8 || coalesce($7, (SELECT thread_id FROM runs WHERE id = $6))), 0)";
+pub(in crate::store) const GIVE_BACK: &str = "
+    UPDATE correspondence SET mails = mails - 1 WHERE persona_id = $1 AND minute = $3 AND counterparty IN (
+      SELECT value FROM json_each($2)
+      UNION SELECT $6 || coalesce($5, (SELECT thread_id FROM runs WHERE id = $4)))";
+/// The counts that [`RESERVE`] returns, without increasing them.
+pub(in crate::store) const SENT: &str = "
+    SELECT
+      coalesce((SELECT max(n) FROM (SELECT (SELECT sum(mails) FROM correspondence
+        WHERE persona_id = $1 AND counterparty = value AND minute >= $3) AS n FROM json_each($2))), 0),
+      coalesce((SELECT max(n) FROM (SELECT (SELECT sum(mails) FROM correspondence
+        WHERE persona_id = $1 AND counterparty = value AND minute >= $4) AS n FROM json_each($2))), 0),
+      coalesce((SELECT sum(mails) FROM correspondence
+        WHERE persona_id = $1 AND minute >= $4 AND counterparty = $6 || $5), 0)";
+pub(in crate::store) const OWN_MAIL: &str = "
+    SELECT m.persona_id, m.hops, (SELECT json_group_array(r.recipient) FROM deliveries d
+      JOIN delivery_recipients r ON r.delivery_id = d.id WHERE d.message_id = m.id)
+    FROM messages m WHERE m.persona_id IN (SELECT value FROM json_each($1)) AND m.message_id = $2
+      AND m.direction = 'outbound' AND m.disposition = 'sent' ORDER BY m.seq LIMIT 1";
+/// Counter key of a letter's sender, as the gateway recorded it.
+pub(in crate::store) const COUNTERPARTY: &str = "
+    SELECT metadata_json ->> 'counterparty' FROM messages WHERE id = $1";
+pub(in crate::store) const FILE_TRIGGER: &str = "
+    UPDATE messages SET disposition = $3 WHERE id = $1 AND persona_id = $2";
+pub(in crate::store) const END_UNASKED: &str = "
+    UPDATE runs SET state = $3, stop_reason = $4, finished_at = $5 WHERE id = $1 AND epoch = $2 AND state = 'running'";
+
+/// Returns the first minute of the window that ends at `now`, in the format of the table.
+pub(in crate::store) fn since(now: Timestamp, window: Duration) -> String {
+    minute_of(now.minus(window))
+}
+
+fn minute_of(at: Timestamp) -> String {
+    Timestamp::from_millis(at.as_millis().div_euclid(60_000) * 60_000).to_string()
+}
+
+/// Counts a mail inside the transaction that queues it: for its recipients, and in `thread`, which
+/// is the run's own when it is `None`. `Some`: a limit is exceeded, nothing is counted, and the
+/// mail must not be queued.
+pub(in crate::store) async fn reserve(
+    conn: &mut SqliteConnection,
+    persona: &PersonaId,
+    (run, thread): (&RunId, Option<&ThreadId>),
+    wanted: &Reservation,
+    now: Timestamp,
+) -> Result<Option<Withheld>> {
+    if wanted.counterparties.is_empty() && !wanted.counts_in_thread {
+        return Ok(None);
+    }
+    let who = json_list(wanted.counterparties.iter().map(String::as_str));
+    let run = wanted.counts_in_thread.then(|| run.as_str());
+    let thread = thread.filter(|_| wanted.counts_in_thread).map(ThreadId::as_str);
+    let taken = sqlx::query(RESERVE).bind(persona.as_str()).bind(&who).bind(minute_of(now));
+    let taken = taken.bind(since(now, HOUR)).bind(since(now, DAY)).bind(run).bind(thread);
+    let taken = taken.bind(wanted.account.thread_prefix());
+    let taken = taken.fetch_one(&mut *conn).await?;
+    let sent = Sent { in_hour: taken.get(0), in_day: taken.get(1), in_thread: taken.get(2) };
+    let over = wanted.bounds.exceeded_by(sent);
+    if over.is_some() {
+        let back = sqlx::query(GIVE_BACK).bind(persona.as_str()).bind(&who).bind(minute_of(now));
+        back.bind(run).bind(thread).bind(wanted.account.thread_prefix()).execute(conn).await?;
+    }
+    Ok(over)
+}
+
+impl Store {
+    /// Returns the mail of that Message-ID, when one of these personas sent it.
+    pub async fn own_mail(&self, personas: &[&PersonaId], rfc_message_id: &str) -> Result<Option<OwnMail>> {
+        let personas = json_list(personas.iter().map(|id| id.as_str()));
+        let row = sqlx::query(OWN_MAIL).bind(personas).bind(rfc_message_id);
+        let Some(row) = row.fetch_optional(self.readers()).await? else { return Ok(None) };
+        let unreadable = || StoreError::Unreadable { what: "recipients of a mail" };
+        Ok(Some(OwnMail {
+            persona: crate::store::runs::queue::persona_id(&row)?,
+            hops: row.get(1),
+            recipients: serde_json::from_str(row.get(2)).map_err(|_| unreadable())?,
+        }))
+    }
+}
+
+impl PersonaStore {
+    /// Returns the recent automatic mails in the counters of a reservation: the highest of any of
+    /// its addresses, and the answers in the thread.
+    pub async fn sent_of_late(&self, wanted: &Reservation, thread: &ThreadId) -> Result<Sent> {
+        let now = self.store.clock().now();
+        let who = json_list(wanted.counterparties.iter().map(String::as_str));
+        let sent = sqlx::query(SENT).bind(self.persona.as_str()).bind(who).bind(since(now, HOUR));
+        let sent = sent.bind(since(now, DAY)).bind(thread.as_str()).bind(wanted.account.thread_prefix());
+        let sent = sent.fetch_one(self.store.readers()).await?;
+        Ok(Sent { in_hour: sent.get(0), in_day: sent.get(1), in_thread: sent.get(2) })
+    }
+
+    /// Files the letter of a run by a rule and ends the run before the model is asked, in one
+    /// commit.
+    ///
+    /// Errors: [`StoreError::WrongState`] when the run is no longer this engine's.
+    pub async fn file_unasked(&self, key: &RunKey, rule: Withheld) -> Result<()> {
+        let (persona, key, epoch) = (self.persona.clone(), key.clone(), self.store.epoch());
+        let now = self.store.clock().now();
+        self.store
+            .write(move |conn| {
+                Box::pin(async move {
+                    let end = sqlx::query(END_UNASKED).bind(key.run.as_str()).bind(epoch);
+                    let end = end.bind(RunState::Cancelled.as_str()).bind(StopReason::RateLimited.as_str());
+                    let end = end.bind(now.to_string()).execute(&mut *conn).await?;
+                    fenced(end.rows_affected(), key.run.as_str())?;
+                    let (message, disposition) = (key.trigger_message.as_str(), format!("filed:{rule}"));
+                    let file = sqlx::query(FILE_TRIGGER).bind(message).bind(persona.as_str());
+                    file.bind(&disposition).execute(&mut *conn).await?;
+                    let who =
+                        sqlx::query_scalar(COUNTERPARTY).bind(message).fetch_optional(&mut *conn).await?;
+                    if let Some(who) = who.flatten() {
+                        let who: String = who;
+                        filed::limit_reached(conn, &persona, (&who, rule), &key.trigger_message, now).await?;
+                    }
+                    audit(conn, Some(&persona), ("message", message), &disposition, now).await
+                })
+            })
+            .await
+    }
+}

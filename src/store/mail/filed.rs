@@ -1,0 +1,234 @@
+//! Letters that a rule stored without a run: their listing, and the notice of them to the owners.
+//!
+//! One notice a day covers the letters filed since the previous one: a row of `notices` for each
+//! letter would let a spammer fill that table.
+
+use crate::clock::Clock;
+use crate::domain::{MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId, Timestamp, Withheld, filed};
+use crate::store::mail::threads::json_list;
+use crate::store::notices::causes::{NewNotice, emit, quoted};
+use crate::store::runs::queue::{persona_id, to_i64};
+use crate::store::{Result, Store, StoreError};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Newest letters of a persona that a notice lists; the others are counted.
+const LISTED_MAX: usize = 8;
+
+/// A letter without a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FiledLetter {
+    pub id: MessageId,
+    pub persona: PersonaId,
+    /// The From field in its display form.
+    pub sender: String,
+    pub subject: String,
+    /// The rule by which it is filed.
+    pub rule: String,
+}
+
+/// The conditions are those of the index `messages_filed`, here and below.
+pub(in crate::store) const NEWEST_FILED: &str = "
+    SELECT id, persona_id, sender, subject, disposition FROM messages
+    WHERE disposition >= 'filed:' AND disposition < 'filed:~' AND disposition <> 'filed:import'
+    ORDER BY seq DESC LIMIT 1";
+pub(in crate::store) const LAST_SUMMARY: &str =
+    "SELECT through_seq, sent_at FROM filed_summaries WHERE id = 1";
+pub(in crate::store) const HAS_NEW: &str = "
+    SELECT EXISTS (SELECT 1 FROM messages
+      WHERE disposition >= 'filed:' AND disposition < 'filed:~' AND disposition <> 'filed:import' AND seq > $1
+        AND disposition IN (SELECT value FROM json_each($2)))";
+pub(in crate::store) const FILED_SINCE: &str = "
+    SELECT persona_id, disposition, count(*) AS letters, max(seq) AS last FROM messages
+    WHERE disposition >= 'filed:' AND disposition < 'filed:~' AND disposition <> 'filed:import' AND seq > $1
+    GROUP BY persona_id, disposition";
+pub(in crate::store) const MISSED_LETTERS: &str = "
+    SELECT id, persona_id, sender, subject, disposition FROM messages
+    WHERE disposition >= 'filed:' AND disposition < 'filed:~' AND disposition <> 'filed:import' AND seq > $1
+      AND +persona_id = $2 AND disposition IN (SELECT value FROM json_each($3)) ORDER BY seq DESC LIMIT $4";
+pub(in crate::store) const MARK_SUMMARY: &str = "
+    UPDATE filed_summaries SET through_seq = $2, sent_at = $3 WHERE id = 1 AND through_seq = $1";
+
+impl Store {
+    /// Returns the newest filed letter, without imported history.
+    pub async fn newest_filed(&self) -> Result<Option<FiledLetter>> {
+        let row = sqlx::query(NEWEST_FILED).fetch_optional(self.readers()).await?;
+        row.as_ref().map(filed_letter).transpose()
+    }
+
+    /// Emits an event for the letters that were filed and not answered since the last such event,
+    /// when that is `every` ago or there was none; returns the number of events. Letters of rules
+    /// outside [`filed::MISSED`] are counted, and are no reason for an event.
+    pub async fn emit_filed(&self, every: Duration) -> Result<u64> {
+        let clock = self.clock().clone();
+        let now = clock.now();
+        let last = sqlx::query(LAST_SUMMARY).fetch_one(self.readers()).await?;
+        let sent_at =
+            last.get::<Option<String>, _>("sent_at").map(|at| crate::store::deliveries::queue::instant(&at));
+        let sent_at = sent_at.transpose()?;
+        if sent_at.is_some_and(|at| at > now.minus(every)) {
+            return Ok(0);
+        }
+        let through: i64 = last.get("through_seq");
+        let missed: Vec<String> = filed::MISSED.iter().map(|rule| format!("filed:{rule}")).collect();
+        let missed = json_list(missed.iter().map(String::as_str));
+        let is_due = sqlx::query_scalar(HAS_NEW).bind(through).bind(&missed);
+        if !is_due.fetch_one(self.readers()).await? {
+            return Ok(0);
+        }
+        self.write(move |conn| {
+            Box::pin(async move {
+                let heaps = heaps(conn, through).await?;
+                let last = heaps.values().map(|heap| heap.last).max().unwrap_or(through);
+                let mark = sqlx::query(MARK_SUMMARY).bind(through).bind(last).bind(now.to_string());
+                if mark.execute(&mut *conn).await?.rows_affected() == 0 {
+                    return Ok(0); // another process emitted it meanwhile
+                }
+                let mut emitted = 0;
+                for (persona, heap) in &heaps {
+                    let letters = sqlx::query(MISSED_LETTERS).bind(through).bind(persona.as_str());
+                    let letters =
+                        letters.bind(&missed).bind(to_i64(LISTED_MAX)).fetch_all(&mut *conn).await?;
+                    let letters = letters.iter().map(filed_letter).collect::<Result<Vec<_>>>()?;
+                    for new in events(persona, heap, &letters, sent_at, clock.as_ref()) {
+                        emitted += u64::from(emit(conn, &new, now).await?);
+                    }
+                }
+                Ok(emitted)
+            })
+        })
+        .await
+    }
+}
+
+/// Filed letters of one persona.
+#[derive(Default)]
+struct Heap {
+    /// Number of letters by rule.
+    rules: BTreeMap<String, i64>,
+    last: i64,
+}
+
+async fn heaps(conn: &mut SqliteConnection, through: i64) -> Result<BTreeMap<PersonaId, Heap>> {
+    let rows = sqlx::query(FILED_SINCE).bind(through).fetch_all(conn).await?;
+    let mut heaps: BTreeMap<PersonaId, Heap> = BTreeMap::new();
+    for row in &rows {
+        let heap = heaps.entry(persona_id(row)?).or_default();
+        heap.rules.insert(rule_in(row)?, row.get("letters"));
+        heap.last = heap.last.max(row.get("last"));
+    }
+    Ok(heaps)
+}
+
+/// Returns an event for each of the newest letters, oldest first, before them an event with the
+/// number when there are more.
+fn events(
+    persona: &PersonaId,
+    heap: &Heap,
+    letters: &[FiledLetter],
+    sent_at: Option<Timestamp>,
+    clock: &dyn Clock,
+) -> Vec<NewNotice> {
+    let notice = |letter: &FiledLetter, occurrence: &str, summary: String| {
+        NewNotice {
+        id: NoticeId::new(clock.new_id()),
+        persona: Some(persona.clone()),
+        kind: NoticeKind::LetterFiled,
+        detail: String::new(),
+        subject: NoticeSubject::Letter,
+        subject_id: letter.id.to_string(),
+        occurrence: occurrence.to_owned(),
+        summary,
+        hint: "`attache runs answer ID` has a letter answered; `allow` under `access` in `configs/security.json` names \
+               whose letters are answered without proof, from the next start on; `attache threads list` shows under HELD \
+               what is filed"
+            .to_owned(),
+    }
+    };
+    let one = |letter: &FiledLetter| {
+        let (from, rule) = (from(letter), &letter.rule);
+        let (about, why) = (quoted(&letter.subject), filed::why(rule));
+        notice(
+            letter,
+            "",
+            format!("{from} about {about} is filed as `{rule}`: {why}; its id is {}", letter.id),
+        )
+    };
+    let mut events: Vec<NewNotice> = letters.iter().rev().map(one).collect();
+    let all: i64 = heap.rules.values().sum();
+    if let Some(newest) =
+        letters.first().filter(|_| usize::try_from(all).is_ok_and(|all| all > letters.len()))
+    {
+        let rules: Vec<String> =
+            heap.rules.iter().map(|(rule, letters)| format!("{letters} `{rule}`")).collect();
+        let since = sent_at.map(|at| format!(" since {at}")).unwrap_or_default();
+        events.push(notice(
+            newest,
+            "all",
+            format!("{all} letters to {persona} were filed{since}: {}", rules.join(", ")),
+        ));
+    }
+    events
+}
+
+/// Returns the sender's address, without its display name.
+fn from(letter: &FiledLetter) -> String {
+    quoted(
+        &filed::address_in(&letter.sender)
+            .map_or_else(|| letter.sender.clone(), |address| address.to_string()),
+    )
+}
+
+/// Emits that a letter was filed, or an answer withheld, because a correspondent or a thread has
+/// reached its limit of answers: once a day for each.
+pub(in crate::store) async fn limit_reached(
+    conn: &mut SqliteConnection,
+    persona: &PersonaId,
+    (who, rule): (&str, Withheld),
+    message: &MessageId,
+    now: Timestamp,
+) -> Result<()> {
+    let day = &now.to_string()[.."2026-01-01".len()];
+    let limits = match rule {
+        Withheld::RateLimited => "`replies_per_hour_max` or `replies_per_day_max`",
+        _ => "`alternations_max`",
+    };
+    let new = NewNotice {
+        // No two notices are about one message.
+        id: NoticeId::new(message.to_string()),
+        persona: Some(persona.clone()),
+        kind: NoticeKind::LimitReached,
+        detail: rule.as_str().to_owned(),
+        subject: NoticeSubject::Correspondent,
+        subject_id: who.to_owned(),
+        occurrence: format!("{persona}:{rule}:{day}"),
+        summary: format!(
+            "{} has had as many answers of {persona} as {limits} allows; what comes now is filed as `{rule}` and not answered, \
+             message {message} is the first",
+            quoted(who)
+        ),
+        hint: format!(
+            "nothing has to be done if this is a machine; else raise {limits} under `limits` in `configs/gateway.json`, start the \
+             engine again, and `attache runs answer ID` has a filed letter answered"
+        ),
+    };
+    emit(conn, &new, now).await?;
+    Ok(())
+}
+
+fn filed_letter(row: &SqliteRow) -> Result<FiledLetter> {
+    Ok(FiledLetter {
+        id: MessageId::new(row.get::<String, _>("id")),
+        persona: persona_id(row)?,
+        sender: row.get("sender"),
+        subject: row.get("subject"),
+        rule: rule_in(row)?,
+    })
+}
+
+fn rule_in(row: &SqliteRow) -> Result<String> {
+    let rule = filed::rule_of(row.get("disposition")).map(str::to_owned);
+    rule.ok_or(StoreError::Unreadable { what: "disposition of a letter" })
+}

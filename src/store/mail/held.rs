@@ -1,0 +1,113 @@
+//! Letters whose sender could not be verified on arrival: table `held_letters`. They are no
+//! messages until they are verified, because the sender of a letter decides its thread; the commit
+//! that stores a letter as a message ends its hold (`arrivals.rs`).
+
+use crate::domain::{MailboxUid, MessageId, PersonaId, Timestamp};
+use crate::store::mailboxes::cursors as mailboxes;
+use crate::store::{Result, Store, StoreError};
+use sqlx::{Row, SqliteConnection};
+use std::sync::Arc;
+
+/// A letter to be held for one persona.
+#[derive(Debug, Clone)]
+pub struct NewHeld {
+    /// Id of the message that the letter will become.
+    pub id: MessageId,
+    pub persona: PersonaId,
+    pub sha256: String,
+    pub envelope_json: String,
+    pub bytes: Arc<[u8]>,
+    /// Instant of the second verification.
+    pub next_attempt_at: Timestamp,
+}
+
+/// A held letter that is due.
+#[derive(Debug, Clone)]
+pub struct HeldLetter {
+    pub id: MessageId,
+    pub persona: PersonaId,
+    pub envelope_json: String,
+    pub bytes: Arc<[u8]>,
+    pub held_at: Timestamp,
+    /// Number of failed verifications since it was held.
+    pub attempts: u32,
+}
+
+/// A duplicate of a held letter keeps the existing row.
+pub(in crate::store) const HOLD: &str = "
+    INSERT INTO held_letters (id, persona_id, sha256, envelope_json, bytes, held_at, next_attempt_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (persona_id, sha256) DO UPDATE SET sha256 = excluded.sha256
+    RETURNING id";
+pub(in crate::store) const NEXT_HELD: &str = "
+    SELECT id, persona_id, envelope_json, bytes, held_at, attempts FROM held_letters
+    WHERE next_attempt_at <= $1 ORDER BY next_attempt_at, id LIMIT 1";
+pub(in crate::store) const POSTPONE: &str = "
+    UPDATE held_letters SET attempts = attempts + 1, next_attempt_at = $2 WHERE id = $1";
+pub(in crate::store) const RELEASE: &str = "DELETE FROM held_letters WHERE id = $1";
+
+/// Ends the hold, in the commit that stores the letter as a message.
+pub(in crate::store) async fn release(conn: &mut SqliteConnection, held: &MessageId) -> Result<()> {
+    sqlx::query(RELEASE).bind(held.as_str()).execute(conn).await?;
+    Ok(())
+}
+
+impl Store {
+    /// Holds a letter for every addressed persona, and records in the same commit that it was
+    /// fetched from its mailbox. Returns the ids under which it is held.
+    pub async fn hold_letter(
+        &self,
+        copies: Vec<NewHeld>,
+        from: Option<MailboxUid>,
+    ) -> Result<Vec<MessageId>> {
+        let now = self.clock().now();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let mut held = Vec::with_capacity(copies.len());
+                for copy in &copies {
+                    let hold = sqlx::query_scalar::<_, String>(HOLD).bind(copy.id.as_str());
+                    let hold = hold.bind(copy.persona.as_str()).bind(&copy.sha256).bind(&copy.envelope_json);
+                    let hold = hold.bind(&copy.bytes[..]).bind(now.to_string());
+                    let hold = hold.bind(copy.next_attempt_at.to_string());
+                    held.push(MessageId::new(hold.fetch_one(&mut *conn).await?));
+                }
+                if let (Some(copy), Some(from)) = (copies.first(), &from) {
+                    mailboxes::note_taken(conn, from, &copy.sha256, now).await?;
+                }
+                Ok(held)
+            })
+        })
+        .await
+    }
+
+    /// Returns the held letter that has been due for longest.
+    pub async fn next_held_letter(&self, now: Timestamp) -> Result<Option<HeldLetter>> {
+        let asked = sqlx::query(NEXT_HELD).bind(now.to_string()).fetch_optional(self.readers()).await?;
+        asked
+            .map(|row| {
+                let unreadable = |what| StoreError::Unreadable { what };
+                let held_at = Timestamp::parse(row.get(4));
+                Ok(HeldLetter {
+                    id: MessageId::new(row.get::<String, _>(0)),
+                    persona: PersonaId::parse(row.get(1))
+                        .map_err(|_| unreadable("persona of a held letter"))?,
+                    envelope_json: row.get(2),
+                    bytes: row.get::<Vec<u8>, _>(3).into(),
+                    held_at: held_at.ok_or(unreadable("time of a held letter"))?,
+                    attempts: row.get(5),
+                })
+            })
+            .transpose()
+    }
+
+    /// Records a further failed verification of a held letter.
+    pub async fn postpone_held_letter(&self, held: &MessageId, until: Timestamp) -> Result<()> {
+        let (held, until) = (held.to_string(), until.to_string());
+        self.write(move |conn| {
+            Box::pin(async move {
+                sqlx::query(POSTPONE).bind(held).bind(until).execute(conn).await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+}

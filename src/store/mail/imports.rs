@@ -1,0 +1,127 @@
+//! Import of archived letters as a persona's history. They start no run and are ordered by their
+//! arrival, not by their import.
+
+use crate::domain::{MessageId, ThreadId, Timestamp};
+use crate::store::mail::messages::{self, NewInbound, StoredInbound};
+use crate::store::mail::threads::{self, json_list};
+use crate::store::{Result, Store};
+use sqlx::SqliteConnection;
+
+/// Direction of an archived letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArchivedWay {
+    ToPersona,
+    /// The persona wrote it.
+    FromPersona,
+}
+
+/// Whenever and however the letter came.
+pub(in crate::store) const KNOWN: &str = "
+    SELECT id FROM messages WHERE persona_id = $1 AND dedup_key IN (SELECT value FROM json_each($2)) LIMIT 1";
+/// Mail that this engine wrote itself is in its outbox already.
+pub(in crate::store) const WRITTEN_HERE: &str = "
+    SELECT id FROM messages WHERE persona_id = $1 AND message_id = $2 AND direction = 'outbound' LIMIT 1";
+/// `$1` is the first number of the second in which the letter came: all of them lie before 0, and
+/// so before every letter that came by itself. Each second has 2^24 numbers.
+pub(in crate::store) const INSERT_IMPORTED: &str = "
+    INSERT INTO raw_letters (id, persona_id, sha256, envelope_json, bytes, trace) VALUES ($16, $4, $20, $21, $22, '');
+    INSERT INTO messages (seq, id, thread_id, persona_id, direction, message_id, in_reply_to, references_json, sender,
+      recipients_json, subject, text_body, fresh_text, html_body, received_at, raw_id, dedup_key, disposition,
+      metadata_json, trust)
+    VALUES ((SELECT coalesce(max(seq), $1 - 1) + 1 FROM messages WHERE seq >= $1 AND seq < $1 + 16777216),
+      $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $23)";
+
+impl Store {
+    /// Stores a letter of an archive, unless it is a duplicate, in a commit that it may share with
+    /// other letters.
+    pub async fn import_letter(&self, copy: NewInbound, way: ArchivedWay) -> Result<StoredInbound> {
+        self.write(move |conn| Box::pin(async move { import(conn, &copy, way).await })).await
+    }
+}
+
+async fn import(conn: &mut SqliteConnection, copy: &NewInbound, way: ArchivedWay) -> Result<StoredInbound> {
+    let stamp = copy.received_at.to_string();
+    // No answer of ours is counted: `stamp` is a day outside every limit's window.
+    let placing = messages::placing(&copy.persona, &copy.place, &copy.content, (&stamp, &stamp));
+    let known = sqlx::query_scalar(KNOWN).bind(copy.persona.as_str()).bind(copy.known_as());
+    let known: Option<String> = known.fetch_optional(&mut *conn).await?;
+    if let Some(id) = known {
+        return Ok(StoredInbound::Duplicate { message: MessageId::new(id) });
+    }
+    if way == ArchivedWay::FromPersona {
+        let written = sqlx::query_scalar(WRITTEN_HERE).bind(copy.persona.as_str());
+        let written: Option<String> =
+            written.bind(&copy.content.rfc_message_id).fetch_optional(&mut *conn).await?;
+        if let Some(id) = written {
+            return Ok(StoredInbound::Duplicate { message: MessageId::new(id) });
+        }
+    }
+    let thread = threads::place(conn, &placing).await?;
+    insert(conn, copy, way, &thread).await?;
+    for attachment in &copy.attachments {
+        messages::insert_attachment(conn, &copy.persona, &copy.id, attachment).await?;
+    }
+    let (message, disposition) = (copy.id.clone(), copy.disposition.clone());
+    Ok(StoredInbound::New { message, run: None, disposition })
+}
+
+async fn insert(
+    conn: &mut SqliteConnection,
+    copy: &NewInbound,
+    way: ArchivedWay,
+    thread: &ThreadId,
+) -> Result<()> {
+    let content = &copy.content;
+    let direction = match way {
+        ArchivedWay::ToPersona => "inbound",
+        ArchivedWay::FromPersona => "outbound",
+    };
+    sqlx::query(INSERT_IMPORTED)
+        .bind(first_seq(copy.received_at))
+        .bind(copy.id.as_str())
+        .bind(thread.as_str())
+        .bind(copy.persona.as_str())
+        .bind(direction)
+        .bind(&content.rfc_message_id)
+        .bind(content.in_reply_to.as_deref())
+        .bind(json_list(content.references.iter().map(String::as_str)))
+        .bind(&content.sender)
+        .bind(&content.recipients_json)
+        .bind(&content.subject)
+        .bind(&content.text_body)
+        .bind(content.fresh_text.as_deref())
+        .bind(content.html_body.as_deref())
+        .bind(copy.received_at.to_string())
+        .bind(copy.raw_id.as_str())
+        .bind(&copy.dedup_key)
+        .bind(&copy.disposition)
+        .bind(&content.metadata_json)
+        .bind(&copy.sha256)
+        .bind(&copy.envelope_json)
+        .bind(&copy.bytes[..])
+        .bind(content.trust)
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Returns the first message number of the second in which a letter came; years before 1970 count
+/// as 1970.
+fn first_seq(received_at: Timestamp) -> i64 {
+    let second = (received_at.as_millis() / 1000).max(0);
+    (second << 24) - (1 << 62)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_archived_letters_are_in_the_order_of_time_and_before_all_others() {
+        let last_second = Timestamp::parse("9999-12-31T23:59:59Z").expect("an instant");
+        let times = [Timestamp::from_millis(-5000), Timestamp::from_millis(1000), last_second];
+        let numbers = times.map(first_seq);
+        assert!(numbers.is_sorted_by(|a, b| a + (1 << 24) <= *b), "{numbers:?}");
+        assert!(numbers[2] + (1 << 24) < 0, "{numbers:?}");
+    }
+}

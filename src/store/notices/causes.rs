@@ -1,0 +1,374 @@
+//! Notices to the owner: events are emitted where they happen, and mailed together with others of
+//! the same cause.
+//!
+//! An event is emitted in the transaction that makes it true ([`emit`], or [`super::events`] for
+//! events that the store itself detects), so that no crash can separate the two. Notifying is one
+//! transaction as well: message, delivery and the mark on the events. The text of a mail is written
+//! by `gateway::notices`.
+
+use crate::domain::{DeliveryId, MessageId, NoticeId, NoticeKind, NoticeSubject, PersonaId, Timestamp};
+use crate::store::deliveries::queue::{self as deliveries, NewDelivery, instant};
+use crate::store::mail::messages::{self, Content, MessageRow, Place};
+use crate::store::runs::queue::to_i64;
+use crate::store::{Result, Store, StoreError};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+use std::time::Duration;
+
+/// Most characters of a summary or of a hint that are kept.
+const TEXT_CHARS_MAX: usize = 2000;
+/// Most characters of foreign text that [`quoted`] keeps.
+const QUOTE_CHARS_MAX: usize = 120;
+/// Most causes that are notified in one pass; the others wait for the next.
+const CAUSES_MAX: i64 = 50;
+
+/// An event that the owner is to be notified of.
+///
+/// The same (kind, subject, occurrence) emitted again is the same event and is not stored twice.
+/// Events of one kind, detail and persona have one cause: they share a mail, and a cause has at
+/// most one mail an hour.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewNotice {
+    pub id: NoticeId,
+    /// Persona of the event; `None`: the engine itself.
+    pub persona: Option<PersonaId>,
+    pub kind: NoticeKind,
+    /// Detail that separates causes of one kind, such as an error class or a host; may be empty.
+    pub detail: String,
+    pub subject: NoticeSubject,
+    /// Id of the subject: of a run, of a delivery, the name of a host or mailbox.
+    pub subject_id: String,
+    /// Occurrence that separates two events of one subject, such as the instant since when it is
+    /// so; empty when there is only one.
+    pub occurrence: String,
+    /// The event, as a sentence without full stop, with the ids. Of a letter only its subject, and
+    /// all foreign text through [`quoted`].
+    pub summary: String,
+    /// Remedy for the owner, with the exact commands; where possible equal for all events of a
+    /// cause.
+    pub hint: String,
+}
+
+impl NewNotice {
+    /// Returns the key of the cause: kind, detail and persona.
+    pub fn cause(&self) -> String {
+        let persona = self.persona.as_ref().map_or("", PersonaId::as_str);
+        let parts = [self.kind.as_str(), &self.detail, persona];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(":")
+    }
+}
+
+/// Quotes foreign text for a notice: one line, bounded, and in backticks, between which neither
+/// Markdown nor a terminal finds anything to interpret.
+pub fn quoted(words: &str) -> String {
+    let clean = words.replace('`', "'");
+    let clean: String = clean.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let mut line = clean.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((end, _)) = line.char_indices().nth(QUOTE_CHARS_MAX) {
+        line.truncate(end);
+        line.push('…');
+    }
+    format!("`{line}`")
+}
+
+/// A stored event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    pub id: NoticeId,
+    pub persona: Option<PersonaId>,
+    pub kind: NoticeKind,
+    pub cause: String,
+    pub subject: NoticeSubject,
+    pub subject_id: String,
+    pub summary: String,
+    pub hint: String,
+    pub emitted_at: Timestamp,
+    pub notified: Option<Notified>,
+}
+
+impl Notice {
+    /// Returns the detail of its cause, see [`NewNotice::detail`].
+    pub fn detail(&self) -> &str {
+        let tail = self.cause.strip_prefix(self.kind.as_str()).unwrap_or(&self.cause);
+        let tail = match &self.persona {
+            Some(persona) => tail.strip_suffix(persona.as_str()).unwrap_or(tail),
+            None => tail,
+        };
+        tail.trim_matches(':')
+    }
+}
+
+/// Notification of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notified {
+    /// Instant at which its mail was queued.
+    pub at: Timestamp,
+    pub delivery: DeliveryId,
+}
+
+/// Pending events of one cause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingNotices {
+    pub cause: String,
+    /// The newest events, the newest first; never empty.
+    pub newest: Vec<Notice>,
+    /// Number of all pending events of the cause.
+    pub count: u64,
+    /// Instant at which the oldest pending event was emitted.
+    pub since: Timestamp,
+    /// The previous mail of this cause.
+    pub before: Option<EarlierMail>,
+    through_seq: i64,
+}
+
+/// The mail that a further mail of a cause replies to, so that mail readers show them together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EarlierMail {
+    pub rfc_message_id: String,
+    /// References of that mail, oldest first.
+    pub references: Vec<String>,
+    /// Addresses that may read its thread now, in [`crate::domain::Address::key`] form.
+    pub readers: Vec<String>,
+}
+
+/// A mail that reports the pending events of a cause.
+#[derive(Debug, Clone)]
+pub struct NoticeMail {
+    /// Persona that sends the mail and owns its rows.
+    pub persona: PersonaId,
+    pub id: MessageId,
+    pub place: Place,
+    pub content: Content,
+    pub delivery: NewDelivery,
+}
+
+/// Events of one cause that one mail reports, or that are still pending.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoticeFold {
+    pub cause: String,
+    pub count: u64,
+    pub first_at: Timestamp,
+    pub last_at: Timestamp,
+    /// The newest of these events.
+    pub newest: NoticeId,
+    pub summary: String,
+    pub notified: Option<Notified>,
+    /// State of the mail's delivery, in its spelling.
+    pub delivery_state: Option<String>,
+}
+
+pub(in crate::store) const EMIT: &str = "
+    INSERT INTO notices (id, persona_id, kind, cause, subject_kind, subject_id, occurrence, summary, hint, emitted_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (kind, subject_id, occurrence) DO NOTHING";
+/// A cause is due when its last mail is old enough and no longer in the outbox: while outbound mail
+/// is blocked, one waiting mail is enough.
+pub(in crate::store) const DUE_CAUSES: &str = "
+    SELECT c.cause FROM (
+      SELECT u.cause, min(u.seq) AS first,
+        (SELECT t.seq FROM notices t WHERE t.cause = u.cause AND t.notified_at IS NOT NULL
+         ORDER BY t.notified_at DESC LIMIT 1) AS last
+      FROM notices u WHERE u.notified_at IS NULL GROUP BY u.cause) c
+    LEFT JOIN notices t ON t.seq = c.last LEFT JOIN deliveries d ON d.id = t.delivery_id
+    WHERE c.last IS NULL OR (t.notified_at <= $1 AND d.state NOT IN ('queued', 'sending', 'committing'))
+    ORDER BY c.first LIMIT $2";
+pub(in crate::store) const PENDING: &str = "
+    SELECT n.*, count(*) OVER () AS pending, min(emitted_at) OVER () AS since
+    FROM notices n WHERE cause = $1 AND notified_at IS NULL ORDER BY seq DESC LIMIT $2";
+pub(in crate::store) const EARLIER_MAIL: &str = "
+    SELECT m.message_id, m.references_json,
+      (SELECT json_group_array(address) FROM thread_participants WHERE thread_id = m.thread_id) AS readers
+    FROM notices n JOIN deliveries d ON d.id = n.delivery_id
+    JOIN messages m ON m.id = d.message_id
+    WHERE n.cause = $1 AND n.notified_at IS NOT NULL ORDER BY n.notified_at DESC LIMIT 1";
+/// Fenced: an engine that was replaced notifies no owner.
+pub(in crate::store) const MARK_NOTIFIED: &str = "
+    UPDATE notices SET notified_at = $3, delivery_id = $4
+    WHERE cause = $1 AND seq <= $2 AND notified_at IS NULL AND (SELECT epoch FROM engine WHERE id = 1) = $5";
+pub(in crate::store) const FOLDS: &str = "
+    SELECT n.cause, n.notified_at, n.delivery_id, d.state, count(*) AS facts, min(n.emitted_at) AS first_at,
+      max(n.emitted_at) AS last_at, max(n.seq) AS newest, n.id, n.summary
+    FROM notices n LEFT JOIN deliveries d ON d.id = n.delivery_id
+    GROUP BY n.cause, n.delivery_id ORDER BY newest DESC LIMIT $1";
+pub(in crate::store) const NOTICE: &str = "SELECT * FROM notices WHERE id = $1";
+pub(in crate::store) const NOTICES_OF_CAUSE: &str =
+    "SELECT * FROM notices WHERE cause = $1 ORDER BY seq DESC LIMIT $2";
+pub(in crate::store) const NOTICES_LIKE: &str =
+    "SELECT id FROM notices WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
+pub(in crate::store) const NOTICES_ENDING: &str =
+    "SELECT id FROM notices WHERE substr(id, -length($1)) = $1 ORDER BY id DESC LIMIT $2";
+
+/// Stores an event inside the transaction that makes it true; `false` when it was stored before.
+pub(in crate::store) async fn emit(
+    conn: &mut SqliteConnection,
+    new: &NewNotice,
+    now: Timestamp,
+) -> Result<bool> {
+    let insert = sqlx::query(EMIT)
+        .bind(new.id.as_str())
+        .bind(new.persona.as_ref().map(PersonaId::as_str))
+        .bind(new.kind.as_str())
+        .bind(new.cause())
+        .bind(new.subject.as_str())
+        .bind(&new.subject_id)
+        .bind(&new.occurrence)
+        .bind(bounded(&new.summary))
+        .bind(bounded(&new.hint))
+        .bind(now.to_string());
+    Ok(insert.execute(conn).await?.rows_affected() > 0)
+}
+
+fn bounded(text: &str) -> String {
+    text.chars().take(TEXT_CHARS_MAX).collect()
+}
+
+impl Store {
+    /// Stores an event that no other transaction makes true, such as a refused login; `false` when
+    /// it was stored before.
+    pub async fn emit_notice(&self, new: NewNotice) -> Result<bool> {
+        let now = self.clock().now();
+        self.write(move |conn| Box::pin(async move { emit(conn, &new, now).await })).await
+    }
+
+    /// Returns causes with pending events whose last mail is at least `interval` old and has left
+    /// the outbox, each with its newest `spelled_out` events.
+    pub async fn pending_notices(&self, interval: Duration, listed_max: u32) -> Result<Vec<PendingNotices>> {
+        let notified_before = self.clock().now().minus(interval).to_string();
+        let mut conn = self.readers().acquire().await?;
+        let causes = sqlx::query_scalar(DUE_CAUSES).bind(notified_before).bind(CAUSES_MAX);
+        let causes: Vec<String> = causes.fetch_all(&mut *conn).await?;
+        let mut due = Vec::with_capacity(causes.len());
+        for cause in causes {
+            let rows =
+                sqlx::query(PENDING).bind(&cause).bind(listed_max.max(1)).fetch_all(&mut *conn).await?;
+            // Another process notified the owner meanwhile.
+            let Some(newest) = rows.first() else { continue };
+            let before = sqlx::query(EARLIER_MAIL).bind(&cause).fetch_optional(&mut *conn).await?;
+            due.push(PendingNotices {
+                newest: rows.iter().map(notice).collect::<Result<_>>()?,
+                count: newest.get::<i64, _>("pending").unsigned_abs(),
+                since: instant(newest.get("since"))?,
+                before: before.as_ref().map(earlier_mail).transpose()?,
+                through_seq: newest.get("seq"),
+                cause,
+            });
+        }
+        Ok(due)
+    }
+
+    /// Stores the mail, queues it, and marks the events that it reports, all or nothing.
+    ///
+    /// Errors: [`StoreError::WrongState`] when some of them are notified already; nothing is stored
+    /// then.
+    pub async fn tell_notices(&self, pending: &PendingNotices, mail: NoticeMail) -> Result<()> {
+        let (epoch, now) = (self.epoch(), self.clock().now());
+        let (cause, through, count) = (pending.cause.clone(), pending.through_seq, pending.count);
+        self.write(move |conn| {
+            Box::pin(async move {
+                insert_mail(conn, &mail, now).await?;
+                let mark = sqlx::query(MARK_NOTIFIED).bind(&cause).bind(through).bind(now.to_string());
+                let mark = mark.bind(mail.delivery.id.as_str()).bind(epoch);
+                if mark.execute(conn).await?.rows_affected() == count {
+                    return Ok(());
+                }
+                Err(StoreError::WrongState {
+                    kind: "notice",
+                    id: cause,
+                    state: "told already".to_owned(),
+                    hint: "another engine tells it",
+                })
+            })
+        })
+        .await
+    }
+
+    /// Returns events folded by mail, the newest first.
+    pub async fn list_notices(&self, limit: u32) -> Result<Vec<NoticeFold>> {
+        let rows = sqlx::query(FOLDS).bind(limit).fetch_all(self.readers()).await?;
+        rows.iter().map(fold).collect()
+    }
+
+    /// Returns the newest events of a cause; empty when there is no such cause.
+    pub async fn notices_of_cause(&self, cause: &str, limit: usize) -> Result<Vec<Notice>> {
+        let rows = sqlx::query(NOTICES_OF_CAUSE).bind(cause).bind(to_i64(limit));
+        rows.fetch_all(self.readers()).await?.iter().map(notice).collect()
+    }
+
+    /// Finds the notice whose id is `piece`, or the only notice whose id begins or else ends with
+    /// it.
+    ///
+    /// Errors: [`StoreError::Missing`], [`StoreError::Ambiguous`].
+    pub async fn find_notice(&self, piece: &str) -> Result<Notice> {
+        let id = self.find("notice", (NOTICES_LIKE, NOTICES_ENDING), piece).await?;
+        let row = sqlx::query(NOTICE).bind(&id).fetch_optional(self.readers()).await?;
+        notice(&row.ok_or(StoreError::Missing { kind: "notice", id })?)
+    }
+}
+
+async fn insert_mail(conn: &mut SqliteConnection, mail: &NoticeMail, now: Timestamp) -> Result<()> {
+    let thread = messages::place_message(conn, &mail.persona, &mail.place, &mail.content, now).await?;
+    let row = MessageRow {
+        id: &mail.id,
+        thread: Some(&thread),
+        persona: &mail.persona,
+        direction: "outbound",
+        content: &mail.content,
+        raw: None,
+        run: None,
+        dedup_key: None,
+        ack_confirmed: true,
+        hops: 0,
+        disposition: "notice",
+        joining: &[],
+    };
+    messages::insert_message(conn, &row, now).await?;
+    deliveries::insert(conn, &mail.delivery, now).await
+}
+
+fn notice(row: &SqliteRow) -> Result<Notice> {
+    let unreadable = |what| move || StoreError::Unreadable { what };
+    let persona = row.get::<Option<String>, _>("persona_id").map(|id| PersonaId::parse(&id)).transpose();
+    Ok(Notice {
+        id: NoticeId::new(row.get::<String, _>("id")),
+        persona: persona.map_err(|_| StoreError::Unreadable { what: "persona id" })?,
+        kind: NoticeKind::parse(row.get("kind")).ok_or_else(unreadable("kind of a notice"))?,
+        cause: row.get("cause"),
+        subject: NoticeSubject::parse(row.get("subject_kind"))
+            .ok_or_else(unreadable("subject of a notice"))?,
+        subject_id: row.get("subject_id"),
+        summary: row.get("summary"),
+        hint: row.get("hint"),
+        emitted_at: instant(row.get("emitted_at"))?,
+        notified: notified(row)?,
+    })
+}
+
+fn notified(row: &SqliteRow) -> Result<Option<Notified>> {
+    match (row.get::<Option<String>, _>("notified_at"), row.get::<Option<String>, _>("delivery_id")) {
+        (Some(at), Some(delivery)) => {
+            Ok(Some(Notified { at: instant(&at)?, delivery: DeliveryId::new(delivery) }))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn earlier_mail(row: &SqliteRow) -> Result<EarlierMail> {
+    let list = |column| serde_json::from_str(row.get(column));
+    Ok(EarlierMail {
+        rfc_message_id: row.get("message_id"),
+        references: list("references_json").map_err(|_| StoreError::Unreadable { what: "references" })?,
+        readers: list("readers").map_err(|_| StoreError::Unreadable { what: "participants" })?,
+    })
+}
+
+fn fold(row: &SqliteRow) -> Result<NoticeFold> {
+    Ok(NoticeFold {
+        cause: row.get("cause"),
+        count: row.get::<i64, _>("facts").unsigned_abs(),
+        first_at: instant(row.get("first_at"))?,
+        last_at: instant(row.get("last_at"))?,
+        newest: NoticeId::new(row.get::<String, _>("id")),
+        summary: row.get("summary"),
+        notified: notified(row)?,
+        delivery_state: row.get("state"),
+    })
+}

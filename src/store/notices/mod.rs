@@ -1,0 +1,4 @@
+//! Events for the owner and the mails that tell of them.
+
+pub(in crate::store) mod causes;
+pub(in crate::store) mod events;

@@ -1,0 +1,170 @@
+//! Texts by their digests, and the assemblies of a run that were made from them.
+//!
+//! A text is stored by the transaction of the first turn that contains it, and only if it is not
+//! stored yet. The role and the order of the texts are in the harness's note in
+//! `run_turns.sources_json`.
+
+use crate::config::Snapshot;
+use crate::domain::{RunId, sha256_hex};
+use crate::store::mail::threads::json_list;
+use crate::store::runs::history::{
+    PastMessage, PastMessageJson, PastStep, PastStepJson, from_json, past_message, past_step,
+};
+use crate::store::{PersonaStore, Result, StoreError};
+use sqlx::{Row, SqliteConnection};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Sources of an assembled context.
+#[derive(Debug, Clone)]
+pub struct NewSources {
+    /// The harness's note of its sources; it names `texts` and `config` by their digests.
+    pub json: String,
+    /// Texts by digest.
+    pub texts: BTreeMap<String, Arc<str>>,
+    pub config: Arc<Snapshot>,
+}
+
+/// One assembly of a run's context that was committed: at the begin of the run, and whenever the
+/// context had to be shorter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assembly {
+    /// Index of the first turn whose request has this context.
+    pub turn_index: u32,
+    pub attempt: u32,
+    /// The normalised request.
+    pub request_json: String,
+    /// The note of the sources; `None` for rows older than the column.
+    pub sources_json: Option<String>,
+}
+
+/// A text as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredText {
+    pub text: Arc<str>,
+    /// `true`: the text does not match its digest, so the row was changed.
+    pub is_damaged: bool,
+}
+
+pub(in crate::store) const INSERT_CONTENT: &str =
+    "INSERT OR IGNORE INTO contents (sha256, bytes) VALUES ($1, $2)";
+pub(in crate::store) const CONTENTS: &str = "
+    SELECT sha256, bytes FROM contents WHERE sha256 IN (SELECT value FROM json_each($1))";
+pub(in crate::store) const ASSEMBLIES: &str = "
+    SELECT turn_index, attempt, context_json, sources_json FROM run_turns
+    WHERE run_id = $1 AND persona_id = $2 AND context_json IS NOT NULL ORDER BY turn_index, attempt";
+/// Messages by their numbers, in any thread. Their disposition and unreached recipients may have
+/// changed; the caller has its own record of both.
+pub(in crate::store) const MESSAGES_BY_SEQ: &str = "
+    SELECT json_group_array(json_object('seq', m.seq, 'id', m.id, 'direction', m.direction, 'sender', m.sender,
+      'subject', m.subject, 'text', substr(coalesce(m.fresh_text, m.text_body), 1, $3), 'received_at', m.received_at,
+      'trigger', r.trigger_message_id, 'disposition', m.disposition, 'lost', NULL, 'trust', m.trust,
+      'letters', CASE WHEN m.metadata_json ->> '$.letters.count' > 0
+        THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END))
+    FROM messages m LEFT JOIN runs r ON r.id = m.run_id
+    WHERE m.seq IN (SELECT value FROM json_each($1)) AND +m.persona_id = $2";
+/// The first steps of runs; the parameter is `[[run, number of steps], …]`.
+pub(in crate::store) const FIRST_STEPS: &str = "
+    SELECT json_group_array(json_object('message', parent_message_id, 'run', run_id, 'kind', event_type,
+      'executor', executor, 'tool_name', tool_name, 'tool_call_id', tool_call_id,
+      'payload_json', substr(payload_json, 1, $3),
+      'whole', CASE WHEN event_type = 'tool_result' AND tool_name = 'search_email' AND length(payload_json) > $3
+        THEN payload_json END))
+    FROM (SELECT e.* FROM json_each($1) AS w JOIN thread_tool_events e ON e.run_id = w.value ->> 0
+      WHERE e.step_index < (w.value ->> 1) AND e.persona_id = $2
+      ORDER BY e.parent_message_id, e.run_id, e.step_index)";
+
+impl PersonaStore {
+    /// Returns every context of a run, in order; the last is the one that it ended with.
+    pub async fn assemblies_of_run(&self, run: &RunId) -> Result<Vec<Assembly>> {
+        let rows = sqlx::query(ASSEMBLIES).bind(run.as_str()).bind(self.persona.as_str());
+        let rows = rows.fetch_all(self.store.readers()).await?;
+        let assembly = |row: &sqlx::sqlite::SqliteRow| Assembly {
+            turn_index: row.get(0),
+            attempt: row.get(1),
+            request_json: row.get(2),
+            sources_json: row.get(3),
+        };
+        Ok(rows.iter().map(assembly).collect())
+    }
+
+    /// Returns texts by their digests; missing texts are absent from the map. A digest gives access
+    /// to its text, so pass only digests that a run of this persona names.
+    pub async fn texts(&self, digests: &[&str]) -> Result<BTreeMap<String, StoredText>> {
+        if digests.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let rows = sqlx::query(CONTENTS).bind(json_list(digests.iter().copied()));
+        let rows = rows.fetch_all(self.store.readers()).await?;
+        let text = |row: &sqlx::sqlite::SqliteRow| {
+            let (digest, bytes): (String, &[u8]) = (row.get(0), row.get(1));
+            let is_damaged = sha256_hex(&[bytes]) != digest;
+            (digest, StoredText { text: String::from_utf8_lossy(bytes).into(), is_damaged })
+        };
+        Ok(rows.iter().map(text).collect())
+    }
+
+    /// Returns messages by their numbers, in that order; numbers that are gone are skipped. `lost`
+    /// is empty.
+    pub async fn messages_by_seq(&self, seqs: &[i64], chars_max: u32) -> Result<Vec<PastMessage>> {
+        let seqs_json = serde_json::Value::from(seqs).to_string();
+        let found = sqlx::query_scalar(MESSAGES_BY_SEQ).bind(seqs_json).bind(self.persona.as_str());
+        let found: String = found.bind(chars_max).fetch_one(self.store.readers()).await?;
+        let found: Vec<PastMessageJson> = from_json(&found, "messages of a thread")?;
+        let mut found = found.into_iter().map(past_message).collect::<Result<Vec<_>>>()?;
+        found.sort_by_key(|message| seqs.iter().position(|seq| *seq == message.seq));
+        Ok(found)
+    }
+
+    /// Returns the first steps of runs, up to the given number each, grouped by message, each
+    /// payload cut at `chars_max` characters.
+    pub async fn first_steps(&self, runs: &[(RunId, u32)], chars_max: u32) -> Result<Vec<PastStep>> {
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let wanted: Vec<(&str, u32)> = runs.iter().map(|(run, count)| (run.as_str(), *count)).collect();
+        let wanted = serde_json::json!(wanted).to_string();
+        let steps = sqlx::query_scalar(FIRST_STEPS).bind(wanted).bind(self.persona.as_str());
+        let steps: String = steps.bind(chars_max).fetch_one(self.store.readers()).await?;
+        let steps: Vec<PastStepJson> = from_json(&steps, "tool traces of a thread")?;
+        Ok(steps.into_iter().map(past_step).collect())
+    }
+}
+
+impl NewSources {
+    /// Sources that consist of a configuration alone.
+    pub(in crate::store) fn bare(config: &Arc<Snapshot>) -> Self {
+        Self { json: String::new(), texts: BTreeMap::new(), config: config.clone() }
+    }
+
+    /// The digests that must be there when the note is, as a JSON array. The files of the configuration came with it.
+    pub(in crate::store) fn digests(&self) -> String {
+        json_list(self.texts.keys().map(String::as_str).chain([self.config.sha256()]))
+    }
+
+    /// Stores what `missing_json` names of it.
+    pub(in crate::store) async fn insert(
+        &self,
+        conn: &mut SqliteConnection,
+        missing_json: &str,
+    ) -> Result<()> {
+        let missing: Vec<String> =
+            serde_json::from_str(missing_json).map_err(|_| StoreError::Unreadable { what: "contents" })?;
+        for digest in &missing {
+            if let Some(text) = self.texts.get(digest) {
+                insert(conn, digest, text).await?;
+            } else if digest == self.config.sha256() {
+                for text in self.config.files().values() {
+                    insert(conn, &sha256_hex(&[text.as_bytes()]), text).await?;
+                }
+                insert(conn, digest, self.config.index()).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn insert(conn: &mut SqliteConnection, digest: &str, text: &str) -> Result<()> {
+    sqlx::query(INSERT_CONTENT).bind(digest).bind(text.as_bytes()).execute(conn).await?;
+    Ok(())
+}

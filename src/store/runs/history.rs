@@ -1,0 +1,351 @@
+//! Inputs of a run from its thread: the triggering message, and the last exchanges with their tool
+//! traces.
+//!
+//! Every query is bounded by a number of rows found through an index, so its work does not grow
+//! with the thread.
+
+use crate::domain::{Address, MessageId, RunId, ThreadId, Timestamp, Trust};
+use crate::store::mail::correspondence::{DAY, HOUR, Sent, since};
+use crate::store::mail::threads::json_list;
+use crate::store::runs::steps::{Executor, Step, StepKind};
+use crate::store::{PersonaStore, Result, StoreError};
+use serde::{Deserialize, Serialize};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+/// A message as a run reads it.
+#[derive(Debug, Clone)]
+pub struct StoredMessage {
+    pub seq: i64,
+    pub id: MessageId,
+    pub thread: ThreadId,
+    /// `inbound`, `outbound` or `synthetic`.
+    pub direction: String,
+    pub rfc_message_id: String,
+    pub in_reply_to: Option<String>,
+    pub references: Vec<String>,
+    pub sender: String,
+    pub recipients_json: String,
+    pub subject: String,
+    pub text_body: String,
+    pub fresh_text: Option<String>,
+    pub received_at: Timestamp,
+    pub trust: String,
+    /// The run that wrote an outbound message.
+    pub run: Option<RunId>,
+    pub disposition: String,
+    /// Number of consecutive mails that personas wrote, this one included.
+    pub hops: u32,
+    pub metadata_json: String,
+}
+
+/// An attachment without its bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachmentInfo {
+    pub filename: String,
+    pub content_type: String,
+    pub size_bytes: u64,
+}
+
+/// A message of the thread's past, with its trigger.
+#[derive(Debug, Clone)]
+pub struct PastMessage {
+    pub seq: i64,
+    pub id: MessageId,
+    pub direction: String,
+    pub sender: String,
+    pub subject: String,
+    /// Text without quoted history; cut at the requested length.
+    pub text: String,
+    pub received_at: Timestamp,
+    /// For an outbound message: the message whose run wrote it.
+    pub trigger: Option<MessageId>,
+    pub disposition: String,
+    /// For an outbound message: recipients whose delivery failed for good.
+    pub lost: Vec<String>,
+    pub trust: Trust,
+    /// For a prompt with letters in it: the lowest trust of their senders.
+    pub letters: Option<String>,
+}
+
+/// A step of the thread's past, with its message and run.
+#[derive(Debug, Clone)]
+pub struct PastStep {
+    pub message: MessageId,
+    pub run: RunId,
+    pub step: Step,
+    /// For results of mail searches: the whole result, where `step` has only its beginning.
+    pub whole: Option<String>,
+}
+
+pub(in crate::store) const MESSAGE: &str = "
+    SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
+      text_body, fresh_text, received_at, trust, run_id, disposition, hops, metadata_json
+    FROM messages WHERE id = $1 AND persona_id = $2";
+/// Of a thread, before a message of it, as far as all of `$4` may read it; a letter that a rule
+/// held must not be answered.
+pub(in crate::store) const NEWEST_LETTER: &str = "
+    SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
+      text_body, fresh_text, received_at, trust, run_id, disposition, hops, metadata_json
+    FROM messages m WHERE thread_id = $1 AND seq < $2 AND +persona_id = $3 AND direction = 'inbound' AND disposition = 'run'
+      AND NOT EXISTS (SELECT 1 FROM json_each($4) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+        WHERE readable.seq = m.seq AND readable.address = reader.value))
+    ORDER BY seq DESC LIMIT 1";
+/// The trigger of a run in one row: the message's columns, its attachments, and whether its thread
+/// has a past.
+pub(in crate::store) const TRIGGER: &str = "
+    SELECT m.seq, m.id, m.thread_id, m.direction, m.message_id, m.in_reply_to, m.references_json, m.sender,
+      m.recipients_json, m.subject, m.text_body, m.fresh_text, m.received_at, m.trust, m.run_id, m.disposition,
+      m.hops, m.metadata_json,
+      (SELECT coalesce(sum(mails), 0) FROM correspondence WHERE persona_id = $2 AND minute >= $3
+         AND counterparty = coalesce(m.metadata_json ->> '$.counterparty', lower(m.metadata_json ->> '$.sender'))) AS in_hour,
+      (SELECT coalesce(sum(mails), 0) FROM correspondence WHERE persona_id = $2 AND minute >= $4
+         AND counterparty = coalesce(m.metadata_json ->> '$.counterparty', lower(m.metadata_json ->> '$.sender'))) AS in_day,
+      (SELECT coalesce(sum(mails), 0) FROM correspondence WHERE persona_id = $2 AND minute >= $4
+         AND counterparty = iif(m.trust = 'unauthenticated', 'unverified:thread:', 'thread:') || m.thread_id) AS in_thread,
+      (SELECT json_group_array(json_object('filename', filename, 'content_type', content_type,
+         'size_bytes', size_bytes)) FROM attachments WHERE message_id = m.id ORDER BY id) AS attachments,
+      (SELECT json_group_array(address ORDER BY address) FROM readable WHERE readable.seq = m.seq
+         AND address NOT IN (SELECT value FROM json_each($5))) AS readers,
+      EXISTS (SELECT 1 FROM messages p
+        WHERE p.seq IN (
+            SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = m.thread_id AND seq < m.seq
+              ORDER BY seq DESC LIMIT $6)
+            UNION
+            SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = m.thread_id AND direction = 'outbound'
+              ORDER BY seq DESC LIMIT $6))
+          AND NOT EXISTS (SELECT 1 FROM readable reader WHERE reader.seq = m.seq
+            AND reader.address NOT IN (SELECT value FROM json_each($5))
+            AND NOT EXISTS (SELECT 1 FROM readable r WHERE r.seq = p.seq AND r.address = reader.address))) AS has_past
+    FROM messages m WHERE m.id = $1 AND m.persona_id = $2";
+pub(in crate::store) const ATTACHMENT_INFOS: &str = "
+    SELECT json_group_array(json_object('filename', filename, 'content_type', content_type,
+      'size_bytes', size_bytes)) FROM attachments WHERE message_id = $1 AND persona_id = $2 ORDER BY id";
+/// A run sees the letters before its own, and every answer so far, also an answer that was written
+/// after its letter came in, as far as all of `$6` may read them. One row of JSON, because each row
+/// costs a thread switch.
+pub(in crate::store) const PAST_MESSAGES: &str = "
+    SELECT json_group_array(json_object('seq', seq, 'id', id, 'direction', direction, 'sender', sender,
+      'subject', subject, 'text', text, 'received_at', received_at, 'trigger', trigger_message_id,
+      'disposition', disposition, 'lost', json(lost), 'trust', trust, 'letters', letters))
+    FROM (
+      SELECT m.seq, m.id, m.direction, m.sender, m.subject, substr(coalesce(m.fresh_text, m.text_body), 1, $5) AS text,
+        m.received_at, r.trigger_message_id, m.disposition, m.trust,
+        CASE WHEN m.metadata_json ->> '$.letters.count' > 0
+          THEN coalesce(m.metadata_json ->> '$.letters.lowest_trust', 'unauthenticated') END AS letters,
+        CASE WHEN m.direction = 'outbound' THEN (SELECT json_group_array(recipient) FROM delivery_recipients
+          WHERE state = 'failed' AND delivery_id IN (SELECT id FROM deliveries WHERE message_id = m.id)) END AS lost
+      FROM messages m LEFT JOIN runs r ON r.id = m.run_id
+      WHERE NOT EXISTS (SELECT 1 FROM json_each($6) reader WHERE NOT EXISTS (SELECT 1 FROM readable
+          WHERE readable.seq = m.seq AND readable.address = reader.value))
+        AND +m.persona_id = $2 AND m.seq IN ( -- the plus keeps SQLite from walking all mail of the persona
+        SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND seq < $3 ORDER BY seq DESC LIMIT $4)
+        UNION
+        SELECT seq FROM (SELECT seq FROM messages WHERE thread_id = $1 AND direction = 'outbound'
+          ORDER BY seq DESC LIMIT $4))
+      ORDER BY m.seq DESC LIMIT $4)";
+pub(in crate::store) const PAST_STEPS: &str = "
+    SELECT json_group_array(json_object('message', parent_message_id, 'run', run_id, 'kind', event_type, 'executor', executor,
+      'tool_name', tool_name, 'tool_call_id', tool_call_id, 'payload_json', substr(payload_json, 1, $3),
+      'whole', CASE WHEN event_type = 'tool_result' AND tool_name = 'search_email' AND length(payload_json) > $3
+        THEN payload_json END))
+    FROM (SELECT * FROM thread_tool_events
+      WHERE parent_message_id IN (SELECT value FROM json_each($1)) AND persona_id = $2
+      ORDER BY parent_message_id, run_id, step_index)";
+
+/// Number of messages that are examined for any that the readers may see.
+const PAST_LOOK_MAX: u32 = 40;
+
+/// The message that triggered a run, with its context.
+#[derive(Debug, Clone)]
+pub struct TriggerMessage {
+    pub message: StoredMessage,
+    pub attachments: Vec<AttachmentInfo>,
+    /// Participants of the thread who may read the message, without the owners. The run sees only
+    /// messages that all of them may read, because its answer may reach them.
+    pub readers: Vec<String>,
+    /// `true`: the thread has earlier messages that the run may see.
+    pub has_past: bool,
+    /// Recent automatic mails to the sender of the message, and in its thread.
+    pub sent: Sent,
+}
+
+impl PersonaStore {
+    /// Returns one message of this persona.
+    pub async fn message(&self, id: &MessageId) -> Result<StoredMessage> {
+        let row = sqlx::query(MESSAGE).bind(id.as_str()).bind(self.persona.as_str());
+        let row = row.fetch_optional(self.store.readers()).await?;
+        let row = row.ok_or_else(|| StoreError::Missing { kind: "message", id: id.to_string() })?;
+        stored_message(&row)
+    }
+
+    /// Returns the newest letter of the message's thread that came before it, may be answered, and
+    /// may be read by all of `readers`.
+    pub async fn newest_letter(
+        &self,
+        before: &StoredMessage,
+        readers: &[String],
+    ) -> Result<Option<StoredMessage>> {
+        let find = sqlx::query(NEWEST_LETTER).bind(before.thread.as_str()).bind(before.seq);
+        let find = find.bind(self.persona.as_str()).bind(json_of(readers));
+        let found = find.fetch_optional(self.store.readers()).await?;
+        found.as_ref().map(stored_message).transpose()
+    }
+
+    /// Returns the attachments of a message, without their bytes.
+    pub async fn attachment_infos(&self, message: &MessageId) -> Result<Vec<AttachmentInfo>> {
+        let infos = sqlx::query_scalar(ATTACHMENT_INFOS).bind(message.as_str()).bind(self.persona.as_str());
+        let infos: String = infos.fetch_one(self.store.readers()).await?;
+        from_json(&infos, "attachments")
+    }
+
+    /// Returns the message that triggered a run. `owners` may read every message, whenever they
+    /// joined.
+    pub async fn trigger_message(&self, id: &MessageId, owners: &[Address]) -> Result<TriggerMessage> {
+        let now = self.store.clock().now();
+        let row = sqlx::query(TRIGGER).bind(id.as_str()).bind(self.persona.as_str());
+        let owners = json_of(&owners.iter().map(Address::key).collect::<Vec<_>>());
+        let row = row.bind(since(now, HOUR)).bind(since(now, DAY)).bind(owners).bind(PAST_LOOK_MAX);
+        let row = row.fetch_optional(self.store.readers()).await?;
+        let row = row.ok_or_else(|| StoreError::Missing { kind: "message", id: id.to_string() })?;
+        let message = stored_message(&row)?;
+        Ok(TriggerMessage {
+            message,
+            attachments: from_json(row.get("attachments"), "attachments")?,
+            readers: from_json(row.get("readers"), "readers of a message")?,
+            has_past: row.get("has_past"),
+            sent: Sent {
+                in_hour: row.get("in_hour"),
+                in_day: row.get("in_day"),
+                in_thread: row.get("in_thread"),
+            },
+        })
+    }
+
+    /// Returns, of the last `limit` messages of a thread, those that a run on the message with
+    /// `before_seq` and all of `readers` may see, oldest first, each text cut at `chars_max`
+    /// characters.
+    pub async fn past_messages(
+        &self,
+        thread: &ThreadId,
+        (before_seq, limit): (i64, u32),
+        chars_max: u32,
+        readers: &[String],
+    ) -> Result<Vec<PastMessage>> {
+        let past = sqlx::query_scalar(PAST_MESSAGES).bind(thread.as_str()).bind(self.persona.as_str());
+        let past = past.bind(before_seq).bind(limit).bind(chars_max).bind(json_of(readers));
+        let past: String = past.fetch_one(self.store.readers()).await?;
+        let past: Vec<PastMessageJson> = from_json(&past, "messages of a thread")?;
+        past.into_iter().rev().map(past_message).collect()
+    }
+
+    /// Returns the tool traces of these messages, grouped by message, each payload cut at
+    /// `chars_max` characters.
+    pub async fn past_steps(&self, messages: &[&MessageId], chars_max: u32) -> Result<Vec<PastStep>> {
+        if messages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids = json_list(messages.iter().map(|id| id.as_str()));
+        let steps = sqlx::query_scalar(PAST_STEPS).bind(ids).bind(self.persona.as_str()).bind(chars_max);
+        let steps: String = steps.fetch_one(self.store.readers()).await?;
+        let steps: Vec<PastStepJson> = from_json(&steps, "tool traces of a thread")?;
+        Ok(steps.into_iter().map(past_step).collect())
+    }
+}
+
+fn json_of(texts: &[String]) -> String {
+    json_list(texts.iter().map(String::as_str))
+}
+
+#[derive(Deserialize)]
+pub(in crate::store) struct PastMessageJson {
+    seq: i64,
+    id: String,
+    direction: String,
+    sender: String,
+    subject: String,
+    text: String,
+    received_at: String,
+    trigger: Option<String>,
+    disposition: String,
+    lost: Option<Vec<String>>,
+    trust: String,
+    letters: Option<String>,
+}
+
+#[derive(Deserialize)]
+pub(in crate::store) struct PastStepJson {
+    message: String,
+    run: String,
+    kind: String,
+    executor: String,
+    tool_name: String,
+    tool_call_id: String,
+    payload_json: String,
+    whole: Option<String>,
+}
+
+pub(in crate::store) fn from_json<T: serde::de::DeserializeOwned>(
+    json: &str,
+    what: &'static str,
+) -> Result<T> {
+    serde_json::from_str(json).map_err(|_| StoreError::Unreadable { what })
+}
+
+/// Reads the columns of [`MESSAGE`].
+pub(in crate::store) fn stored_message(row: &SqliteRow) -> Result<StoredMessage> {
+    Ok(StoredMessage {
+        seq: row.get("seq"),
+        id: MessageId::new(row.get::<String, _>("id")),
+        thread: ThreadId::new(row.get::<String, _>("thread_id")),
+        direction: row.get("direction"),
+        rfc_message_id: row.get("message_id"),
+        in_reply_to: row.get("in_reply_to"),
+        references: serde_json::from_str(row.get("references_json"))
+            .map_err(|_| StoreError::Unreadable { what: "references of a message" })?,
+        sender: row.get("sender"),
+        recipients_json: row.get("recipients_json"),
+        subject: row.get("subject"),
+        text_body: row.get("text_body"),
+        fresh_text: row.get("fresh_text"),
+        received_at: timestamp(row, "received_at")?,
+        trust: row.get("trust"),
+        run: row.get::<Option<String>, _>("run_id").map(RunId::new),
+        disposition: row.get("disposition"),
+        hops: row.get("hops"),
+        metadata_json: row.get("metadata_json"),
+    })
+}
+
+pub(in crate::store) fn past_message(found: PastMessageJson) -> Result<PastMessage> {
+    Ok(PastMessage {
+        seq: found.seq,
+        id: MessageId::new(found.id),
+        direction: found.direction,
+        sender: found.sender,
+        subject: found.subject,
+        text: found.text,
+        received_at: Timestamp::parse(&found.received_at).ok_or(StoreError::Unreadable { what: "time" })?,
+        trigger: found.trigger.map(MessageId::new),
+        disposition: found.disposition,
+        lost: found.lost.unwrap_or_default(),
+        trust: Trust::of_stored(&found.trust),
+        letters: found.letters,
+    })
+}
+
+pub(in crate::store) fn past_step(found: PastStepJson) -> PastStep {
+    let step = Step {
+        kind: StepKind::of(&found.kind),
+        executor: Executor::of(&found.executor),
+        tool_name: found.tool_name,
+        tool_call_id: found.tool_call_id,
+        payload_json: found.payload_json,
+    };
+    PastStep { message: MessageId::new(found.message), run: RunId::new(found.run), step, whole: found.whole }
+}
+
+/// Reads a time column.
+pub(in crate::store) fn timestamp(row: &SqliteRow, column: &str) -> Result<Timestamp> {
+    Timestamp::parse(row.get(column)).ok_or(StoreError::Unreadable { what: "time" })
+}

@@ -1,0 +1,335 @@
+//! Runs: queued with their trigger, claimed one at a time per thread, finished in one commit.
+
+use crate::domain::{
+    ErrorClass, MessageId, PersonaId, RunId, RunState, StopReason, ThreadBudget, ThreadId, Timestamp, Trigger,
+};
+use crate::store::budgets::money;
+use crate::store::notices::events;
+use crate::store::runs::steps::{INTERRUPTED, close_open_calls};
+use crate::store::{Result, Store, StoreError};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+use std::time::Duration;
+
+/// Most queued runs of one persona that one claim examines; without a bound a claim would cost as
+/// much as the backlog is long.
+const CLAIM_CANDIDATES: usize = 256;
+
+/// A run to queue.
+#[derive(Debug, Clone)]
+pub struct NewRun {
+    pub id: RunId,
+    pub trigger: Trigger,
+    /// Context profile, a key of `configs/context.json`.
+    pub profile: String,
+    /// Micro-dollars that its responsibility allows it.
+    pub budget_micros: Option<i64>,
+    /// Attempts that its responsibility allows it; `None`: the configured number.
+    pub attempts_max: Option<u32>,
+}
+
+/// A run that this engine has claimed.
+#[derive(Debug, Clone)]
+pub struct ClaimedRun {
+    pub id: RunId,
+    pub persona: PersonaId,
+    pub thread: ThreadId,
+    pub trigger: Trigger,
+    pub trigger_message: MessageId,
+    pub profile: String,
+    /// Number of this attempt, from 1.
+    pub attempt: u32,
+    /// `true`: an earlier attempt committed at least its first request.
+    pub has_journal: bool,
+    /// Working time of earlier attempts.
+    pub worked: Duration,
+    pub created_at: Timestamp,
+    /// `true`: an operator queued it again.
+    pub is_retried: bool,
+    /// Micro-dollars that its responsibility allows it.
+    pub budget_micros: Option<i64>,
+    /// Attempts that its responsibility allows it; `None`: the configured number.
+    pub attempts_max: Option<u32>,
+    /// Budget that an operator set for its thread.
+    pub thread_budget: ThreadBudget,
+}
+
+/// Failure of an attempt.
+#[derive(Debug, Clone)]
+pub struct RunFailure {
+    pub class: ErrorClass,
+    /// Message for the operator; no mail content.
+    pub message: String,
+    /// Instant of the retry; `None`: the run failed.
+    pub retry_at: Option<Timestamp>,
+    /// Working time of all its attempts.
+    pub worked: Duration,
+}
+
+pub(in crate::store) const INSERT_RUN: &str = "
+    INSERT INTO runs (id, persona_id, thread_id, trigger, trigger_message_id, profile, state, created_at,
+      budget_micros, attempts_max)
+    VALUES ($1, $2, $3, $4, $5, $6, 'queued', $7, $8, $9)";
+/// One run at a time per thread, in order: `behind` says whether an earlier open run of the thread
+/// exists. Of each persona with due runs the oldest are taken, first those of the persona with the
+/// fewest running runs: the backlog of one persona delays no other. A parked run has an error
+/// class; only a person's retry clears it (`run_control.rs`).
+pub(in crate::store) const CLAIM_RUNS: &str = "
+    UPDATE runs SET state = 'running', epoch = $1, attempt = attempt + 1, next_attempt_at = NULL,
+      started_at = coalesce(started_at, $2), alone = $7
+    WHERE seq IN (
+      WITH RECURSIVE busy (id) AS (
+        SELECT min(persona_id) FROM runs WHERE behind = 0 AND state IN ('queued', 'waiting_retry')
+        UNION ALL
+        SELECT (SELECT min(persona_id) FROM runs
+          WHERE behind = 0 AND state IN ('queued', 'waiting_retry') AND persona_id > busy.id)
+        FROM busy WHERE busy.id IS NOT NULL),
+      ready (id, working, first) AS MATERIALIZED (
+        SELECT busy.id, (SELECT count(*) FROM runs w WHERE w.persona_id = busy.id AND w.state = 'running'),
+          (SELECT r.seq FROM runs r
+           WHERE r.persona_id = busy.id AND r.behind = 0 AND r.state IN ('queued', 'waiting_retry')
+             AND coalesce(r.next_attempt_at, '') <= $2 AND r.crashes BETWEEN $6 AND $8
+           ORDER BY r.seq LIMIT 1)
+        FROM busy WHERE busy.id IS NOT NULL AND busy.id NOT IN (SELECT value FROM json_each($9))),
+      next (id, working) AS MATERIALIZED (
+        SELECT id, working FROM ready WHERE working < $4 AND first IS NOT NULL ORDER BY working, first LIMIT $3)
+      SELECT seq FROM (
+        SELECT c.seq, row_number() OVER (PARTITION BY next.id ORDER BY c.seq) + next.working AS place
+        FROM next CROSS JOIN runs c
+        WHERE c.seq IN (
+          SELECT r.seq FROM runs r
+          WHERE r.persona_id = next.id AND r.behind = 0 AND r.state IN ('queued', 'waiting_retry')
+            AND coalesce(r.next_attempt_at, '') <= $2 AND r.crashes BETWEEN $6 AND $8
+          ORDER BY r.seq LIMIT $5))
+      WHERE place <= $4 ORDER BY place, seq LIMIT $3)
+    RETURNING seq, id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, worked_ms,
+      context_report_json IS NOT NULL AS has_journal,
+      attempt > 1 AND error_class IS NULL AND crashes = 0 AS is_retried, budget_micros, attempts_max,
+      (SELECT json_array(run_micros_max, run_tokens_max, day_micros_max, day_tokens_max) FROM thread_budgets b
+       WHERE b.thread_id = runs.thread_id) AS thread_budget";
+/// Recomputes `behind`, on which [`CLAIM_RUNS`] depends, at every start.
+pub(in crate::store) const LINE_UP: &str = "
+    UPDATE runs SET behind = EXISTS (SELECT 1 FROM runs o WHERE o.thread_id = runs.thread_id AND o.seq < runs.seq
+      AND o.state IN ('queued', 'running', 'waiting_approval', 'waiting_retry'))
+    WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')";
+/// The first condition is the one of the index `runs_open`, which SQLite uses only when it is
+/// repeated.
+pub(in crate::store) const OPEN_RUNS: &str = "
+    SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')
+      AND (state IN ('queued', 'running') OR (state = 'waiting_retry' AND next_attempt_at <= $1))";
+/// Scans no more of the index of open runs than asked for.
+pub(in crate::store) const OPEN_RUNS_UP_TO: &str = "
+    SELECT count(*) FROM (SELECT 1 FROM runs
+      WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry') LIMIT $1)";
+pub(in crate::store) const PARK_RUN: &str = "
+    UPDATE runs SET state = 'waiting_retry', next_attempt_at = $3, error_class = $4, error_message = $5, worked_ms = $6,
+      crashes = 0
+    WHERE id = $1 AND epoch = $2 AND state = 'running'";
+pub(in crate::store) const FAIL_RUN: &str = "
+    UPDATE runs SET state = $3, stop_reason = $4, error_class = $5, error_message = $6, finished_at = $7,
+      worked_ms = $8
+    WHERE id = $1 AND epoch = $2 AND state = 'running'";
+pub(in crate::store) const REQUEUE_RUN: &str = "
+    UPDATE runs SET state = 'queued', attempt = attempt - 1, worked_ms = $3, crashes = min(crashes, 1), crashed_at = -1
+    WHERE id = $1 AND epoch = $2 AND state = 'running'";
+pub(in crate::store) const RUNNING_RUN: &str = "
+    SELECT id, persona_id, thread_id, trigger, trigger_message_id, profile, attempt, created_at, state, worked_ms,
+      context_report_json IS NOT NULL AS has_journal, epoch = $2 AND state = 'running' AS is_worked_on, 0 AS is_retried,
+      budget_micros, attempts_max,
+      (SELECT json_array(run_micros_max, run_tokens_max, day_micros_max, day_tokens_max) FROM thread_budgets b
+       WHERE b.thread_id = runs.thread_id) AS thread_budget
+    FROM runs WHERE id = $1";
+pub(in crate::store) const CANCEL_REQUESTED: &str = "
+    SELECT id FROM runs WHERE state = 'running' AND cancel_requested_at IS NOT NULL";
+
+/// Queues a run inside the caller's transaction.
+pub(in crate::store) async fn insert(
+    conn: &mut SqliteConnection,
+    run: &NewRun,
+    persona: &PersonaId,
+    thread: &ThreadId,
+    message: &MessageId,
+    now: Timestamp,
+) -> Result<()> {
+    let insert = sqlx::query(INSERT_RUN).bind(run.id.as_str()).bind(persona.as_str()).bind(thread.as_str());
+    let insert = insert.bind(run.trigger.as_str()).bind(message.as_str()).bind(&run.profile);
+    insert.bind(now.to_string()).bind(run.budget_micros).bind(run.attempts_max).execute(conn).await?;
+    Ok(())
+}
+
+impl Store {
+    /// Counts the runs that have not ended, up to `most`.
+    pub async fn open_runs_up_to(&self, most: usize) -> Result<usize> {
+        let count = sqlx::query_scalar(OPEN_RUNS_UP_TO).bind(to_i64(most));
+        let count: i64 = count.fetch_one(self.readers()).await?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
+    /// Claims up to `limit` runs that are due and free, oldest first, at most `per_persona_max`
+    /// running per persona.
+    pub async fn claim_runs(&self, limit: usize, per_persona_max: usize) -> Result<Vec<ClaimedRun>> {
+        self.claim_runs_except(limit, per_persona_max, &[]).await
+    }
+
+    /// Claims runs like [`Store::claim_runs`], without those of some personas: they stay as they
+    /// are.
+    pub async fn claim_runs_except(
+        &self,
+        limit: usize,
+        per_persona_max: usize,
+        personas: &[&str],
+    ) -> Result<Vec<ClaimedRun>> {
+        let except = serde_json::json!(personas).to_string();
+        let (epoch, now) = (self.epoch(), self.clock().now().to_string());
+        let (poison_runs, monotonic) = (self.poison_runs().clone(), self.clock().monotonic());
+        self.write(move |conn| {
+            Box::pin(async move {
+                let turn = poison_runs.turn(conn, epoch, monotonic).await?;
+                let Some(allowed) = turn.allows(limit) else { return Ok(Vec::new()) };
+                let claim = sqlx::query(CLAIM_RUNS).bind(epoch).bind(now).bind(to_i64(allowed.runs_max));
+                let claim = claim.bind(to_i64(per_persona_max));
+                let claim = claim.bind(to_i64(per_persona_max.min(CLAIM_CANDIDATES)));
+                let claim = claim.bind(allowed.crashes_min).bind(allowed.alone).bind(allowed.crashes_max);
+                let claim = claim.bind(except);
+                let mut rows = claim.fetch_all(conn).await?;
+                if rows.is_empty() && allowed.crashes_min > 0 {
+                    poison_runs.nobody_came(monotonic);
+                }
+                rows.sort_by_key(|row| row.get::<i64, _>("seq"));
+                rows.iter().map(claimed).collect()
+            })
+        })
+        .await
+    }
+
+    /// Counts the runs that are running or due.
+    pub async fn count_open_runs(&self) -> Result<u64> {
+        let now = self.clock().now().to_string();
+        let count: i64 = sqlx::query_scalar(OPEN_RUNS).bind(now).fetch_one(self.readers()).await?;
+        Ok(count.unsigned_abs())
+    }
+
+    /// Ends a claimed run without an answer: parked when a retry time is given, failed or cancelled
+    /// otherwise.
+    pub async fn fail_run(&self, run: &RunId, failure: RunFailure) -> Result<()> {
+        let (epoch, clock, id) = (self.epoch(), self.clock().clone(), run.as_str().to_owned());
+        let now = clock.now().to_string();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let (class, worked) = (failure.class.as_str(), to_ms(failure.worked));
+                let changed = match failure.retry_at {
+                    Some(at) => {
+                        let park = sqlx::query(PARK_RUN).bind(&id).bind(epoch).bind(at.to_string());
+                        park.bind(class).bind(&failure.message).bind(worked).execute(&mut *conn).await?
+                    }
+                    None => {
+                        let (state, stop) = match failure.class {
+                            ErrorClass::Cancelled => (RunState::Cancelled, StopReason::Cancelled),
+                            _ => (RunState::Failed, StopReason::Failed),
+                        };
+                        let fail = sqlx::query(FAIL_RUN).bind(&id).bind(epoch).bind(state.as_str());
+                        let fail = fail.bind(stop.as_str()).bind(class).bind(&failure.message).bind(&now);
+                        fail.bind(worked).execute(&mut *conn).await?
+                    }
+                };
+                fenced(changed.rows_affected(), &id)?;
+                money::leave(conn, &id, &now).await?;
+                close_open_calls(conn, &id, INTERRUPTED, clock.as_ref()).await?;
+                events::run_failed(conn, &id, clock.as_ref()).await
+            })
+        })
+        .await
+    }
+
+    /// Requeues a claimed run unchanged, for a shutdown; `worked` is the working time of all its
+    /// attempts.
+    pub async fn requeue_run(&self, run: &RunId, worked: Duration) -> Result<()> {
+        let (epoch, clock, id) = (self.epoch(), self.clock().clone(), run.as_str().to_owned());
+        self.write(move |conn| {
+            Box::pin(async move {
+                let requeue = sqlx::query(REQUEUE_RUN).bind(&id).bind(epoch).bind(to_ms(worked));
+                let changed = requeue.execute(&mut *conn).await?;
+                fenced(changed.rows_affected(), &id)?;
+                money::leave(conn, &id, &clock.now().to_string()).await?;
+                close_open_calls(conn, &id, INTERRUPTED, clock.as_ref()).await.map(|_closed| ())
+            })
+        })
+        .await
+    }
+
+    /// Returns a run that the current engine works on, for a store that was opened while that
+    /// engine runs.
+    ///
+    /// Errors: [`StoreError::Missing`]; [`StoreError::WrongState`] when no engine works on it, or
+    /// one that is gone.
+    pub async fn running_run(&self, id: &RunId) -> Result<ClaimedRun> {
+        let find = sqlx::query(RUNNING_RUN).bind(id.as_str()).bind(self.epoch());
+        let row = find.fetch_optional(self.readers()).await?;
+        let id = id.to_string();
+        match row {
+            None => Err(StoreError::Missing { kind: "run", id }),
+            Some(row) if row.get("is_worked_on") => claimed(&row),
+            Some(row) => Err(StoreError::WrongState {
+                kind: "run",
+                id,
+                state: row.get("state"),
+                hint: "tools are offered only while the engine works on it",
+            }),
+        }
+    }
+
+    /// Returns the running runs whose cancellation was requested, by this or another process.
+    pub async fn cancel_requests(&self) -> Result<Vec<RunId>> {
+        let ids: Vec<String> = sqlx::query_scalar(CANCEL_REQUESTED).fetch_all(self.readers()).await?;
+        Ok(ids.into_iter().map(RunId::new).collect())
+    }
+}
+
+/// Checks that a change touched a row; otherwise the engine no longer owns the run.
+pub(in crate::store) fn fenced(rows_affected: u64, run: &str) -> Result<()> {
+    match rows_affected {
+        0 => Err(StoreError::WrongState {
+            kind: "run",
+            id: run.to_owned(),
+            state: "no longer ours".to_owned(),
+            hint: "another engine or a cancellation took it over",
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn claimed(row: &SqliteRow) -> Result<ClaimedRun> {
+    let unreadable = |what| move || StoreError::Unreadable { what };
+    let allowed = row.get::<Option<&str>, _>("thread_budget").map(serde_json::from_str).transpose();
+    let allowed = allowed.map_err(|_| StoreError::Unreadable { what: "budget of a thread" })?;
+    Ok(ClaimedRun {
+        is_retried: row.get("is_retried"),
+        budget_micros: row.get("budget_micros"),
+        attempts_max: row.get("attempts_max"),
+        thread_budget: allowed.map_or_else(ThreadBudget::default, money::thread_budget),
+        id: RunId::new(row.get::<String, _>("id")),
+        persona: persona_id(row)?,
+        thread: ThreadId::new(row.get::<String, _>("thread_id")),
+        trigger: Trigger::parse(row.get("trigger")).ok_or_else(unreadable("run trigger"))?,
+        trigger_message: MessageId::new(row.get::<String, _>("trigger_message_id")),
+        profile: row.get("profile"),
+        attempt: u32::try_from(row.get::<i64, _>("attempt")).unwrap_or(u32::MAX),
+        has_journal: row.get("has_journal"),
+        worked: Duration::from_millis(row.get::<i64, _>("worked_ms").unsigned_abs()),
+        created_at: Timestamp::parse(row.get("created_at")).ok_or_else(unreadable("time of a run"))?,
+    })
+}
+
+/// Reads the `persona_id` column of a row.
+pub(in crate::store) fn persona_id(row: &SqliteRow) -> Result<PersonaId> {
+    PersonaId::parse(row.get("persona_id")).map_err(|_| StoreError::Unreadable { what: "persona id" })
+}
+
+/// Returns whole milliseconds, for a column.
+pub(in crate::store) fn to_ms(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+}
+
+pub(in crate::store) fn to_i64(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,112 @@
+//! The record of a run, row by row, for replay: its turns with the exact requests, its steps, its
+//! mails.
+
+use crate::domain::{RunId, Timestamp, Usage};
+use crate::store::runs::history::{StoredMessage, stored_message, timestamp};
+use crate::store::runs::steps::{Executor, Step, StepKind};
+use crate::store::views::browse::{optional_timestamp, usage};
+use crate::store::{PersonaStore, Result};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+/// One provider call.
+#[derive(Debug, Clone)]
+pub struct StoredTurn {
+    pub turn_index: u32,
+    /// Attempt of this turn, from 1.
+    pub attempt: u32,
+    /// `started`, `answered` or `failed`.
+    pub state: String,
+    /// The exact body of the request.
+    pub request_json: String,
+    pub request_sha256: String,
+    /// The normalised response.
+    pub response_json: Option<String>,
+    pub provider: String,
+    pub model: String,
+    pub usage: Usage,
+    pub error_class: Option<String>,
+    pub error_message: Option<String>,
+    pub started_at: Timestamp,
+    pub finished_at: Option<Timestamp>,
+    /// The normalised first request, where the call was the first with that context.
+    pub context_json: Option<String>,
+    /// Begin and end of the call, as the harness recorded them.
+    pub begun_json: Option<String>,
+    pub ended_json: Option<String>,
+    /// Instant at which request and answer were pruned.
+    pub pruned_at: Option<Timestamp>,
+}
+
+pub(in crate::store) const TURNS_OF_RUN: &str = "
+    SELECT turn_index, attempt, state, request_json, request_sha256, response_json, provider, model, input_tokens,
+      cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost_micros, error_class, error_message,
+      started_at, finished_at, context_json, begun_json, ended_json, pruned_at
+    FROM run_turns WHERE run_id = $1 AND persona_id = $2 ORDER BY turn_index, attempt";
+pub(in crate::store) const TIMED_STEPS: &str = "
+    SELECT event_type, executor, tool_name, tool_call_id, payload_json, created_at FROM thread_tool_events
+    WHERE run_id = $1 AND persona_id = $2 ORDER BY step_index";
+pub(in crate::store) const MAILS_OF_RUN: &str = "
+    SELECT seq, id, thread_id, direction, message_id, in_reply_to, references_json, sender, recipients_json, subject,
+      text_body, fresh_text, received_at, trust, run_id, disposition, hops, metadata_json
+    FROM messages WHERE run_id = $1 AND persona_id = $2 ORDER BY seq";
+pub(in crate::store) const CONTEXT_REPORT: &str =
+    "SELECT context_report_json FROM runs WHERE id = $1 AND persona_id = $2";
+
+impl PersonaStore {
+    /// Returns every provider call of a run, failed ones included, in order.
+    pub async fn turns_of_run(&self, run: &RunId) -> Result<Vec<StoredTurn>> {
+        let rows = sqlx::query(TURNS_OF_RUN).bind(run.as_str()).bind(self.persona.as_str());
+        rows.fetch_all(self.store.readers()).await?.iter().map(stored_turn).collect()
+    }
+
+    /// Returns the steps of a run with the instants at which they were committed, in order.
+    pub async fn timed_steps_of_run(&self, run: &RunId) -> Result<Vec<(Step, Timestamp)>> {
+        let rows = sqlx::query(TIMED_STEPS).bind(run.as_str()).bind(self.persona.as_str());
+        let step = |row: &SqliteRow| {
+            let step = Step {
+                kind: StepKind::of(row.get("event_type")),
+                executor: Executor::of(row.get("executor")),
+                tool_name: row.get("tool_name"),
+                tool_call_id: row.get("tool_call_id"),
+                payload_json: row.get("payload_json"),
+            };
+            Ok((step, timestamp(row, "created_at")?))
+        };
+        rows.fetch_all(self.store.readers()).await?.iter().map(step).collect()
+    }
+
+    /// Returns the messages that a run wrote, withheld ones included, in order.
+    pub async fn mails_of_run(&self, run: &RunId) -> Result<Vec<StoredMessage>> {
+        let rows = sqlx::query(MAILS_OF_RUN).bind(run.as_str()).bind(self.persona.as_str());
+        rows.fetch_all(self.store.readers()).await?.iter().map(stored_message).collect()
+    }
+
+    /// Returns the report of the run's resolvers, as JSON; `None` before its first turn.
+    pub async fn context_report(&self, run: &RunId) -> Result<Option<String>> {
+        let report = sqlx::query_scalar(CONTEXT_REPORT).bind(run.as_str()).bind(self.persona.as_str());
+        Ok(report.fetch_optional(self.store.readers()).await?.flatten())
+    }
+}
+
+fn stored_turn(row: &SqliteRow) -> Result<StoredTurn> {
+    Ok(StoredTurn {
+        turn_index: row.get("turn_index"),
+        attempt: row.get("attempt"),
+        state: row.get("state"),
+        request_json: row.get("request_json"),
+        request_sha256: row.get("request_sha256"),
+        response_json: row.get("response_json"),
+        provider: row.get("provider"),
+        model: row.get("model"),
+        usage: usage(row),
+        error_class: row.get("error_class"),
+        error_message: row.get("error_message"),
+        started_at: timestamp(row, "started_at")?,
+        finished_at: optional_timestamp(row, "finished_at")?,
+        context_json: row.get("context_json"),
+        begun_json: row.get("begun_json"),
+        ended_json: row.get("ended_json"),
+        pruned_at: optional_timestamp(row, "pruned_at")?,
+    })
+}

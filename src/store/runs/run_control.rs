@@ -1,0 +1,191 @@
+//! An operator's changes of a run: cancel it, queue it again, or start a run for a letter that was
+//! filed.
+
+use crate::domain::{ErrorClass, MessageId, PersonaId, RunId, ThreadId, Timestamp, Trigger};
+use crate::store::mail::messages::audit;
+use crate::store::runs::queue::{self as runs, NewRun, persona_id};
+use crate::store::{Result, Store, StoreError};
+use sqlx::{Row, SqliteConnection};
+
+/// Result of a cancellation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancellation {
+    /// The run had not begun or was waiting: it is cancelled now.
+    Done,
+    /// An engine works on the run and will stop at the next opportunity.
+    Requested,
+}
+
+pub(in crate::store) const RUN_STATE: &str = "SELECT state, persona_id FROM runs WHERE id = $1";
+pub(in crate::store) const CANCEL_WAITING_RUN: &str = "
+    UPDATE runs SET state = 'cancelled', stop_reason = 'cancelled', error_class = 'cancelled',
+      error_message = 'cancelled by the operator', cancel_requested_at = $2, finished_at = $2, next_attempt_at = NULL
+    WHERE id = $1 AND state IN ('queued', 'waiting_retry', 'waiting_approval')";
+pub(in crate::store) const REQUEST_CANCEL: &str = "
+    UPDATE runs SET cancel_requested_at = coalesce(cancel_requested_at, $2) WHERE id = $1 AND state = 'running'";
+/// The attempts stay: a run that has a journal resumes from it, with all its worked time. Crashes
+/// are counted anew.
+pub(in crate::store) const RETRY_RUN: &str = "
+    UPDATE runs SET state = 'queued', stop_reason = NULL, error_class = NULL, error_message = NULL,
+      cancel_requested_at = NULL, finished_at = NULL, next_attempt_at = NULL, worked_ms = 0,
+      crashes = 0
+    WHERE id = $1 AND state IN ('failed', 'cancelled', 'waiting_retry')";
+/// As [`RETRY_RUN`], for a run that may have been retried meanwhile.
+pub(in crate::store) const RETRY_FAILED_RUN: &str = "
+    UPDATE runs SET state = 'queued', stop_reason = NULL, error_class = NULL, error_message = NULL,
+      cancel_requested_at = NULL, finished_at = NULL, next_attempt_at = NULL, worked_ms = 0,
+      crashes = 0
+    WHERE id = $1 AND state = 'failed'";
+pub(in crate::store) const FAILED_RUNS: &str = "
+    SELECT id FROM runs WHERE state = 'failed' AND ($1 IS NULL OR error_class = $1)
+      AND ($2 IS NULL OR persona_id = $2) AND ($3 IS NULL OR finished_at >= $3) ORDER BY seq LIMIT $4";
+
+/// Filter of failed runs to retry together, because the cause of their failure is repaired.
+#[derive(Debug, Clone, Default)]
+pub struct FailedRuns {
+    pub class: Option<ErrorClass>,
+    pub persona: Option<PersonaId>,
+    /// Failed at or after this instant.
+    pub since: Option<Timestamp>,
+}
+
+/// Most runs of one call; further calls find more.
+const FAILED_MAX: i64 = 10_000;
+
+pub(in crate::store) const FILED_MESSAGE: &str = "
+    SELECT persona_id, thread_id, direction, disposition,
+      (SELECT id FROM runs WHERE trigger_message_id = m.id ORDER BY seq DESC LIMIT 1) AS run
+    FROM messages m WHERE id = $1";
+pub(in crate::store) const ANSWERED_AFTER_ALL: &str = "UPDATE messages SET disposition = 'run' WHERE id = $1";
+/// The letter of a retried run is no longer held by a rule.
+pub(in crate::store) const RETRIED_AFTER_ALL: &str = "
+    UPDATE messages SET disposition = 'run' WHERE direction = 'inbound'
+      AND id = (SELECT trigger_message_id FROM runs WHERE id = $1)";
+
+impl Store {
+    /// Queues a run for a letter that a rule holds, at its owner's decision. The limits of
+    /// automatic mail still apply.
+    ///
+    /// Errors: [`StoreError::Missing`]; [`StoreError::WrongState`] for a message that is no letter
+    /// or has a run.
+    pub async fn answer_message(&self, message: &MessageId) -> Result<RunId> {
+        let (message, now) = (message.clone(), self.clock().now());
+        let run = NewRun {
+            id: RunId::new(self.clock().new_id()),
+            trigger: Trigger::Email,
+            profile: "thread".to_owned(),
+            budget_micros: None,
+            attempts_max: None,
+        };
+        self.write(move |conn| {
+            Box::pin(async move {
+                let row =
+                    sqlx::query(FILED_MESSAGE).bind(message.as_str()).fetch_optional(&mut *conn).await?;
+                let missing = || StoreError::Missing { kind: "message", id: message.to_string() };
+                let row = row.ok_or_else(missing)?;
+                let wrong = |state, hint| {
+                    Err(StoreError::WrongState { kind: "message", id: message.to_string(), state, hint })
+                };
+                if row.get::<&str, _>("direction") != "inbound" {
+                    return wrong(row.get("direction"), "only letters can be answered");
+                }
+                if let Some(run) = row.get::<Option<String>, _>("run") {
+                    let hint = "`attache runs retry` queues a run that has ended once more";
+                    return wrong(format!("the letter of run {run}"), hint);
+                }
+                let persona = persona_id(&row)?;
+                let thread = ThreadId::new(row.get::<String, _>("thread_id"));
+                runs::insert(conn, &run, &persona, &thread, &message, now).await?;
+                sqlx::query(ANSWERED_AFTER_ALL).bind(message.as_str()).execute(&mut *conn).await?;
+                audit(conn, Some(&persona), ("message", message.as_str()), "answer:operator", now).await?;
+                Ok(run.id)
+            })
+        })
+        .await
+    }
+
+    /// Returns the failed runs that match, oldest first; at most ten thousand.
+    pub async fn failed_runs(&self, which: &FailedRuns) -> Result<Vec<RunId>> {
+        let find = sqlx::query_scalar(FAILED_RUNS).bind(which.class.map(ErrorClass::as_str));
+        let find = find.bind(which.persona.as_ref().map(PersonaId::as_str));
+        let find = find.bind(which.since.map(|at| at.to_string())).bind(FAILED_MAX);
+        let ids: Vec<String> = find.fetch_all(self.readers()).await?;
+        Ok(ids.into_iter().map(RunId::new).collect())
+    }
+
+    /// Queues these runs for now, all in one commit; runs that are no longer failed are left alone.
+    /// Returns the number of queued runs.
+    pub async fn retry_runs(&self, runs: Vec<RunId>) -> Result<usize> {
+        let now = self.clock().now();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let mut queued = 0;
+                for run in &runs {
+                    let change = sqlx::query(RETRY_FAILED_RUN).bind(run.as_str());
+                    if change.execute(&mut *conn).await?.rows_affected() > 0 {
+                        note(conn, run, "retry:operator", now).await?;
+                        queued += 1;
+                    }
+                }
+                Ok(queued)
+            })
+        })
+        .await
+    }
+
+    /// Cancels a queued or waiting run, and asks the engine that works on a running one to stop it.
+    ///
+    /// Errors: [`StoreError::Missing`]; [`StoreError::WrongState`] when it has ended.
+    pub async fn request_cancel(&self, run: &RunId) -> Result<Cancellation> {
+        let (run, now) = (run.clone(), self.clock().now());
+        self.write(move |conn| {
+            Box::pin(async move {
+                for (sql, outcome) in
+                    [(CANCEL_WAITING_RUN, Cancellation::Done), (REQUEST_CANCEL, Cancellation::Requested)]
+                {
+                    let change = sqlx::query(sql).bind(run.as_str()).bind(now.to_string());
+                    if change.execute(&mut *conn).await?.rows_affected() > 0 {
+                        note(conn, &run, "cancel:operator", now).await?;
+                        return Ok(outcome);
+                    }
+                }
+                Err(refused(conn, &run, "only runs that have not ended can be cancelled").await?)
+            })
+        })
+        .await
+    }
+
+    /// Queues a failed or cancelled run, or one that waits for its next attempt, for now.
+    ///
+    /// Errors: [`StoreError::Missing`], [`StoreError::WrongState`].
+    pub async fn retry_run(&self, run: &RunId) -> Result<()> {
+        let (run, now) = (run.clone(), self.clock().now());
+        self.write(move |conn| {
+            Box::pin(async move {
+                let change = sqlx::query(RETRY_RUN).bind(run.as_str()).execute(&mut *conn).await?;
+                if change.rows_affected() == 0 {
+                    let hint = "only failed and cancelled runs, and runs waiting for a retry, can be retried";
+                    return Err(refused(conn, &run, hint).await?);
+                }
+                sqlx::query(RETRIED_AFTER_ALL).bind(run.as_str()).execute(&mut *conn).await?;
+                note(conn, &run, "retry:operator", now).await
+            })
+        })
+        .await
+    }
+}
+
+async fn note(conn: &mut SqliteConnection, run: &RunId, decision: &str, now: Timestamp) -> Result<()> {
+    let row = sqlx::query(RUN_STATE).bind(run.as_str()).fetch_one(&mut *conn).await?;
+    audit(conn, Some(&persona_id(&row)?), ("run", run.as_str()), decision, now).await
+}
+
+/// Returns the error for a change that touched no row.
+async fn refused(conn: &mut SqliteConnection, run: &RunId, hint: &'static str) -> Result<StoreError> {
+    let row = sqlx::query(RUN_STATE).bind(run.as_str()).fetch_optional(conn).await?;
+    let id = run.to_string();
+    Ok(match row {
+        None => StoreError::Missing { kind: "run", id },
+        Some(row) => StoreError::WrongState { kind: "run", id, state: row.get("state"), hint },
+    })
+}

@@ -1,0 +1,200 @@
+//! Sessions of agents: the agent's own conversation that it may resume in a thread.
+//!
+//! Our history decides. A session is resumed only if an answer of it was seen, if the agent's
+//! options are unchanged, and if the persona has written nothing in the thread that the session
+//! does not know.
+
+use crate::domain::{PersonaId, RunId, ThreadId, Timestamp};
+use crate::store::runs::history::timestamp;
+use crate::store::runs::queue::fenced;
+use crate::store::{PersonaStore, Result, RunKey, Store, StoreError};
+use sqlx::{Row, SqliteConnection};
+use std::time::Duration;
+
+/// Thread and agent of a session, and the options given to the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionKey {
+    pub thread: ThreadId,
+    pub provider: String,
+    pub model: String,
+    pub folder: String,
+    /// Digest of the persona's text, its tools and its tier.
+    pub options_sha256: String,
+}
+
+/// A session, for display.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadSession {
+    pub provider: String,
+    pub model: String,
+    pub id: String,
+    /// `begun` (it has not answered yet), `resumable` or `lost`.
+    pub state: String,
+    pub created_at: Timestamp,
+    pub used_at: Timestamp,
+}
+
+/// Most rows that one sweep deletes; the next start continues.
+const FORGOTTEN_MAX: i64 = 10_000;
+
+/// A session that may be resumed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownSession {
+    pub id: String,
+    /// Its total usage so far, as the harness recorded it.
+    pub usage_json: Option<String>,
+}
+
+/// `seen_seq` is the last mail that existed when the session answered; mails of its own last run
+/// come after.
+pub(in crate::store) const RESUMABLE_SESSION: &str = "
+    SELECT session_id, usage_json FROM provider_sessions s
+    WHERE persona_id = $1 AND thread_id = $2 AND provider = $3 AND model = $4 AND folder = $5
+      AND options_sha256 = $6 AND state = 'resumable'
+      AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.thread_id = s.thread_id AND m.direction = 'outbound'
+        AND m.seq > s.seen_seq AND m.run_id IS NOT s.run_id)";
+pub(in crate::store) const KEEP_SESSION: &str = "
+    INSERT INTO provider_sessions (persona_id, thread_id, provider, model, session_id, folder, options_sha256, state,
+      run_id, seen_seq, usage_json, created_at, used_at)
+    SELECT persona_id, thread_id, $3, $4, $5, $6, $7, $8, id,
+      (SELECT coalesce(max(seq), 0) FROM messages WHERE thread_id = runs.thread_id AND direction = 'outbound'), $9,
+      $10, $10
+    FROM runs WHERE id = $1 AND persona_id = $2 AND epoch = $11 AND state = 'running'
+    ON CONFLICT (persona_id, thread_id, provider) DO UPDATE SET model = excluded.model, folder = excluded.folder,
+      created_at = CASE session_id WHEN excluded.session_id THEN created_at ELSE excluded.created_at END,
+      session_id = excluded.session_id, options_sha256 = excluded.options_sha256, state = excluded.state,
+      run_id = excluded.run_id, seen_seq = excluded.seen_seq, usage_json = excluded.usage_json,
+      used_at = excluded.used_at";
+pub(in crate::store) const LOSE_SESSION: &str = "
+    UPDATE provider_sessions SET state = 'lost' WHERE persona_id = $1 AND thread_id = $2 AND provider = $3";
+/// Two threads were merged: neither session knows the whole thread.
+pub(in crate::store) const FOLD_SESSIONS: &str = "DELETE FROM provider_sessions WHERE thread_id IN ($1, $2)";
+pub(in crate::store) const FORGET_SESSIONS: &str = "
+    DELETE FROM provider_sessions WHERE rowid IN (
+      SELECT rowid FROM provider_sessions WHERE used_at < $1 LIMIT $2)";
+pub(in crate::store) const SESSIONS_OF_THREAD: &str = "
+    SELECT provider, model, session_id, state, created_at, used_at FROM provider_sessions
+    WHERE thread_id = $1 ORDER BY used_at DESC, provider";
+pub(in crate::store) const RUN_MAILS: &str = "
+    SELECT count(*), coalesce(sum(m.thread_id = r.thread_id), 0) FROM messages m JOIN runs r ON r.id = m.run_id
+    WHERE m.run_id = $1 AND m.persona_id = $2 AND m.disposition = 'sent'";
+
+/// Checks, inside the transaction that queues a mail, that its run may send another mail: several
+/// processes send for a run.
+///
+/// Errors: [`StoreError::MailsUsedUp`].
+pub(in crate::store) async fn room_for_mail(
+    conn: &mut SqliteConnection,
+    (run, persona): (&RunId, &PersonaId),
+    max: u32,
+) -> Result<()> {
+    let mails = sqlx::query(RUN_MAILS).bind(run.as_str()).bind(persona.as_str()).fetch_one(conn).await?;
+    match mails.get::<u32, _>(0) < max {
+        true => Ok(()),
+        false => Err(StoreError::MailsUsedUp { max }),
+    }
+}
+
+impl Store {
+    /// Deletes sessions that were unused for that time; agents delete theirs, too. Returns their
+    /// number.
+    pub async fn forget_sessions(&self, unused: Duration) -> Result<u64> {
+        let before = self.clock().now().minus(unused).to_string();
+        self.write(move |conn| {
+            Box::pin(async move {
+                let forget = sqlx::query(FORGET_SESSIONS).bind(before).bind(FORGOTTEN_MAX);
+                Ok(forget.execute(conn).await?.rows_affected())
+            })
+        })
+        .await
+    }
+
+    /// Returns the agents' sessions of a thread, the last used first.
+    pub async fn thread_sessions(&self, thread: &ThreadId) -> Result<Vec<ThreadSession>> {
+        let rows = sqlx::query(SESSIONS_OF_THREAD).bind(thread.as_str()).fetch_all(self.readers()).await?;
+        let session = |row: &sqlx::sqlite::SqliteRow| {
+            Ok(ThreadSession {
+                provider: row.get(0),
+                model: row.get(1),
+                id: row.get(2),
+                state: row.get(3),
+                created_at: timestamp(row, "created_at")?,
+                used_at: timestamp(row, "used_at")?,
+            })
+        };
+        rows.iter().map(session).collect()
+    }
+}
+
+impl PersonaStore {
+    /// Returns the session that the next call in this thread may resume.
+    pub async fn resumable_session(&self, key: &SessionKey) -> Result<Option<KnownSession>> {
+        let find = sqlx::query(RESUMABLE_SESSION).bind(self.persona.as_str()).bind(key.thread.as_str());
+        let find = find.bind(&key.provider).bind(&key.model).bind(&key.folder).bind(&key.options_sha256);
+        let row = find.fetch_optional(self.store.readers()).await?;
+        Ok(row.map(|row| KnownSession { id: row.get(0), usage_json: row.get(1) }))
+    }
+
+    /// Records the id of a session that the agent began: not resumable until it has answered.
+    ///
+    /// Errors: [`crate::store::StoreError::WrongState`] when the run is no longer this engine's.
+    pub async fn session_begun(&self, run: &RunKey, key: &SessionKey, id: &str) -> Result<()> {
+        self.keep_session(run, key, id, ("begun", None)).await
+    }
+
+    /// Records that the agent has answered in the session. Errors: as [`Self::session_begun`].
+    pub async fn session_answered(
+        &self,
+        run: &RunKey,
+        key: &SessionKey,
+        id: &str,
+        usage_json: Option<String>,
+    ) -> Result<()> {
+        self.keep_session(run, key, id, ("resumable", usage_json)).await
+    }
+
+    async fn keep_session(
+        &self,
+        run: &RunKey,
+        key: &SessionKey,
+        id: &str,
+        (state, usage_json): (&'static str, Option<String>),
+    ) -> Result<()> {
+        let (persona, epoch) = (self.persona.clone(), self.store.epoch());
+        let now = self.store.clock().now().to_string();
+        let (run, key, id) = (run.run.clone(), key.clone(), id.to_owned());
+        self.store
+            .write(move |conn| {
+                Box::pin(async move {
+                    let keep = sqlx::query(KEEP_SESSION).bind(run.as_str()).bind(persona.as_str());
+                    let keep = keep.bind(&key.provider).bind(&key.model).bind(&id).bind(&key.folder);
+                    let keep =
+                        keep.bind(&key.options_sha256).bind(state).bind(usage_json).bind(now).bind(epoch);
+                    fenced(keep.execute(conn).await?.rows_affected(), run.as_str())
+                })
+            })
+            .await
+    }
+
+    /// Records that the agent does not know its session any more.
+    pub async fn session_lost(&self, thread: &ThreadId, provider: &str) -> Result<()> {
+        let (persona, thread, provider) = (self.persona.clone(), thread.clone(), provider.to_owned());
+        self.store
+            .write(move |conn| {
+                Box::pin(async move {
+                    let lose = sqlx::query(LOSE_SESSION).bind(persona.as_str()).bind(thread.as_str());
+                    lose.bind(provider).execute(conn).await?;
+                    Ok(())
+                })
+            })
+            .await
+    }
+
+    /// Returns the number of mails that a run has queued so far, and whether one of them answers
+    /// its trigger.
+    pub async fn mails_so_far(&self, run: &RunId) -> Result<(u32, bool)> {
+        let mails = sqlx::query(RUN_MAILS).bind(run.as_str()).bind(self.persona.as_str());
+        let mails = mails.fetch_one(self.store.readers()).await?;
+        Ok((mails.get(0), mails.get::<i64, _>(1) > 0))
+    }
+}

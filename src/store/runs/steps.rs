@@ -1,0 +1,250 @@
+//! Steps of a run: the calls of tools and their results, numbered by the transaction that writes
+//! them.
+//!
+//! Two processes write the steps of one run: the engine, and the server of our tools that an agent
+//! starts. So the position and, for calls that are not our model's, the id are assigned here; a
+//! second result for a call is refused by an index.
+
+use crate::clock::Clock;
+use crate::domain::{RunId, Timestamp};
+use crate::store::notices::events;
+use crate::store::runs::journal::Frame;
+use crate::store::runs::queue::{fenced, persona_id};
+use crate::store::{PersonaStore, Result, RunKey};
+use sqlx::{Row, SqliteConnection};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepKind {
+    Call,
+    Result,
+}
+
+impl StepKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StepKind::Call => "tool_call",
+            StepKind::Result => "tool_result",
+        }
+    }
+    pub(in crate::store) fn of(text: &str) -> Self {
+        if text == "tool_call" { StepKind::Call } else { StepKind::Result }
+    }
+}
+
+/// Executor of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Executor {
+    /// The engine, behind our tool policy.
+    Engine,
+    /// A command-line agent, with a tool of its own; the engine only observed.
+    Agent,
+}
+
+impl Executor {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Executor::Engine => "engine",
+            Executor::Agent => "agent",
+        }
+    }
+    pub(in crate::store) fn of(text: &str) -> Self {
+        if text == "agent" { Executor::Agent } else { Executor::Engine }
+    }
+}
+
+/// One row of `thread_tool_events`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    pub kind: StepKind,
+    pub executor: Executor,
+    pub tool_name: String,
+    /// Unique in the run: `cTURN_PLACE` for a call of our loop, `mN` for one that came through our
+    /// tool server, `aN` for an agent's own.
+    pub tool_call_id: String,
+    pub payload_json: String,
+}
+
+impl Step {
+    /// Returns the expected effect of a call, as recorded when it began.
+    pub fn begun(&self) -> Option<serde_json::Value> {
+        let payload: serde_json::Value = serde_json::from_str(&self.payload_json).ok()?;
+        payload.get("begun").cloned()
+    }
+
+    /// Reports whether a call was interrupted and its outcome is unknown.
+    pub fn is_in_doubt(&self) -> bool {
+        // As `tool_policy::finish` writes it; a tool's own text stands in `result`, or escaped in a
+        // text.
+        self.kind == StepKind::Result
+            && self.payload_json.starts_with("{\"ok\":false")
+            && self.payload_json.contains("\"error\":{\"code\":\"outcome_unknown\"")
+    }
+}
+
+/// A call whose id the store assigns.
+#[derive(Debug, Clone)]
+pub struct NewCall {
+    pub executor: Executor,
+    pub tool_name: String,
+    pub payload_json: String,
+}
+
+/// Reason for a result that the store writes in place of a missing one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unanswered {
+    /// Stable word, such as `outcome_unknown`.
+    pub code: &'static str,
+    /// For the model and for people.
+    pub message: &'static str,
+}
+
+/// The engine, or the work on the run, was interrupted.
+pub const INTERRUPTED: Unanswered = Unanswered {
+    code: "outcome_unknown",
+    message: "the work on this run stopped while this call was running; it may or may not have taken effect",
+};
+
+/// The step's position follows the last one. The fence is the last statement: a step of another
+/// engine's run is rolled back.
+pub(in crate::store) const INSERT_STEP: &str = "
+    INSERT INTO thread_tool_events (id, thread_id, persona_id, parent_message_id, run_id, step_index, event_type,
+      tool_name, tool_call_id, payload_json, created_at, executor)
+    VALUES ($1, (SELECT thread_id FROM runs WHERE id = $4), $2, $3, $4,
+      (SELECT coalesce(max(step_index) + 1, 0) FROM thread_tool_events WHERE run_id = $4), $5, $6, $7, $8, $9, $11);
+    SELECT 1 FROM runs WHERE id = $4 AND epoch = $10 AND state = 'running' AND persona_id = $2";
+/// Number of calls of a run whose ids the store assigned with this prefix.
+pub(in crate::store) const CALLS_NUMBERED: &str = "
+    SELECT count(*) FROM thread_tool_events
+    WHERE run_id = $1 AND event_type = 'tool_call' AND tool_call_id GLOB $2 || '[0-9]*'";
+pub(in crate::store) const CALLS_OF_RUN: &str = "SELECT count(*) FROM thread_tool_events WHERE run_id = $1 AND persona_id = $2 AND event_type = 'tool_call'";
+/// Calls without a result that are in no answer of a model: the store assigned their ids.
+pub(in crate::store) const OPEN_CALLS: &str = "
+    SELECT c.tool_call_id, c.tool_name, c.executor, c.payload_json FROM thread_tool_events c
+    WHERE c.run_id = $1 AND c.event_type = 'tool_call' AND c.tool_call_id GLOB '[am][0-9]*'
+      AND NOT EXISTS (SELECT 1 FROM thread_tool_events r WHERE r.run_id = c.run_id
+        AND r.tool_call_id = c.tool_call_id AND r.event_type = 'tool_result')
+    ORDER BY c.step_index";
+pub(in crate::store) const CLOSE_CALL: &str = "
+    INSERT INTO thread_tool_events (id, thread_id, persona_id, parent_message_id, run_id, step_index, event_type,
+      tool_name, tool_call_id, payload_json, created_at, executor)
+    SELECT $1, thread_id, persona_id, parent_message_id, run_id,
+      (SELECT max(step_index) + 1 FROM thread_tool_events WHERE run_id = $2), 'tool_result', tool_name, $3, $4, $5,
+      executor
+    FROM thread_tool_events WHERE run_id = $2 AND tool_call_id = $3 AND event_type = 'tool_call'";
+pub(in crate::store) const RUN_PERSONA: &str =
+    "SELECT persona_id FROM runs WHERE id = $1 AND persona_id = $2 AND epoch = $3 AND state = 'running'";
+
+/// Inserts a step inside the caller's transaction. Errors: the run is not this engine's.
+pub(in crate::store) async fn insert(
+    conn: &mut SqliteConnection,
+    frame: &Frame<'_>,
+    step: &Step,
+    id: &str,
+) -> Result<()> {
+    let insert = sqlx::query(INSERT_STEP).bind(id).bind(frame.persona);
+    let insert = insert.bind(frame.key.trigger_message.as_str()).bind(frame.key.run.as_str());
+    let insert = insert.bind(step.kind.as_str()).bind(&step.tool_name).bind(&step.tool_call_id);
+    let insert =
+        insert.bind(&step.payload_json).bind(frame.now).bind(frame.epoch).bind(step.executor.as_str());
+    let is_ours = insert.fetch_optional(conn).await?.is_some();
+    fenced(u64::from(is_ours), frame.key.run.as_str())
+}
+
+impl PersonaStore {
+    /// Records a call that is in no answer of our model, and returns its id.
+    ///
+    /// Errors: [`crate::store::StoreError::WrongState`] when the run is no longer this engine's.
+    pub async fn record_call(&self, key: &RunKey, call: NewCall) -> Result<String> {
+        let (persona, key, epoch) = (self.persona.clone(), key.clone(), self.store.epoch());
+        let (row, now) = (self.store.clock().new_id(), self.store.clock().now().to_string());
+        self.store
+            .write(move |conn| {
+                Box::pin(async move {
+                    let letter = match call.executor {
+                        Executor::Engine => "m",
+                        Executor::Agent => "a",
+                    };
+                    let count = sqlx::query_scalar(CALLS_NUMBERED).bind(key.run.as_str()).bind(letter);
+                    let count: i64 = count.fetch_one(&mut *conn).await?;
+                    let step = Step {
+                        kind: StepKind::Call,
+                        executor: call.executor,
+                        tool_name: call.tool_name,
+                        tool_call_id: format!("{letter}{count}"),
+                        payload_json: call.payload_json,
+                    };
+                    let frame = Frame { key: &key, persona: persona.as_str(), epoch, now: &now };
+                    insert(conn, &frame, &step, &row).await?;
+                    Ok(step.tool_call_id)
+                })
+            })
+            .await
+    }
+
+    /// Counts the tool calls of a run so far, of every executor.
+    pub async fn calls_so_far(&self, run: &RunId) -> Result<u32> {
+        let count = sqlx::query_scalar(CALLS_OF_RUN).bind(run.as_str()).bind(self.persona.as_str());
+        Ok(count.fetch_one(self.store.readers()).await?)
+    }
+
+    /// Gives every open call of an agent, and every open call through our tool server, a result;
+    /// returns their number.
+    ///
+    /// Errors: [`crate::store::StoreError::WrongState`] when the run is no longer this engine's.
+    pub async fn close_calls(&self, run: &RunId, why: Unanswered) -> Result<usize> {
+        let (persona, run, epoch) = (self.persona.clone(), run.clone(), self.store.epoch());
+        let clock = self.store.clock().clone();
+        self.store
+            .write(move |conn| {
+                Box::pin(async move {
+                    let own = sqlx::query(RUN_PERSONA).bind(run.as_str()).bind(persona.as_str()).bind(epoch);
+                    let own = own.fetch_optional(&mut *conn).await?;
+                    match own.map(|row| persona_id(&row)) {
+                        Some(_ours) => close_open_calls(conn, run.as_str(), why, clock.as_ref()).await,
+                        None => fenced(0, run.as_str()).map(|()| 0),
+                    }
+                })
+            })
+            .await
+    }
+}
+
+/// A call of ours that may not simply be repeated was in flight when its process ended without
+/// waiting for it.
+const CUT_OFF: Unanswered = Unanswered {
+    code: "outcome_unknown",
+    message: "the agent ended while this call was running; it may or may not have taken effect",
+};
+
+/// Closes the open calls of a run inside the caller's transaction, which has checked the fence. The
+/// owner is notified of calls that may have happened.
+pub(in crate::store) async fn close_open_calls(
+    conn: &mut SqliteConnection,
+    run: &str,
+    why: Unanswered,
+    clock: &dyn Clock,
+) -> Result<usize> {
+    let open = sqlx::query(OPEN_CALLS).bind(run).fetch_all(&mut *conn).await?;
+    let now: Timestamp = clock.now();
+    for row in &open {
+        let (call, tool): (&str, &str) = (row.get(0), row.get(1));
+        let mut step = Step {
+            kind: StepKind::Call,
+            executor: Executor::of(row.get(2)),
+            tool_name: tool.to_owned(),
+            tool_call_id: call.to_owned(),
+            payload_json: row.get(3),
+        };
+        let is_ours = step.executor == Executor::Engine && step.begun().is_some();
+        let why = if is_ours && why.code != CUT_OFF.code { CUT_OFF } else { why };
+        let error = serde_json::json!({ "code": why.code, "message": why.message });
+        let payload = serde_json::json!({ "ok": false, "tool": tool, "error": error }).to_string();
+        let close = sqlx::query(CLOSE_CALL).bind(clock.new_id()).bind(run).bind(call);
+        close.bind(&payload).bind(now.to_string()).execute(&mut *conn).await?;
+        if is_ours {
+            (step.kind, step.payload_json) = (StepKind::Result, payload);
+            events::step_recorded(conn, &RunId::new(run), &step, clock).await?;
+        }
+    }
+    Ok(open.len())
+}

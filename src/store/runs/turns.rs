@@ -1,0 +1,247 @@
+//! Turns: a provider call is stored with its maximum cost before it is made, and with its actual
+//! cost when it is over.
+//!
+//! One text each, because every text that is sent to SQLite costs a thread switch (decision D-41),
+//! and every run has at least one turn.
+
+use crate::config::Snapshot;
+use crate::domain::{ErrorClass, Usage, UsageLine};
+use crate::store::Result;
+use crate::store::budgets::money::{self, Billing, CallReservation};
+use crate::store::mail::bulk::chained;
+use crate::store::runs::contents::NewSources;
+use crate::store::runs::journal::Frame;
+use crate::store::runs::queue::{fenced, to_ms};
+use sqlx::{Row, SqliteConnection};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+/// A provider call that is about to be made.
+#[derive(Debug, Clone)]
+pub struct TurnStarted {
+    pub turn_index: u32,
+    /// Attempt of this turn, counted from 1 over the whole run.
+    pub attempt: u32,
+    /// The exact body of the request.
+    pub request_json: String,
+    pub request_sha256: String,
+    pub provider: String,
+    pub model: String,
+    /// First turn of a run: the assembled context and its report.
+    pub context: Option<AssembledContext>,
+    /// Reservation for the call; `None`: the call is not charged to any account.
+    pub reservation: Option<CallReservation>,
+    /// Configuration of the call, where no context of this turn includes it.
+    pub config: Option<Arc<Snapshot>>,
+    /// Begin of the call, as the harness records it.
+    pub begun_json: Option<String>,
+}
+
+/// Context that a resumed run starts from without assembling again.
+#[derive(Debug, Clone)]
+pub struct AssembledContext {
+    /// The normalised first request.
+    pub request_json: String,
+    pub report_json: String,
+    /// The bounds on tokens and money, each with its origin.
+    pub limits_json: String,
+    pub sources: NewSources,
+}
+
+#[derive(Debug, Clone)]
+pub struct TurnAnswered {
+    pub turn_index: u32,
+    pub attempt: u32,
+    /// The normalised response.
+    pub response_json: String,
+    /// Usage of all models.
+    pub usage: Usage,
+    /// Usage by model, each model once.
+    pub lines: Vec<UsageLine>,
+    /// Working time of the run so far.
+    pub worked: Duration,
+    /// End of the call, as the harness records it.
+    pub ended_json: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+pub struct TurnFailed {
+    pub turn_index: u32,
+    pub attempt: u32,
+    pub class: ErrorClass,
+    pub message: String,
+    /// Usage before the failure, where it is known: the total, and by model.
+    pub used: Option<(Usage, Vec<UsageLine>)>,
+    /// Billing where the usage is not known.
+    pub billing: Billing,
+    /// Working time of the run so far.
+    pub worked: Duration,
+    /// End of the call, as the harness records it.
+    pub ended_json: Option<String>,
+}
+
+/// A returned row means that the run is this engine's, and names the missing contents.
+pub(in crate::store) const START_TURN: &str = "
+    INSERT INTO run_turns (run_id, turn_index, attempt, persona_id, request_json, request_sha256, provider, model,
+      state, started_at, context_json, begun_json, sources_json)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'started', $9, $10, $14, $15);
+    UPDATE runs SET provider = $7, model = $8, context_report_json = coalesce($11, context_report_json),
+      limits_json = coalesce($13, limits_json)
+    WHERE id = $1 AND ($11 IS NOT NULL OR provider <> $7 OR model <> $8);
+    SELECT CASE WHEN $16 IS NOT NULL THEN (SELECT json_group_array(value) FROM json_each($16) AS named
+      WHERE NOT EXISTS (SELECT 1 FROM contents c WHERE c.sha256 = named.value)) END AS missing
+    FROM runs WHERE id = $1 AND epoch = $12 AND state = 'running' AND persona_id = $4";
+/// End of a call: its row and the sums of the run.
+pub(in crate::store) const END_TURN: &str = "
+    UPDATE run_turns SET state = $4, response_json = $5, error_class = $6, error_message = $7, finished_at = $8,
+      input_tokens = $9, cache_read_tokens = $10, cache_write_tokens = $11, output_tokens = $12,
+      reasoning_tokens = $13, cost_micros = $14, ended_json = $16
+    WHERE run_id = $1 AND turn_index = $2 AND attempt = $3;
+    UPDATE runs SET worked_ms = $15, input_tokens = input_tokens + $9, cache_read_tokens = cache_read_tokens + $10,
+      cache_write_tokens = cache_write_tokens + $11, output_tokens = output_tokens + $12,
+      reasoning_tokens = reasoning_tokens + $13,
+      cost_micros = CASE WHEN $14 IS NULL THEN cost_micros ELSE coalesce(cost_micros, 0) + $14 END
+    WHERE id = $1";
+/// End of a call whose usage is unknown.
+pub(in crate::store) const LOSE_TURN: &str = "
+    UPDATE run_turns SET state = 'failed', error_class = $4, error_message = $5, finished_at = $6, ended_json = $7
+    WHERE run_id = $1 AND turn_index = $2 AND attempt = $3;
+    UPDATE runs SET worked_ms = $8 WHERE id = $1";
+
+static START_PAID_TURN: LazyLock<String> = LazyLock::new(|| chained(START_TURN, money::RESERVE));
+static END_BILLED_TURN: LazyLock<String> = LazyLock::new(|| chained(END_TURN, money::FINISH));
+
+/// Begins a turn. Errors: [`super::StoreError::BudgetExhausted`], or the run is not this engine's;
+/// then the whole transaction must be rolled back.
+pub(in crate::store) async fn start(
+    conn: &mut SqliteConnection,
+    frame: &Frame<'_>,
+    turn: &TurnStarted,
+) -> Result<()> {
+    let (run, context) = (frame.key.run.as_str(), turn.context.as_ref());
+    let bare = turn.config.as_ref().filter(|_| context.is_none()).map(NewSources::bare);
+    let sources = context.map(|context| &context.sources).or(bare.as_ref());
+    let call = (run, turn.turn_index, turn.attempt);
+    let text = if turn.reservation.is_some() { START_PAID_TURN.as_str() } else { START_TURN };
+    let start = sqlx::query(text).bind(run).bind(turn.turn_index).bind(turn.attempt);
+    let start = start.bind(frame.persona).bind(&turn.request_json).bind(&turn.request_sha256);
+    let start = start.bind(&turn.provider).bind(&turn.model).bind(frame.now);
+    let start = start.bind(context.map(|context| context.request_json.as_str()));
+    let start = start.bind(context.map(|context| context.report_json.as_str())).bind(frame.epoch);
+    let start = start.bind(context.map(|context| context.limits_json.as_str()));
+    let start = start.bind(turn.begun_json.as_deref());
+    let start = start.bind(context.map(|context| context.sources.json.as_str()));
+    let start = start.bind(sources.map(NewSources::digests));
+    let start = match &turn.reservation {
+        Some(reservation) => money::with_reservation(start, call, reservation),
+        None => start,
+    };
+    let rows = start.fetch_all(&mut *conn).await?;
+    let (ours, overdrawn): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.try_column("missing").is_ok());
+    let Some(ours) = ours.first() else { return fenced(0, run) };
+    if let Some(reservation) = &turn.reservation {
+        money::is_paid(overdrawn.first().copied(), reservation)?;
+    }
+    let missing = ours.get::<Option<&str>, _>("missing").filter(|missing| *missing != "[]");
+    match sources.zip(missing) {
+        Some((sources, missing)) => sources.insert(conn, missing).await,
+        None => Ok(()),
+    }
+}
+
+pub(in crate::store) async fn answered(
+    conn: &mut SqliteConnection,
+    frame: &Frame<'_>,
+    turn: &TurnAnswered,
+) -> Result<()> {
+    let call = (turn.turn_index, turn.attempt);
+    let end =
+        end_turn(frame, call, "answered").bind(&turn.response_json).bind(None::<&str>).bind(None::<&str>);
+    let end = charge(end.bind(frame.now), turn.usage, turn.worked).bind(&turn.ended_json);
+    with_bill(end, frame, call, &turn.lines).execute(conn).await?;
+    Ok(())
+}
+
+pub(in crate::store) async fn failed(
+    conn: &mut SqliteConnection,
+    frame: &Frame<'_>,
+    turn: &TurnFailed,
+) -> Result<()> {
+    let (run, call, class) = (frame.key.run.as_str(), (turn.turn_index, turn.attempt), turn.class.as_str());
+    if let Some((usage, lines)) = &turn.used {
+        let end = end_turn(frame, call, "failed").bind(None::<&str>).bind(class).bind(&turn.message);
+        let end = charge(end.bind(frame.now), *usage, turn.worked).bind(&turn.ended_json);
+        with_bill(end, frame, call, lines).execute(conn).await?;
+        return Ok(());
+    }
+    let lose = sqlx::query(LOSE_TURN).bind(run).bind(call.0).bind(call.1).bind(class);
+    let lose = lose.bind(&turn.message).bind(frame.now).bind(&turn.ended_json).bind(to_ms(turn.worked));
+    lose.execute(&mut *conn).await?;
+    money::lose(conn, (run, call.0, call.1), turn.billing, frame.now).await
+}
+
+pub(in crate::store) type Statement<'q> = sqlx::query::Query<'q, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
+
+fn end_turn<'q>(frame: &Frame<'q>, (turn_index, attempt): (u32, u32), state: &'q str) -> Statement<'q> {
+    let end = sqlx::query(END_BILLED_TURN.as_str()).bind(frame.key.run.as_str());
+    end.bind(turn_index).bind(attempt).bind(state)
+}
+
+fn with_bill<'q>(
+    end: Statement<'q>,
+    frame: &Frame<'q>,
+    (turn_index, attempt): (u32, u32),
+    lines: &[UsageLine],
+) -> Statement<'q> {
+    money::with_lines(end, (frame.key.run.as_str(), turn_index, attempt), lines, frame.now)
+}
+
+/// Binds the usage of a call, and the working time of the run.
+fn charge(end: Statement<'_>, used: Usage, worked: Duration) -> Statement<'_> {
+    let used = UsageRow::from(used);
+    let end = end.bind(used.input).bind(used.cache_read).bind(used.cache_write).bind(used.output);
+    end.bind(used.reasoning).bind(used.cost).bind(to_ms(worked))
+}
+
+/// Usage as SQLite integers.
+pub(in crate::store) struct UsageRow {
+    input: i64,
+    cache_read: i64,
+    cache_write: i64,
+    output: i64,
+    reasoning: i64,
+    pub cost: Option<i64>,
+}
+
+impl UsageRow {
+    /// Returns all tokens, cached ones included.
+    pub fn total(&self) -> i64 {
+        self.input + self.cache_read + self.cache_write + self.output
+    }
+
+    /// Returns a row of the ledger.
+    pub fn ledger_line(&self, line: &UsageLine) -> serde_json::Value {
+        serde_json::json!({
+            "model": line.model, "input": self.input, "cache_read": self.cache_read, "cache_write": self.cache_write,
+            "output": self.output, "reasoning": self.reasoning, "estimated": u8::from(line.estimated),
+            "cost": self.cost, "source": line.source.as_str(), "version": line.price_version,
+        })
+    }
+}
+
+impl From<Usage> for UsageRow {
+    fn from(usage: Usage) -> Self {
+        // A provider may report nonsense; a trillion tokens is as good as any larger number, and
+        // sums do not overflow.
+        let clamp = |n: u64| i64::try_from(n.min(1_000_000_000_000)).unwrap_or(0);
+        Self {
+            input: clamp(usage.input_tokens),
+            cache_read: clamp(usage.cache_read_tokens),
+            cache_write: clamp(usage.cache_write_tokens),
+            output: clamp(usage.output_tokens),
+            reasoning: clamp(usage.reasoning_tokens),
+            // A million dollars, likewise; a negative bill would add to the budget.
+            cost: usage.cost_micros.map(|cost| cost.clamp(0, 1_000_000_000_000)),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! History of slots, for display.
+
+use crate::domain::{PersonaId, ResponsibilityId, RunId, Timestamp};
+use crate::store::runs::queue::{persona_id, to_i64};
+use crate::store::schedules::responsibilities::{UNREADABLE_TIME, time};
+use crate::store::{Result, Store};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+
+/// One row of a responsibility's history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredSlot {
+    pub persona: PersonaId,
+    pub responsibility: String,
+    pub slot_at: Timestamp,
+    /// `scheduled` or `manual`.
+    pub kind: String,
+    /// `waiting`, `fired`, `skipped_overlap`, `missed` or `paused`.
+    pub state: String,
+    /// `true`: the slot was found after a downtime.
+    pub is_late: bool,
+    pub missed_count: i64,
+    pub missed_until: Option<Timestamp>,
+    pub note: Option<String>,
+    pub run: Option<RunId>,
+    pub run_state: Option<String>,
+}
+
+pub(in crate::store) const SLOTS: &str = "
+    SELECT s.*, d.name, r.state AS run_state FROM responsibility_slots s
+    JOIN responsibilities d ON d.id = s.responsibility_id LEFT JOIN runs r ON r.id = s.run_id
+    WHERE $1 IS NULL OR s.responsibility_id = $1
+    ORDER BY s.slot_at DESC, s.responsibility_id LIMIT $2";
+
+/// Slots of one-shots that count for a file: of its path, of the same responsibility under another
+/// path, or of a file with the same name or prompt at the same instant. A missed slot does not
+/// count.
+pub(in crate::store) const SERVED: &str = "
+    SELECT r.file, s.state = 'waiting' AS is_waiting FROM responsibilities r
+    JOIN responsibility_slots s ON s.responsibility_id = r.id
+    WHERE r.persona_id = $1 AND r.schedule LIKE 'at %' AND s.kind = 'scheduled' AND s.state <> 'missed'
+      AND (s.slot_at >= $6 AND (r.file = $2 OR (r.name = $3 AND r.prompt_sha256 = $4))
+        OR s.slot_at = $5 AND (r.name = $3 OR r.prompt_sha256 = $4))";
+
+/// A file with a one-shot whose instant passed before it was read.
+#[derive(Debug, Clone, Copy)]
+pub struct Overslept<'a> {
+    pub persona: &'a PersonaId,
+    /// Path below the persona's folder.
+    pub file: &'a str,
+    pub name: &'a str,
+    pub prompt_sha256: &'a str,
+    pub instant: Timestamp,
+    pub written_at: Timestamp,
+}
+
+/// A slot of the same one-shot, of any row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedBy {
+    /// Path below the persona's folder; the file need not be there any more.
+    pub file: String,
+    /// `true`: the slot has not begun, and ends with its file.
+    pub is_waiting: bool,
+}
+
+impl Store {
+    /// Returns the slots of a one-shot, without missed ones, since its file was written: rows of
+    /// removed files count.
+    pub async fn served_one_shot(&self, of: Overslept<'_>) -> Result<Vec<ServedBy>> {
+        let served = sqlx::query(SERVED).bind(of.persona.as_str()).bind(of.file).bind(of.name);
+        let served = served.bind(of.prompt_sha256).bind(of.instant.to_string());
+        let rows = served.bind(of.written_at.to_string()).fetch_all(self.readers()).await?;
+        let by = |row: &SqliteRow| ServedBy { file: row.get("file"), is_waiting: row.get("is_waiting") };
+        Ok(rows.iter().map(by).collect())
+    }
+
+    /// Returns the newest slots first; of one responsibility, or of all.
+    pub async fn responsibility_slots(
+        &self,
+        responsibility: Option<&ResponsibilityId>,
+        limit: usize,
+    ) -> Result<Vec<StoredSlot>> {
+        let slots = sqlx::query(SLOTS).bind(responsibility.map(ResponsibilityId::as_str)).bind(to_i64(limit));
+        slots.fetch_all(self.readers()).await?.iter().map(stored_slot).collect()
+    }
+}
+
+fn stored_slot(row: &SqliteRow) -> Result<StoredSlot> {
+    Ok(StoredSlot {
+        persona: persona_id(row)?,
+        responsibility: row.get("name"),
+        slot_at: time(row, "slot_at")?.ok_or(UNREADABLE_TIME)?,
+        kind: row.get("kind"),
+        state: row.get("state"),
+        is_late: row.get("is_late"),
+        missed_count: row.get("missed_count"),
+        missed_until: time(row, "missed_until")?,
+        note: row.get("note"),
+        run: row.get::<Option<String>, _>("run_id").map(RunId::new),
+        run_state: row.get("run_state"),
+    })
+}

@@ -1,0 +1,113 @@
+//! A consistent copy of the database while an engine works on it.
+//!
+//! `VACUUM INTO` reads one snapshot and writes a compact file
+//! (<https://sqlite.org/lang_vacuum.html>). For as long as it reads, the write-ahead log cannot be
+//! folded in and grows by every commit; a copy during which the log would grow beyond its bound is
+//! given up. SQLite's other method, the online backup in steps, begins anew after every write, and
+//! so never ends while an engine is busy. The copy is not in WAL mode, by which a log of the
+//! replaced database is recognised as foreign (`leftovers.rs`).
+
+use crate::store::sqlite::identity::Identity;
+use crate::store::sqlite::read_only::only_to_read;
+use crate::store::{OpenError, Result, Store};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Row};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Most bytes of the write-ahead log while the database is copied.
+pub const LOG_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// Virtual machine steps of SQLite between two looks at the log.
+const STEPS_BETWEEN_LOOKS: i32 = 250;
+
+pub(in crate::store) const COPY: &str = "VACUUM INTO $1";
+pub(in crate::store) const CONTENT: &str = "
+    SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM runs), (SELECT count(*) FROM deliveries),
+      (SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting_approval', 'waiting_retry')),
+      (SELECT count(*) FROM deliveries WHERE state IN ('queued', 'sending', 'committing'))";
+pub(in crate::store) const NOTE_MAINTENANCE: &str = "
+    INSERT INTO maintenance (kind, at, detail) VALUES ($1, $2, $3)
+    ON CONFLICT (kind) DO UPDATE SET at = excluded.at, detail = excluded.detail";
+
+/// Number of rows in a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Content {
+    pub messages: u64,
+    pub runs: u64,
+    pub deliveries: u64,
+    /// Runs that a restored engine would continue.
+    pub open_runs: u64,
+    /// Mails that a restored engine would send.
+    pub open_deliveries: u64,
+}
+
+/// Copies the database at `from` into the empty file `to`, and syncs it to disk.
+///
+/// Errors: among others, that the log is longer than `log_bytes_max` (`interrupted`).
+pub async fn copy_database(from: &Path, to: &Path, log_bytes_max: u64) -> std::result::Result<(), OpenError> {
+    let folder = |source| OpenError::Folder { path: to.display().to_string(), source };
+    let options = only_to_read(SqliteConnectOptions::new().filename(from))?;
+    let options = options.busy_timeout(Duration::from_secs(5)).disable_statement_logging();
+    let mut conn = options.connect().await?;
+    let log = log_of(from);
+    let length = move || std::fs::metadata(&log).map_or(0, |log| log.len());
+    conn.lock_handle().await?.set_progress_handler(STEPS_BETWEEN_LOOKS, move || length() <= log_bytes_max);
+    let copied = sqlx::query(COPY).bind(to.to_string_lossy().into_owned()).execute(&mut conn).await;
+    sqlx::Connection::close(conn).await?;
+    copied?;
+    File::open(to).and_then(|file| file.sync_all()).map_err(folder)
+}
+
+/// Returns the path of the write-ahead log of a database file.
+pub(in crate::store) fn log_of(database: &Path) -> PathBuf {
+    beside(database, "-wal")
+}
+
+/// Reports whether a file is the database or one of SQLite's files beside it, under any name.
+pub fn is_of_database(file: &Path, database: &Path) -> bool {
+    let identity = |path: &Path| Identity::of(path).ok();
+    let folder = |path: &Path| path.parent().and_then(identity);
+    ["", "-wal", "-shm", "-journal"].iter().any(|ending| {
+        let own = beside(database, ending);
+        let is_same = identity(file).is_some() && identity(file) == identity(&own);
+        is_same
+            || (folder(file).is_some() && folder(file) == folder(&own) && file.file_name() == own.file_name())
+    })
+}
+
+/// Returns the path of one of SQLite's files beside a database.
+pub(in crate::store) fn beside(database: &Path, ending: &str) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+/// Counts the rows of a copy.
+pub async fn content(database: &Path) -> std::result::Result<Content, OpenError> {
+    let mut conn = only_to_read(SqliteConnectOptions::new().filename(database))?.connect().await?;
+    let row = sqlx::query(CONTENT).fetch_one(&mut conn).await?;
+    sqlx::Connection::close(conn).await?;
+    let count = |column| row.get::<i64, _>(column).unsigned_abs();
+    Ok(Content {
+        messages: count(0),
+        runs: count(1),
+        deliveries: count(2),
+        open_runs: count(3),
+        open_deliveries: count(4),
+    })
+}
+
+impl Store {
+    /// Records that maintenance was done: `backup` or `gc`.
+    pub async fn note_maintenance(&self, kind: &'static str, detail: String) -> Result<()> {
+        let now = self.clock().now().to_string();
+        self.write(move |conn| {
+            Box::pin(async move {
+                sqlx::query(NOTE_MAINTENANCE).bind(kind).bind(now).bind(detail).execute(conn).await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+}

@@ -1,0 +1,60 @@
+//! Detection of files left by another database in the place of this one: refused before SQLite
+//! opens anything. SQLite would create a new database where the old one is missing, and replay an
+//! old log into a file that was restored.
+
+use crate::store::OpenError;
+use crate::store::sqlite::backup::log_of;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+/// Mark in the lock of an engine once the database exists.
+static OPENED: &str = "opened";
+/// Offset of the read and write versions in a database's header
+/// (sqlite.org/fileformat.html#file_format_version_numbers), and their values in WAL mode.
+const MODE_AT: u64 = 18;
+const WAL_MODE: [u8; 2] = [2, 2];
+
+/// Records that the database exists, in the lock that its engine holds.
+pub(in crate::store) fn note_opened(lock: &mut File) -> io::Result<()> {
+    writeln!(lock, "{OPENED}")
+}
+
+/// Refuses leftovers. Errors: [`OpenError::Gone`] where a database is missing,
+/// [`OpenError::ForeignLog`] where there is a log that is not the database's.
+pub(in crate::store) fn refuse_leftovers(data: &Path) -> Result<(), OpenError> {
+    let database = data.join("attache.db");
+    let length = |path: &Path| std::fs::metadata(path).map_or(0, |found| found.len());
+    let log = log_of(&database);
+    if length(&database) > 0 {
+        return match length(&log) > 0 && !is_in_wal_mode(&database) {
+            true => Err(OpenError::ForeignLog { log: log.display().to_string() }),
+            false => Ok(()),
+        };
+    }
+    let lock = data.join("engine.lock");
+    let was_opened = std::fs::read_to_string(&lock).is_ok_and(|text| text.lines().any(|line| line == OPENED));
+    let outbox = data.join("outbox");
+    let has_mails = || {
+        let mut mails = std::fs::read_dir(&outbox).into_iter().flatten().flatten();
+        mails.any(|file| file.path().extension().is_some_and(|ending| ending == "eml"))
+    };
+    let left = match () {
+        () if length(&log) > 0 => log,
+        () if was_opened => lock,
+        () if has_mails() => outbox,
+        () => return Ok(()),
+    };
+    Err(OpenError::Gone { left: left.display().to_string() })
+}
+
+/// Reports whether the database's header says WAL mode; a backup's does not (`VACUUM INTO`).
+fn is_in_wal_mode(database: &Path) -> bool {
+    let mut mode = [0; 2];
+    let read = File::open(database).and_then(|mut file| {
+        file.seek(SeekFrom::Start(MODE_AT))?;
+        file.read_exact(&mut mode)
+    });
+    // An unreadable file is left to SQLite's error.
+    read.is_err() || mode == WAL_MODE
+}

@@ -1,0 +1,75 @@
+//! The migrations, each a file of `migrations/`. A new file gets a line here; a test says so if it has none.
+//!
+//! Not `sqlx::migrate!`: its crate of macros compiles SQLite, sqlx-core, sqlx-sqlite and tokio once more for the build
+//! machine, only to list a folder.
+
+use sqlx::SqlStr;
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+use std::sync::LazyLock;
+
+/// In the words that `sqlx::migrate!` would have written: a number, what follows it with spaces, the digest of the file.
+pub(in crate::store) static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
+    let migration = |&(version, name, sql): &(i64, &'static str, &'static str)| {
+        let words = name.split_once('_').map_or(name, |(_, words)| words).replace('_', " ");
+        Migration::new(version, words.into(), MigrationType::Simple, SqlStr::from_static(sql), false)
+    };
+    Migrator::with_migrations(FILES.iter().map(migration).collect())
+});
+
+macro_rules! files {
+    ($($version:literal $name:literal,)*) => {
+        &[$(($version, $name, include_str!(concat!("../../../migrations/", $name, ".sql"))),)*]
+    };
+}
+
+/// Their numbers, names and texts.
+const FILES: &[(i64, &str, &str)] = files! {
+    1 "0001_house",
+    2 "0002_slots",
+    3 "0003_browse",
+    4 "0004_ready_runs",
+    5 "0005_trace",
+    7 "0007_correspondence",
+    8 "0008_bounces",
+    9 "0009_mailboxes",
+    10 "0010_outbound",
+    11 "0011_notices",
+    12 "0012_mailbox_contents",
+    14 "0014_failing_mailboxes",
+    15 "0015_money",
+    16 "0016_agents",
+    17 "0017_outputs",
+    18 "0018_turns",
+    19 "0019_contents",
+    20 "0020_crashes",
+    21 "0021_circumstances",
+    22 "0022_keeping",
+    23 "0023_apart",
+    24 "0024_long_history",
+    25 "0025_asked",
+    26 "0026_duties",
+    27 "0027_readers",
+    28 "0028_held_letters",
+    29 "0029_knowledge_read_again",
+    30 "0030_files_of_tools",
+    31 "0031_turn_texts",
+    33 "0033_filed",
+    34 "0034_field_words",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::MIGRATIONS;
+    use sqlx::migrate::{Migration, Migrator};
+    use std::path::Path;
+
+    #[tokio::test]
+    async fn every_file_is_listed_as_sqlx_would_read_it() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+        let read = Migrator::new(folder).await.expect("readable migrations");
+        let whole = |m: &Migration| (m.version, m.description.clone(), m.checksum.clone(), m.no_tx);
+        let (listed, read): (Vec<_>, Vec<_>) =
+            (MIGRATIONS.iter().map(whole).collect(), read.iter().map(whole).collect());
+        assert_eq!(listed, read);
+    }
+}

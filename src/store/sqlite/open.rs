@@ -1,0 +1,448 @@
+//! Opening a workspace's database: the lock, the pragmas read back, the migrations, the epoch.
+
+use crate::clock::Clock;
+use crate::crash::is_unsafe_sync;
+use crate::domain::LoopKey;
+use crate::store::Result;
+use crate::store::runs::poison_runs::PoisonRuns;
+use crate::store::sqlite::identity::FileIdentity;
+use crate::store::sqlite::leftovers::{note_opened, refuse_leftovers};
+use crate::store::sqlite::log::Log;
+use crate::store::sqlite::migrations::MIGRATIONS;
+use crate::store::sqlite::read_only::{can_change, only_to_read};
+use crate::store::sqlite::writer::{Job, Writer};
+use futures_util::future::BoxFuture;
+use sqlx::migrate::MigrateError;
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
+    SqliteSynchronous,
+};
+use sqlx::{ConnectOptions, Connection, Row};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// Most connections that read at once.
+const READERS_MAX: u32 = 4;
+/// Size in bytes up to which the database is checked at every start; that takes less than a second.
+const LOOKED_OVER_BYTES_MAX: i64 = 256 * 1024 * 1024;
+/// Prepared statements kept per connection; more than there are SQL constants.
+const STATEMENTS_CACHED: usize = 256;
+
+/// Number of tries to take the lock for opening, and the pause between them: ten seconds in all.
+const OPENING_LOOKS_MAX: usize = 1000;
+const OPENING_PAUSE: Duration = Duration::from_millis(10);
+
+const LOCK_LOOKS_MAX: usize = 1000;
+
+/// Reason why a workspace's database could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("another engine (process {pid}) works on this workspace")]
+    InUse { pid: String },
+    #[error("cannot use `{path}`")]
+    Folder {
+        path: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("the database runs with {pragma} = {found}, and promises need {wanted}")]
+    Unsafe { pragma: &'static str, found: String, wanted: &'static str },
+    /// SQLite cannot follow the database from page to page; `found` is where it gave up.
+    #[error("the database is damaged: {found}")]
+    Damaged { found: String },
+    #[error("cannot open the database")]
+    Sql(#[source] sqlx::Error),
+    /// Another process creates or migrates the database, and has not finished in time.
+    #[error("another process ({pid}) is opening the database")]
+    Opening { pid: String },
+    #[error("cannot bring the database up to date")]
+    Migrate(#[source] MigrateError),
+    /// The database has a migration of this number, which this program does not know.
+    #[error("the database was written by a newer attache (it has migration {0})")]
+    Newer(i64),
+    /// The database was filled by `attache replay import`.
+    #[error("this workspace holds runs that were brought from elsewhere; no engine works there")]
+    Archive,
+    /// The database is missing; a new one in its place would have lost every accepted letter.
+    #[error("the database is missing, and `{left}` is left of it")]
+    Gone { left: String },
+    /// The database replaced another one, whose log is still there.
+    #[error("the log `{log}` does not belong to the database beside it")]
+    ForeignLog { log: String },
+    /// The newest commits are in a log that cannot be read without writing beside it.
+    #[error("nothing can be written beside the database, and without that its log `{log}` cannot be read")]
+    LogUnread { log: String },
+    /// The database lacks migrations, and was opened read-only.
+    #[error("the database was written by an older attache (it lacks migration {0})")]
+    Older(i64),
+}
+
+impl From<sqlx::Error> for OpenError {
+    fn from(error: sqlx::Error) -> Self {
+        // SQLITE_CORRUPT and SQLITE_NOTADB, in the low byte of every extended code.
+        let code = error.as_database_error().and_then(|error| error.code()?.parse::<i64>().ok());
+        match code.map(|code| code & 0xff) {
+            Some(11 | 26) => OpenError::Damaged { found: error.to_string() },
+            _ => OpenError::Sql(error),
+        }
+    }
+}
+
+/// The engine's database. Cheap to clone; the last clone dropped closes it and frees the workspace.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    writer: Writer,
+    readers: SqlitePool,
+    clock: Arc<dyn Clock>,
+    epoch: i64,
+    loop_key: LoopKey,
+    poison_runs: PoisonRuns,
+    can_write: bool,
+    /// Lock of the workspace while the store is open; the operating system frees it when the
+    /// process dies.
+    _lock: Option<File>,
+}
+
+impl Store {
+    /// Opens `data/attache.db` below `workspace` for an engine: takes the workspace's lock, raises
+    /// the epoch.
+    ///
+    /// Errors: [`OpenError::InUse`] when another process holds the lock.
+    pub async fn open(workspace: &Path, clock: Arc<dyn Clock>) -> std::result::Result<Self, OpenError> {
+        Self::open_for_engine(workspace, clock, acquire).await
+    }
+
+    /// Opens the database like [`Store::open`], also while another process has the lock, a stopped
+    /// one for example. Later writes of that process are refused, and its [`Store::halted`]
+    /// resolves.
+    pub async fn take_over(workspace: &Path, clock: Arc<dyn Clock>) -> std::result::Result<Self, OpenError> {
+        Self::open_for_engine(workspace, clock, replace).await
+    }
+
+    async fn open_for_engine(
+        workspace: &Path,
+        clock: Arc<dyn Clock>,
+        lock: fn(&Path) -> std::result::Result<File, OpenError>,
+    ) -> std::result::Result<Self, OpenError> {
+        let data = data_folder(workspace)?;
+        // One process at a time until the epoch is raised: the process named in the lock must be
+        // the one whose epoch it is.
+        let _opening = turn_to_open(&data).await?;
+        refuse_leftovers(&data)?;
+        let lock = lock(&data.join("engine.lock"))?;
+        Self::open_database(write_options(&data), clock, (Some(lock), true)).await
+    }
+
+    /// Opens the database while an engine runs, for listings and for requests such as a
+    /// cancellation. It claims no run and raises no epoch. A database that cannot be written is
+    /// opened as by [`Store::open_to_read`].
+    pub async fn open_shared(
+        workspace: &Path,
+        clock: Arc<dyn Clock>,
+    ) -> std::result::Result<Self, OpenError> {
+        let database = workspace.join("data/attache.db");
+        if database.exists() && !can_change(&database) {
+            return Self::open_to_read(workspace, clock).await;
+        }
+        let data = data_folder(workspace)?;
+        // The first process creates the database and runs the migrations.
+        let _opening = turn_to_open(&data).await?;
+        refuse_leftovers(&data)?;
+        Self::open_database(write_options(&data), clock, (None, true)).await
+    }
+
+    /// Opens the database by read-only connections, without migrations: every write is an error.
+    ///
+    /// Errors: [`OpenError::Older`] for a database that the engine has not migrated yet.
+    pub async fn open_to_read(
+        workspace: &Path,
+        clock: Arc<dyn Clock>,
+    ) -> std::result::Result<Self, OpenError> {
+        let data = workspace.join("data");
+        refuse_leftovers(&data)?;
+        let options = only_to_read(connect_options(&data))?;
+        let mut conn = options.connect().await?;
+        let newest: Option<i64> = sqlx::query_scalar(NEWEST_MIGRATION).fetch_one(&mut conn).await?;
+        require_newest(newest.unwrap_or(0))?;
+        conn.close().await?;
+        Self::open_database(options, clock, (None, false)).await
+    }
+
+    async fn open_database(
+        options: SqliteConnectOptions,
+        clock: Arc<dyn Clock>,
+        (mut lock, can_write): (Option<File>, bool),
+    ) -> std::result::Result<Self, OpenError> {
+        let file = options.get_filename().to_path_buf();
+        let mut conn = options.connect().await?;
+        if lock.is_some() {
+            look_over(&mut conn).await?;
+        }
+        if can_write {
+            read_back(&mut conn).await?;
+            migrate(&mut conn).await?;
+        }
+        let engine = if lock.is_some() { RAISE_EPOCH } else { READ_EPOCH };
+        // Fetched to the end: a failed commit is reported after the row, and an epoch that is not
+        // on disk belongs to no engine.
+        let engine = sqlx::query(engine).fetch_all(&mut conn).await?;
+        let engine = engine.first().ok_or(OpenError::Archive)?;
+        let (epoch, loop_key) = (engine.get(0), LoopKey::new(engine.get(1)));
+        let readers = SqlitePoolOptions::new()
+            .max_connections(READERS_MAX)
+            .min_connections(0)
+            // A local file does not disconnect: no ping before each read.
+            .test_before_acquire(false)
+            .connect_lazy_with(options.clone().pragma("query_only", "ON"));
+        let is_engine = lock.is_some();
+        let log = Log::new(is_engine.then_some(options));
+        let identity = |source| OpenError::Folder { path: file.display().to_string(), source };
+        // Without the mark a missing database is created anew at the next start; that is no reason
+        // to refuse this start.
+        let _noted = lock.as_mut().map(note_opened);
+        let engine = if is_engine { Some((epoch, FileIdentity::of(&file).map_err(identity)?)) } else { None };
+        let writer = Writer::start(conn, engine, log);
+        let poison_runs = PoisonRuns::of_engine(clock.monotonic());
+        let inner = Inner { writer, readers, clock, epoch, loop_key, poison_runs, can_write, _lock: lock };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Runs one named transaction; resolves after it is on disk. The closure must await nothing but
+    /// statements.
+    pub(in crate::store) async fn write<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+    {
+        self.inner.writer.write(work).await
+    }
+
+    /// Submits a write of another kind to the writer, and waits for its answer.
+    pub(in crate::store) async fn submit<T>(
+        &self,
+        job: Box<dyn Job>,
+        answer: oneshot::Receiver<T>,
+    ) -> Result<T> {
+        self.inner.writer.submit(job, answer).await
+    }
+
+    /// Arms a power cut, for tests of recovery: the store acts as if the machine went off at that commit. Every later
+    /// write answers [`crate::store::StoreError::Closed`].
+    pub fn cut_power(&self, cut: crate::store::PowerCut) {
+        self.inner.writer.cut_power(cut);
+    }
+
+    pub(in crate::store) fn readers(&self) -> &SqlitePool {
+        &self.inner.readers
+    }
+
+    pub(in crate::store) fn poison_runs(&self) -> &PoisonRuns {
+        &self.inner.poison_runs
+    }
+
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.inner.clock
+    }
+
+    /// Reports whether every write will be refused: the database was opened read-only, or its
+    /// folder cannot be written.
+    pub fn is_read_only(&self) -> bool {
+        !self.inner.can_write
+    }
+
+    /// Returns the number of this start; rows in a running state with an older epoch belong to an
+    /// engine that is gone.
+    pub fn epoch(&self) -> i64 {
+        self.inner.epoch
+    }
+
+    /// Returns this database's key of the loop token in the header of our own mail.
+    pub fn loop_key(&self) -> &LoopKey {
+        &self.inner.loop_key
+    }
+
+    /// Resolves when writes are refused for good and the engine must end: it was replaced, or the
+    /// disk failed at a commit.
+    pub async fn halted(&self) -> crate::store::StoreError {
+        self.inner.writer.halted().await
+    }
+
+    /// Closes the read connections, finishes the waiting writes, and closes the write connection.
+    /// The workspace is free when the last clone is dropped; later writes of a clone are answered
+    /// with [`super::StoreError::Closed`].
+    pub async fn close(self) {
+        self.inner.readers.close().await;
+        self.inner.writer.close().await;
+    }
+}
+
+pub(in crate::store) const DATABASE_BYTES: &str =
+    "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
+/// Raises the epoch. In an archive no engine has an epoch, so no run is claimed, no provider called
+/// and no mail sent there.
+pub(in crate::store) const RAISE_EPOCH: &str = "
+    UPDATE engine SET epoch = epoch + 1 WHERE id = 1 AND NOT EXISTS (SELECT 1 FROM archive)
+    RETURNING epoch, loop_key";
+/// A reader writes nothing, so that it works on a full disk.
+pub(in crate::store) const READ_EPOCH: &str = "SELECT epoch, loop_key FROM engine WHERE id = 1";
+
+/// Number of the newest migration that was applied.
+pub(in crate::store) const NEWEST_MIGRATION: &str = "SELECT max(version) FROM _sqlx_migrations";
+
+async fn migrate(conn: &mut SqliteConnection) -> std::result::Result<(), OpenError> {
+    // `run` would take the connection by sqlx's `Acquire`, which makes this future `Send` for one
+    // lifetime only.
+    MIGRATIONS.run_direct(None, conn, false).await.map_err(|error| match error {
+        MigrateError::VersionMissing(number) => OpenError::Newer(number),
+        other => OpenError::Migrate(other),
+    })
+}
+
+fn write_options(data: &Path) -> SqliteConnectOptions {
+    connect_options(data).create_if_missing(true).journal_mode(SqliteJournalMode::Wal)
+}
+
+fn connect_options(data: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(data.join("attache.db"))
+        .synchronous(if is_unsafe_sync() { SqliteSynchronous::Normal } else { SqliteSynchronous::Full })
+        .foreign_keys(true)
+        .busy_timeout(Duration::from_secs(5))
+        .pragma("trusted_schema", "OFF")
+        .pragma("cell_size_check", "ON")
+        // A log that began anew keeps its first 16 MiB, because writing over a file costs less than
+        // extending it.
+        .pragma("journal_size_limit", "16777216")
+        // The log is copied back by the side connection (`log.rs`); this is the bound if that
+        // fails: 48 MiB.
+        .pragma("wal_autocheckpoint", "12288")
+        .pragma("cache_size", "-8192")
+        // The undo list of a savepoint is a temporary file as soon as it is longer than 64 KiB.
+        .pragma("temp_store", "MEMORY")
+        .statement_cache_capacity(STATEMENTS_CACHED)
+        .disable_statement_logging()
+}
+
+fn data_folder(workspace: &Path) -> std::result::Result<std::path::PathBuf, OpenError> {
+    let data = workspace.join("data");
+    let made = std::fs::create_dir_all(&data);
+    made.map_err(|source| OpenError::Folder { path: data.display().to_string(), source })?;
+    Ok(data)
+}
+
+/// Takes a lock. Errors: [`OpenError::InUse`] with the process that has it.
+fn acquire(path: &Path) -> std::result::Result<File, OpenError> {
+    let failed = |source| OpenError::Folder { path: path.display().to_string(), source };
+    let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+    let mut file = opened.map_err(failed)?;
+    let mut looks = 0;
+    while let Err(held) = file.try_lock() {
+        looks += 1;
+        match held {
+            // No process holds it exclusively: another one has just tested it, as `working_engine`
+            // does.
+            TryLockError::WouldBlock if looks < LOCK_LOOKS_MAX && file.try_lock_shared().is_ok() => {
+                file.unlock().map_err(failed)?;
+                std::thread::yield_now();
+            }
+            TryLockError::WouldBlock => return Err(OpenError::InUse { pid: pid_in(&mut file) }),
+            TryLockError::Error(source) => return Err(failed(source)),
+        }
+    }
+    let written =
+        file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
+    written.map_err(failed)?;
+    Ok(file)
+}
+
+/// Waits for the lock for opening: two processes that create or migrate the database at once would
+/// each see it half done.
+///
+/// Errors: [`OpenError::Opening`] when another process takes too long.
+async fn turn_to_open(data: &Path) -> std::result::Result<File, OpenError> {
+    let lock = data.join("opening.lock");
+    for _ in 0..OPENING_LOOKS_MAX {
+        match acquire(&lock) {
+            Err(OpenError::InUse { .. }) => tokio::time::sleep(OPENING_PAUSE).await,
+            taken_or_failed => return taken_or_failed,
+        }
+    }
+    acquire(&lock).map_err(|error| match error {
+        OpenError::InUse { pid } => OpenError::Opening { pid },
+        other => other,
+    })
+}
+
+/// Refuses a damaged database before anything is written into it. A large one is not checked at
+/// every start (300 MB/s, decision D-37): `attache doctor` does that while an engine runs.
+async fn look_over(conn: &mut SqliteConnection) -> std::result::Result<(), OpenError> {
+    let bytes: i64 = sqlx::query_scalar(DATABASE_BYTES).fetch_one(&mut *conn).await?;
+    if bytes > LOOKED_OVER_BYTES_MAX {
+        tracing::debug!(bytes, "the database is not looked over at the start: it is too large");
+        return Ok(());
+    }
+    let found: String = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&mut *conn).await?;
+    if found == "ok" { Ok(()) } else { Err(OpenError::Damaged { found }) }
+}
+
+/// Takes a lock even if another process holds it: a new file gets its name, and the old lock stays
+/// with a file that has no name any more.
+fn replace(path: &Path) -> std::result::Result<File, OpenError> {
+    let unnamed = path.with_extension("lock.new");
+    let file = acquire(&unnamed)?;
+    let renamed = std::fs::rename(&unnamed, path);
+    renamed.map_err(|source| OpenError::Folder { path: path.display().to_string(), source })?;
+    Ok(file)
+}
+
+fn pid_in(file: &mut File) -> String {
+    let mut pid = String::new();
+    let _unknown_pid = file.read_to_string(&mut pid);
+    pid.lines().next().unwrap_or_default().trim().to_owned()
+}
+
+/// Returns the process that works on a workspace; `None` when there is none.
+pub fn working_engine(workspace: &Path) -> Option<String> {
+    let mut file = File::open(workspace.join("data/engine.lock")).ok()?;
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => Some(pid_in(&mut file)),
+        _ => None,
+    }
+}
+
+/// Checks that the newest migration of the database is the newest of this program.
+pub(in crate::store) fn require_newest(migration: i64) -> std::result::Result<(), OpenError> {
+    let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
+    match migration.cmp(&known) {
+        std::cmp::Ordering::Less => Err(OpenError::Older(known)),
+        std::cmp::Ordering::Greater => Err(OpenError::Newer(migration)),
+        std::cmp::Ordering::Equal => Ok(()),
+    }
+}
+
+/// Reads the pragmas back: they are per connection and may silently not take, and the guarantees
+/// depend on them.
+async fn read_back(conn: &mut SqliteConnection) -> std::result::Result<(), OpenError> {
+    let journal: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut *conn).await?;
+    if !journal.eq_ignore_ascii_case("wal") {
+        return Err(OpenError::Unsafe { pragma: "journal_mode", found: journal, wanted: "wal" });
+    }
+    let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(&mut *conn).await?;
+    if synchronous != 2 && !is_unsafe_sync() {
+        return Err(OpenError::Unsafe {
+            pragma: "synchronous",
+            found: synchronous.to_string(),
+            wanted: "2 (FULL)",
+        });
+    }
+    conn.ping().await?;
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Everything of one persona, row by row, for an export. It reads a snapshot (see `backup.rs`), so
+//! that a large export neither sees half a change nor holds up the engine's log.
+
+use crate::domain::PersonaId;
+use crate::store::Result;
+use futures_util::TryStreamExt;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions, Row};
+use std::io;
+use std::path::Path;
+
+/// Tables, each with the condition that selects the persona's rows. Absent: the search index, which
+/// can be rebuilt, and rows of the whole engine (budget_accounts, counts, mailboxes, the log of
+/// decisions without a persona).
+const TABLES: &[(&str, &str)] = &[
+    ("conversations", "persona_id = $1"),
+    ("threads", "persona_id = $1"),
+    ("thread_participants", "thread_id IN (SELECT id FROM threads WHERE persona_id = $1)"),
+    ("thread_memory", "persona_id = $1"),
+    ("messages", "persona_id = $1"),
+    ("message_links", "persona_id = $1"),
+    ("raw_letters", "persona_id = $1"),
+    ("attachments", "persona_id = $1"),
+    ("runs", "persona_id = $1"),
+    ("run_turns", "persona_id = $1"),
+    ("thread_tool_events", "persona_id = $1"),
+    ("run_outputs", "persona_id = $1"),
+    ("forks", "persona_id = $1"),
+    ("approvals", "persona_id = $1"),
+    ("deliveries", "persona_id = $1"),
+    ("delivery_recipients", "delivery_id IN (SELECT id FROM deliveries WHERE persona_id = $1)"),
+    ("delivery_reports", "persona_id = $1"),
+    ("responsibilities", "persona_id = $1"),
+    ("responsibility_slots", "persona_id = $1"),
+    ("usage_ledger", "persona_id = $1"),
+    ("audit_log", "persona_id = $1"),
+];
+
+/// Raw letters as received and mails as handed over, in the order of their threads; without those
+/// whose bytes are pruned.
+pub(in crate::store) const MAILS: &str = "
+    SELECT m.id, m.direction, coalesce(l.bytes, d.bytes) AS bytes FROM messages m
+    LEFT JOIN raw_letters l ON l.id = m.raw_id
+    LEFT JOIN deliveries d ON d.message_id = m.id
+    WHERE m.persona_id = $1 AND m.disposition <> 'notice' AND coalesce(octet_length(l.bytes), octet_length(d.bytes), 0) > 0
+    ORDER BY m.seq";
+/// Bytes are not text: they are exported as mails, or are parts of them.
+pub(in crate::store) const COLUMNS: &str =
+    "SELECT name FROM pragma_table_info($1) WHERE type <> 'BLOB' ORDER BY cid";
+
+/// A mail of an export.
+#[derive(Debug)]
+pub struct ExportedMail<'a> {
+    pub message: &'a str,
+    /// `inbound` or `outbound`.
+    pub direction: &'a str,
+    pub bytes: &'a [u8],
+}
+
+/// A database that no process changes.
+pub struct Snapshot {
+    conn: SqliteConnection,
+}
+
+impl Snapshot {
+    pub async fn open(path: &Path) -> Result<Self> {
+        let options = SqliteConnectOptions::new().filename(path).read_only(true).create_if_missing(false);
+        let options = options.row_buffer_size(2).disable_statement_logging();
+        Ok(Self { conn: options.connect().await? })
+    }
+
+    /// Returns the names of the exported tables.
+    pub fn tables() -> impl Iterator<Item = &'static str> {
+        TABLES.iter().map(|(table, _)| *table)
+    }
+
+    /// Passes the persona's rows of a table as JSON objects, one each; columns that are JSON are
+    /// nested. Returns their number.
+    pub async fn rows(
+        &mut self,
+        table: &str,
+        persona: &PersonaId,
+        mut each: impl FnMut(&str) -> io::Result<()>,
+    ) -> Result<io::Result<u64>> {
+        let Some((table, whose)) = TABLES.iter().find(|(name, _)| *name == table) else { return Ok(Ok(0)) };
+        let columns = sqlx::query_scalar(COLUMNS).bind(*table);
+        let columns: Vec<String> = columns.fetch_all(&mut self.conn).await?;
+        let field = |name: &String| match name.ends_with("_json") {
+            true => format!("'{name}', CASE WHEN json_valid({name}) THEN json({name}) ELSE {name} END"),
+            false => format!("'{name}', {name}"),
+        };
+        let fields = columns.iter().map(field).collect::<Vec<_>>().join(", ");
+        let sql = format!("SELECT json_object({fields}) FROM {table} WHERE {whose}");
+        let mut rows = sqlx::query(AssertSqlSafe(sql)).bind(persona.as_str()).fetch(&mut self.conn);
+        let mut count = 0;
+        while let Some(row) = rows.try_next().await? {
+            if let Err(error) = each(row.try_get(0)?) {
+                return Ok(Err(error));
+            }
+            count += 1;
+        }
+        Ok(Ok(count))
+    }
+
+    /// Passes every letter and mail of the persona, oldest first. Returns their number.
+    pub async fn mails(
+        &mut self,
+        persona: &PersonaId,
+        mut each: impl FnMut(u64, ExportedMail<'_>) -> io::Result<()>,
+    ) -> Result<io::Result<u64>> {
+        let mut rows = sqlx::query(MAILS).bind(persona.as_str()).fetch(&mut self.conn);
+        let mut count = 0;
+        while let Some(row) = rows.try_next().await? {
+            let mail = ExportedMail {
+                message: row.try_get("id")?,
+                direction: row.try_get("direction")?,
+                bytes: row.try_get("bytes")?,
+            };
+            if let Err(error) = each(count, mail) {
+                return Ok(Err(error));
+            }
+            count += 1;
+        }
+        Ok(Ok(count))
+    }
+}
